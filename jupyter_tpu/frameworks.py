@@ -1,8 +1,8 @@
-"""The compatibility matrix: which framework version needs which libtpu, Python and runtime version. Pure; Python 3.10.
+"""The compatibility matrix: framework versions with their libtpu, Python and runtime versions. Pure; Python 3.10.
 
-Start with `newest` and `release_of`; a new version is one more row of `RELEASES`. Each pin comes from the framework's
-own package metadata, each bound on Python from its published wheels, both read on 2026-11-22. libtpu is loaded once per
-process and no version of it serves two of these frameworks, so each framework gets an environment of its own.
+Start with `newest` and `release_of`; to add a version, add a row to `RELEASES`. Pins come from the frameworks' own
+package metadata, and the bounds on Python from their published wheels, all read on 2026-11-22. libtpu is loaded once
+per process, and no version of it supports two of these frameworks, so each framework gets a separate environment.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Release:
     Attributes:
         framework: one of `FRAMEWORKS`.
         version: the full version, such as ``0.10.2``.
-        libtpu: the versions of libtpu that it was built for, as a PEP 440 specifier.
-        python_min, python_max: the oldest and newest Python that it can be installed in; None: no upper bound is known.
-        requires: requirements to install it; empty where a part of it is in no package index.
+        libtpu: the versions of libtpu for which it was built, as a PEP 440 specifier.
+        python_min, python_max: the oldest and newest supported Python; None: no known upper bound.
+        requires: requirements to install it; empty if a part of it is in no package index.
     """
 
     framework: str
@@ -52,7 +52,7 @@ class Release:
         return f"{TITLES[self.framework]} {self.minor}"
 
     def fits(self, python: Python) -> bool:
-        """Whether it can be installed in this Python, by the bounds that are known."""
+        """Return whether the release can be installed in this Python, according to the known bounds."""
         return self.python_min <= python and (self.python_max is None or python <= self.python_max)
 
 
@@ -116,7 +116,7 @@ RELEASES: tuple[Release, ...] = (
 
 
 def newest(framework: str, python: Python | None = None) -> Release:
-    """Return the newest release that can be installed, in this Python if one is given.
+    """Return the newest release that can be installed, optionally in a given Python.
 
     Raises:
         BadInput: there is no such framework, or none of its releases fits this Python.
@@ -141,7 +141,7 @@ def newest(framework: str, python: Python | None = None) -> Release:
 
 
 def release_of(framework: str, version: str) -> Release | None:
-    """Return the release of the same minor version (``0.10.1`` finds ``0.10.2``); None if the matrix has none."""
+    """Return the release with the same minor version (``0.10.1`` finds ``0.10.2``); None if the matrix has none."""
     found = (each for each in RELEASES if each.framework == framework and each.minor == _minor_of(version))
     return next(found, None)
 
@@ -165,7 +165,7 @@ def runtime_version_fits(accelerator_type: str, runtime_version: str, framework:
 
 
 def _not_for(generation: str, runtime_version: str) -> str:
-    """Return why this runtime version does not fit the generation; empty for versions that are in no list."""
+    """Return why this runtime version does not fit the generation; empty if the version is in no list."""
     images: dict[str, list[str]] = {name: row["runtime"] for name, row in catalogue()["generations"].items()}
     meant_for = [name for name, own in images.items() if runtime_version in own]
     if not meant_for or generation in meant_for:

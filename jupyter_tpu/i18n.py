@@ -1,7 +1,7 @@
-"""Texts in the user's language: standard gettext catalogues, chosen by the environment. Nothing is read for English.
+"""Texts in the user's language, from standard gettext catalogues chosen by the environment. English needs no catalogue.
 
-The sources contain the English texts, marked with `_`. Catalogues are `locale/LANGUAGE/LC_MESSAGES/jupyter_tpu.mo`,
-which labextension/catalogue.py writes. JSON, the journal and messages to a worker stay in English.
+The sources contain the English texts, marked with `_`. labextension/catalogue.py writes the catalogues,
+`locale/LANGUAGE/LC_MESSAGES/jupyter_tpu.mo`. JSON, the journal and messages to a worker remain in English.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _PIECES = re.compile(r"[\u2e80-\uffff][\u3001\u3002\uff01\uff09\uff0c\uff1a\uff1
 
 
 def _(text: str, /, **arguments: object) -> str:
-    """Return the text in the user's language, with the arguments put in.
+    """Return the text in the user's language, with the arguments filled in.
 
     Args:
-        text: a template, in English; or a `Text`, which may have arguments already. An argument that is a `Text` is
+        text: a template in English, or a `Text`, which may already have arguments. An argument that is a `Text` is
             translated too.
-        arguments: the values by name; each is shown as it is.
+        arguments: the values by name, shown unchanged.
     """
     made = text.with_arguments(**arguments) if isinstance(text, Text) else Text(text, **arguments)
     catalogue = None if _kept_english else _catalogue(*_languages())
@@ -50,16 +50,16 @@ def _(text: str, /, **arguments: object) -> str:
 
 
 def shown(text: str) -> str:
-    """Return a `Text` in the user's language; other text may be data, and stays as it is."""
+    """Return a `Text` in the user's language; return any other text unchanged, because it may be data."""
     return _(text) if isinstance(text, Text) else text
 
 
 @contextmanager
 def command_line_language(*, is_english: bool) -> Iterator[None]:
-    """Use the language of a command line; argparse then finds its own texts, such as "usage", in our catalogue.
+    """Set the language of a command line; argparse then finds its texts, such as "usage", in jupyter_tpu's catalogue.
 
     Args:
-        is_english: don't translate anything: a program reads the output.
+        is_english: don't translate anything, because a program reads the output.
     """
     global _kept_english
     # a program may run a command in its own process, and afterwards shows its texts as before
@@ -76,7 +76,7 @@ def command_line_language(*, is_english: bool) -> Iterator[None]:
 
 
 def chosen_languages(environ: Mapping[str, str]) -> str:
-    """Return what the environment says about the user's languages, such as ``zh_CN:en``; may be empty."""
+    """Return the user's languages from the environment, such as ``zh_CN:en``; may be empty."""
     return next(filter(None, map(environ.get, _VARIABLES)), "")
 
 
@@ -86,7 +86,7 @@ def _catalogue(*languages: str) -> gettext.NullTranslations | None:
 
 
 def _languages() -> list[str]:
-    """Return the languages that the user prefers to English, which needs no catalogue."""
+    """Return the languages that the user prefers to English; English needs no catalogue."""
     chosen = chosen_languages(os.environ)
     return list(takewhile(lambda each: not re.match(r"(en|C|POSIX)\b|en_", each), filter(None, chosen.split(":"))))
 
@@ -99,17 +99,17 @@ def _folder() -> str:
 
 
 def width_of(text: str) -> int:
-    """Return how many columns the text takes: an East Asian character takes two."""
+    """Return the width of the text in columns: an East Asian character takes two."""
     return len(text) if text.isascii() else sum(1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
 
 
 def padded(text: str, width: int) -> str:
-    """Return the text followed by spaces, so that it takes at least `width` columns."""
+    """Pad the text with spaces to at least `width` columns."""
     return text + " " * (width - width_of(text))
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Break a paragraph into lines of at most `width` columns; East Asian text has no spaces to break it at."""
+    """Wrap a paragraph at `width` columns, including East Asian text, which has no spaces."""
     text = " ".join(text.split())
     if width_of(text) == len(text):
         return textwrap.wrap(text, width)

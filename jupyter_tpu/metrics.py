@@ -1,7 +1,7 @@
-"""Samples of a worker's chips, host and TPU processes: the records that agent and laptop share.
+"""Samples of a worker's chips, host and TPU processes: the records shared by agent and laptop.
 
-Start with `Sample`. Pure; runs on Python 3.10. An unknown value is None, with the reason beside it. Ids of chips and
-cores are libtpu's: they are numbered across all workers of a slice, so the first one of a worker need not be 0.
+Start with `Sample`. Pure; runs on Python 3.10. An unknown value is None, and its reason is stored with it. Ids of chips
+and cores are libtpu's: they are numbered across all workers of a slice, so the first id of a worker may not be 0.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chip:
-    """One chip; `duty_percent` is the share of the time in which it computed, None where unknown."""
+    """One chip; `duty_percent` is the share of time in which it computed, None if unknown."""
 
     chip: int
     duty_percent: float | None = None
@@ -32,12 +32,12 @@ class Chip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Core:
-    """One device as JAX counts them: a TensorCore of v2 and v3, a whole chip from v4 on. None means unknown.
+    """One JAX device: a TensorCore of v2 and v3, a whole chip from v4 on. None means unknown.
 
     Attributes:
-        chip: id of the chip that it is part of.
+        chip: id of the chip that contains it.
         idle_s: seconds since it last computed.
-        queued: programs waiting for it.
+        queued: number of programs waiting for it.
     """
 
     core: int
@@ -52,12 +52,12 @@ class Core:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreMetric:
-    """A value of a core: how it is validated and shown.
+    """A value of a core: its validation and display.
 
     Attributes:
         name: its field in `Core`.
         title: its label in texts and column headers.
-        kind: `capacity` is the total in bytes for another value, and has no column of its own.
+        kind: kind of the value; `capacity` is the total in bytes for another value and has no separate column.
         served_as: its name in libtpu, as in tpu-info 0.14.2.
     """
 
@@ -90,7 +90,7 @@ CORE_METRICS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """The TPU VM around the chips; the disk is the one of the home folder."""
+    """The TPU VM of the chips; the disk is that of the home folder."""
 
     cpus: int | None = None
     cpu_percent: float | None = None
@@ -102,16 +102,16 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A TPU process: one that has the chips open or holds libtpu's lock.
+    """A TPU process: a process that has the chips open or holds libtpu's lock.
 
     Attributes:
         user: its Unix user.
         command: its command line, shortened.
-        kernel_id: the kernel that it is or that started it; empty for any other process.
-        notebook: the notebook of that kernel; empty where there is none.
-        since: when it began to use the chips (Unix seconds); None if unknown.
+        kernel_id: the process's own kernel id, or the id of the kernel that started it; empty for other processes.
+        notebook: the notebook of this kernel; empty if there is none.
+        since: when it started to use the chips (Unix seconds); None if unknown.
         is_own_user: whether it runs as the agent's own user.
-        is_kernel: whether it is the kernel itself and not a process that the kernel started.
+        is_kernel: whether the process is the kernel itself and not a process that the kernel started.
     """
 
     pid: int
@@ -141,9 +141,9 @@ class Holder:
 
     @classmethod
     def from_json(cls, data: Any) -> Holder:
-        """Rebuild it from `dataclasses.asdict`; raises TypeError or ValueError for anything else.
+        """Rebuild a holder from `dataclasses.asdict`; raises TypeError or ValueError for anything else.
 
-        Agents up to 0.1.0 do not send `is_kernel`: for them, every process of a kernel counts as the kernel.
+        Agents up to 0.1.0 do not send `is_kernel`; every process of a kernel then counts as the kernel.
         """
         names = ("user", "command", "kernel_id", "notebook")
         texts = {name: plain(data.get(name) or "", _LONGEST_TEXT) for name in names}
@@ -156,15 +156,15 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """A worker's metrics at one moment.
+    """A worker's metrics at one time.
 
     Attributes:
         at: Unix seconds by the worker's clock.
         state: ``measured``, ``unknown``, or ``idle``: no process uses the chips, and libtpu serves metrics only from
             within such a process.
-        reason: why it is not ``measured``; empty when it is.
-        duty_per: ``chip`` where one duty cycle covers several cores, else ``core``.
-        unknown: by field name, why the field is unknown; ``cores`` where some cores are missing.
+        reason: why the state is not ``measured``; empty if it is.
+        duty_per: ``chip`` if one duty cycle covers several cores, else ``core``.
+        unknown: reasons for unknown fields, by field name; ``cores`` if some cores are missing.
         holders: the TPU processes.
     """
 
@@ -191,7 +191,7 @@ class Sample:
                 yield Text("{title}: unknown, {reason}", title=title, reason=why)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the sample as the agent sends it and the REST API shows it."""
+        """Return the sample in the form of the agent and the REST API."""
         return {
             "at": self.at,
             "state": self.state,
@@ -206,10 +206,10 @@ class Sample:
 
     @classmethod
     def from_json(cls, data: Any) -> Sample:
-        """Rebuild a sample from `to_json`, as another machine sent it; texts are shortened and cleaned.
+        """Rebuild a sample from `to_json` that another machine sent; shorten and clean its texts.
 
         Raises:
-            TypeError, KeyError, ValueError, AttributeError: it is something else.
+            TypeError, KeyError, ValueError, AttributeError: the data is not a sample.
         """
         state = data["state"]
         if state not in (MEASURED, IDLE, UNKNOWN):

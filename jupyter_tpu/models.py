@@ -1,6 +1,6 @@
-"""Records that the parts of jupyter_tpu exchange: nodes, queued resources, operations, prices.
+"""Records exchanged between the parts of jupyter_tpu: nodes, queued resources, operations, prices.
 
-Frozen values, with `to_json` where they leave the process. This module must know nothing of clouds, SSH or Jupyter; it
+Frozen values; those that leave the process have `to_json`. This module must not depend on clouds, SSH or Jupyter; it
 also runs on the worker (Python 3.10, standard library only).
 """
 
@@ -46,7 +46,7 @@ class NodeName:
     """The full name of a node: ``projects/{project}/locations/{zone}/nodes/{node_id}``.
 
     Raises:
-        BadInput: a part breaks the API's rule for it.
+        BadInput: a part violates the API's rules.
     """
 
     project: str
@@ -85,7 +85,7 @@ class NodeName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """One TPU VM of a node; an address is empty where the VM has none."""
+    """One TPU VM of a node; an address is empty if the VM has none."""
 
     worker_id: int
     ip_address: str = ""
@@ -116,10 +116,10 @@ _NOT_BILLED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOptions:
-    """The user's options for a new node, besides its name, place, type, version and provisioning model.
+    """The user's options for a new node, other than its name, place, type, version and provisioning model.
 
-    Every option is a flag, off by default. `create`, `search` and `queue` have it as ``--its-name``, explained by its
-    ``help``; bodies of the REST API and the journal have it as a field of the node.
+    Every option is a flag, off by default. It is an argument ``--its-name`` of `create`, `search` and `queue`, with the
+    given ``help``, and a field of the node in REST API bodies and the journal.
     """
 
     internal_ips: bool = field(
@@ -127,12 +127,12 @@ class NodeOptions:
     )
 
     def to_json(self) -> dict[str, bool]:
-        """Return the options as the journal stores them, among the other fields of a node."""
+        """Return the options as the journal stores them, in the same mapping as the other fields of a node."""
         return asdict(self)
 
     @classmethod
     def pick(cls, among: Mapping[str, Any]) -> NodeOptions:
-        """Take the options from a mapping, which may have other entries; a missing option is off."""
+        """Extract the options from a mapping, which may have other entries; a missing option is off."""
         return cls(**{name: among.get(name, False) for name in NODE_OPTIONS})
 
 
@@ -148,7 +148,7 @@ class Node:
         health: as the API spells it; empty until the cloud reports one.
         uid: the API's ``id``, a decimal number; changes when a node is recreated under the same name.
         create_time: RFC 3339 in UTC, or empty.
-        options: what it was created with, as far as the cloud shows it.
+        options: the options at creation, as far as the cloud shows them.
     """
 
     name: NodeName
@@ -176,15 +176,15 @@ class Node:
 
     @property
     def provisioning(self) -> Provisioning:
-        """The provisioning model; flex-start is only known for nodes that jupyter_tpu requested."""
+        """The provisioning model; flex-start is known only for nodes that jupyter_tpu requested."""
         return provisioning_of(self)
 
     @property
     def is_billed(self) -> bool:
-        """Whether it is billed by the hour: it is READY (cloud.google.com/tpu/pricing), or its state is unknown here.
+        """Whether the node is billed by the hour: it is READY (cloud.google.com/tpu/pricing) or in an unknown state.
 
-        An unknown state counts as billed: a running node with a new state would otherwise be neither counted nor
-        stopped.
+        An unknown state counts as billed, because a running node with a new state would otherwise be neither counted
+        nor stopped.
         """
         return self.state not in _NOT_BILLED
 
@@ -212,7 +212,7 @@ class NodeSpec:
 
     @property
     def provisioning(self) -> Provisioning:
-        """The provisioning model that flags and labels stand for."""
+        """The provisioning model from flags and labels."""
         return provisioning_of(self)
 
     def to_json(self) -> dict[str, Any]:
@@ -231,7 +231,7 @@ class NodeSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> NodeSpec:
-        """Rebuild a spec from `to_json`, even from a journal that lacks the newer fields."""
+        """Rebuild a spec from `to_json`, even from a journal without the newer fields."""
         return cls(
             name=NodeName.parse(data["name"]),
             accelerator_type=data["accelerator_type"],
@@ -247,7 +247,7 @@ class NodeSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeList:
-    """The nodes of a project; partial if `unreachable` names zones that did not answer."""
+    """The nodes of a project; incomplete if `unreachable` lists zones that did not respond."""
 
     nodes: tuple[Node, ...]
     unreachable: tuple[str, ...] = ()
@@ -258,7 +258,7 @@ class QueuedName:
     """The full name of a queued resource: ``projects/{project}/locations/{zone}/queuedResources/{queued_id}``.
 
     Raises:
-        BadInput: a part breaks the API's rule for it.
+        BadInput: a part violates the API's rules.
     """
 
     project: str
@@ -297,13 +297,13 @@ class QueuedResource:
     Attributes:
         state: as the API spells it, such as ``WAITING_FOR_RESOURCES``; a value that this client does not know is
             ``UNKNOWN(17)``.
-        accelerator_type: type of its nodes; of the first one where they differ.
+        accelerator_type: type of its nodes; type of the first node if they differ.
         node_ids: ids of all its nodes, including those that do not exist yet.
-        valid_until: when the cloud gives up (Unix seconds); None where the cloud names no time.
+        valid_until: when the cloud gives up (Unix seconds); None if the cloud gives no time.
         error: why it FAILED; None otherwise.
         labels: labels of its first node.
         create_time: RFC 3339 in UTC, or empty.
-        is_reclaimed: whether the cloud suspends or has suspended it; false if a user deleted its nodes.
+        is_reclaimed: whether the cloud is suspending or has suspended it; false if a user deleted its nodes.
     """
 
     name: QueuedName
@@ -333,32 +333,32 @@ class QueuedResource:
 
     @property
     def was_preempted(self) -> bool:
-        """Whether its nodes were pre-empted: the cloud then deletes them, so none is ever PREEMPTED."""
+        """Whether its nodes were pre-empted; the cloud deletes them, so none is ever PREEMPTED."""
         # the cloud also suspends a flex-start request, when its time is over
         return self.is_reclaimed and can_be_preempted(self.provisioning)
 
     @property
     def provisioning(self) -> Provisioning:
-        """The provisioning model; flex-start is only known for requests of jupyter_tpu."""
+        """The provisioning model; flex-start is known only for requests by jupyter_tpu."""
         return provisioning_of(self)
 
     @property
     def is_leftover(self) -> bool:
-        """Whether it is a leftover: it has ended and only needs to be deleted."""
+        """Whether it is a leftover: it is finished and only needs to be deleted."""
         return self.state in ("FAILED", "SUSPENDED")
 
     @property
     def holds_quota(self) -> bool:
-        """Whether it counts towards quota: until it is deleted, but not while it is ACTIVE, when its nodes count."""
+        """Whether it counts towards quota: until it is deleted, except while ACTIVE, when its nodes count instead."""
         return self.state != "ACTIVE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedSpec:
-    """A queued resource to create: a node, and the name of the request itself.
+    """A queued resource to create: a node and the name of the request.
 
     Attributes:
-        reservation: id of the reservation to use; empty: any that fits, if the node is a reserved one.
+        reservation: id of the reservation to use; empty: any that fits, if the node is reserved.
     """
 
     name: QueuedName
@@ -368,7 +368,7 @@ class QueuedSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedList:
-    """The queued resources of a project; partial if `unreachable` names zones that did not answer."""
+    """The queued resources of a project; incomplete if `unreachable` lists zones that did not respond."""
 
     items: tuple[QueuedResource, ...]
     unreachable: tuple[str, ...] = ()
@@ -379,8 +379,8 @@ class Operation:
     """A long-running operation of the Cloud TPU API; `error` is set only when `done`.
 
     Attributes:
-        asked_at: when the cloud accepted it (Unix seconds); None where the cloud gives no time.
-        ended_at: when it was done (Unix seconds); None while it is not, or where the cloud gives no time.
+        asked_at: when the cloud accepted it (Unix seconds); None if the cloud gives no time.
+        ended_at: when it finished (Unix seconds); None if it has not, or if the cloud gives no time.
     """
 
     name: str
@@ -394,7 +394,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerIdentity:
-    """Host keys and port of a worker's SSH server, from its guest attributes.
+    """The host keys and port of a worker's SSH server, from its guest attributes.
 
     Attributes:
         host_keys: OpenSSH public keys (``ssh-ed25519 AAAA…``); empty until the VM has published them.
@@ -412,7 +412,7 @@ class Price:
     """A list price in US dollars per hour for a whole node.
 
     Attributes:
-        as_of: the day on which it was read, such as ``2026-11-22``.
+        as_of: the date when it was read, such as ``2026-11-22``.
         source: where it was read.
         is_live: whether it was read from Google's Billing Catalog; otherwise it comes from the package's dated table.
     """

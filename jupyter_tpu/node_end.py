@@ -1,7 +1,7 @@
-"""Why a node ended: recorded once, and the one sentence that every surface shows about it. Pure.
+"""Why a node was stopped or deleted: recorded once and shown in the same sentence everywhere. Pure.
 
-The code that ends a node writes the cause into its intent; the cloud's own reasons, such as a pre-emption, come from
-the node's state. A front end writes the sentence in the user's language and time zone, from the same fields.
+The code that stops or deletes a node writes the cause into its intent; the cloud's own reasons, such as pre-emption,
+come from the node's state. A front end builds the sentence from the same fields, in the user's language and time zone.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _SENTENCES: Mapping[Cause, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndCause:
-    """Why a node is asked to end, as its intent records it.
+    """The cause of a stop or deletion, as recorded in the intent.
 
     Attributes:
-        cause: a stable word.
+        cause: a stable code.
         name: name of the budget; empty for other causes.
-        detail: the limit that was reached, for display, such as ``1 h`` or ``$5.02 of $5.00 today``.
+        detail: the reached limit, for display, such as ``1 h`` or ``$5.02 of $5.00 today``.
     """
 
     cause: Cause
@@ -58,7 +58,7 @@ class EndCause:
 
     @classmethod
     def from_json(cls, data: object) -> EndCause | None:
-        """Read what `to_json` wrote; None for anything else, such as an intent of an earlier version."""
+        """Rebuild a cause from `to_json`; None for anything else, such as an intent from an earlier version."""
         if not isinstance(data, Mapping) or str(data.get("cause")) not in _CAUSES:
             return None
         return cls(cause=data["cause"], name=str(data.get("name", "")), detail=str(data.get("detail", "")))
@@ -69,9 +69,9 @@ class NodeEnd:
     """The end of a node, for the users of its kernels.
 
     Attributes:
-        at: when it was asked for, or noticed (Unix seconds).
-        is_deleted: whether the node is gone with its disk; else it was stopped.
-        actions: what a front end can offer, such as to start the node again.
+        at: when it was requested or noticed (Unix seconds).
+        is_deleted: whether the node was deleted with its disk; if not, it was stopped.
+        actions: what a front end can offer, such as restarting the node.
     """
 
     node: NodeName
@@ -82,7 +82,7 @@ class NodeEnd:
 
     @property
     def message(self) -> str:
-        """Return what happened, when and why, in one sentence with this machine's local time."""
+        """Return one sentence with the event, its time (local to this machine) and its cause."""
         # front ends write it themselves, so it needs no template
         return _SENTENCES[self.why.cause].format(
             node=self.node.node_id,
@@ -93,7 +93,7 @@ class NodeEnd:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the end as the REST API shows it."""
+        """Return the fields as the REST API shows them."""
         return {
             "zone": self.node.zone,
             "node_id": self.node.node_id,

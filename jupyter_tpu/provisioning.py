@@ -1,8 +1,8 @@
 """Provisioning models: on-demand, spot, preemptible, reserved and flex-start. Pure.
 
-The API keeps the model of a node in its ``SchedulingConfig``, except flex-start, which only queued resources have (REST
-v2alpha1): nodes that jupyter_tpu requests by flex-start carry a label. Also runs on the worker (Python 3.10, standard
-library only).
+In the API, the model of a node is in its ``SchedulingConfig``, except flex-start, which only queued resources have
+(REST v2alpha1); nodes that jupyter_tpu requests with flex-start have a label. Also runs on the worker (Python 3.10,
+standard library only).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NOTHING = "No request was sent to the cloud."
 
 
 class Flags(TypedDict):
-    """Flags of a ``SchedulingConfig``; at most one of the three is set."""
+    """The flags of a ``SchedulingConfig``; at most one of the three is set."""
 
     spot: bool
     preemptible: bool
@@ -47,11 +47,11 @@ class Scheduled(Protocol):
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Its labels; `PROVISIONING_LABEL` marks flex-start."""
+        """The record's labels; `PROVISIONING_LABEL` marks flex-start."""
 
 
 def provisioning_of(what: Scheduled) -> Provisioning:
-    """Return the provisioning model that flags and labels stand for."""
+    """Return the provisioning model from flags and labels."""
     if what.reserved:
         return "reserved"
     if what.spot:
@@ -80,7 +80,7 @@ def check_flags(*, spot: bool, preemptible: bool, reserved: bool) -> None:
 
 
 def parse_provisioning(name: str | None, *, spot: bool | None = None) -> Provisioning:
-    """Return the model that a user names, or that `spot` alone implies; on-demand by default.
+    """Return the model named by the user, or implied by `spot` alone; on-demand by default.
 
     Raises:
         BadInput: there is no such model, or the two arguments contradict each other.
@@ -108,17 +108,17 @@ def parse_provisioning(name: str | None, *, spot: bool | None = None) -> Provisi
 
 
 def can_be_preempted(provisioning: Provisioning) -> bool:
-    """Whether the cloud may pre-empt such a node at any time."""
+    """Return whether the cloud may pre-empt a node with this model at any time."""
     return provisioning in ("spot", "preemptible")
 
 
 def can_start_again(provisioning: Provisioning) -> bool:
-    """Whether such a node can be started after a stop (gcloud 528.0.0 command_lib/compute/tpus/flags.yaml)."""
+    """Return whether a node can be restarted after a stop (gcloud 528.0.0 command_lib/compute/tpus/flags.yaml)."""
     return provisioning not in ("spot", "preemptible")
 
 
 def takes_preemptible_quota(provisioning: Provisioning) -> bool:
-    """Whether it uses preemptible quota: spot, preemptible and flex-start nodes do.
+    """Return whether a node uses preemptible quota, as spot, preemptible and flex-start nodes do.
 
     Source: cloud.google.com/tpu/docs/request-using-flex-start.
     """
@@ -126,13 +126,14 @@ def takes_preemptible_quota(provisioning: Provisioning) -> bool:
 
 
 def is_grantable(provisioning: Provisioning) -> bool:
-    """Whether a TRC grant can cover it: grant emails name on-demand, spot and preemptible chips."""
+    """Return whether a TRC grant can cover a node: grant emails list on-demand, spot and preemptible chips."""
     return provisioning in ("on-demand", "spot", "preemptible")
 
 
 def price_mode(provisioning: Provisioning) -> str:
-    """Return the mode for `accelerators.price_in_mode`: preemptible nodes cost what spot nodes cost.
+    """Return the mode for `accelerators.price_in_mode`; preemptible nodes cost the same as spot nodes.
 
-    No list has a price for reserved nodes: the reservation is billed, under its own contract, used or not.
+    No list has a price for reserved nodes, because the reservation is billed under a separate contract, whether or not
+    it is used.
     """
     return "spot" if provisioning == "preemptible" else provisioning

@@ -1,4 +1,4 @@
-"""A sample of a worker's chips as a table: the same columns and texts in a terminal, in a cell and in a widget.
+"""A sample of a worker's chips as a table, with the same columns and texts in a terminal, a cell and a widget.
 
 Start with `chips_table`. Pure; runs on Python 3.10. `metrics.CORE_METRICS` defines the columns.
 """
@@ -25,7 +25,7 @@ _GIB = 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows of texts under a header."""
+    """Rows of text below a header."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -54,9 +54,9 @@ _TEXTS: Mapping[str, Callable[[float], str]] = {
 
 
 def chips_table(sample: Sample) -> Table:
-    """Return a row per core; a column that is unknown for all cores is left out.
+    """Return a row per core; omit columns that are unknown for all cores.
 
-    Without per-core metrics there is a row per chip, with its load.
+    Without per-core metrics, return a row per chip with its load.
     """
     if not sample.cores:
         return Table(

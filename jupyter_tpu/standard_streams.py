@@ -8,10 +8,10 @@ import sys
 
 
 def prepare_streams() -> None:
-    """Open missing standard streams, and escape what standard output can't encode; called first in a program.
+    """Open missing standard streams and escape what standard output can't encode; call this first in a program.
 
-    Otherwise, in a locale without UTF-8, one notebook with an emoji in its name would end a list of kernels with a
-    traceback. Python already escapes on standard error.
+    Otherwise, in a locale without UTF-8, a notebook with an emoji in its name would break a list of kernels with a
+    traceback. Python already escapes characters on standard error.
     """
     _open_missing_streams()
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
@@ -19,10 +19,10 @@ def prepare_streams() -> None:
 
 
 def _open_missing_streams() -> None:
-    """Give the process a null device for each standard stream that it was started without (``2>&-``).
+    """Open a null device for each standard stream that is missing when the process starts (``2>&-``).
 
-    Python sets such a stream to None, which breaks every write to it, and its descriptor
-    goes to the next socket or file that is opened: output meant for a terminal would end up in the journal.
+    Python sets a missing stream to None, which breaks every write to it, and the next opened socket or file gets its
+    descriptor, so output meant for a terminal could be written to the journal.
     """
     for descriptor, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is None:
@@ -33,12 +33,12 @@ def _open_missing_streams() -> None:
 
 
 def drop_output() -> None:
-    """Discard the rest of the output: Python flushes it at exit, and its failure would replace the exit status."""
+    """Discard the rest of the output: Python flushes it at exit, and a failure would replace the exit status."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def write_now(text: str) -> None:
-    """Write to standard output and flush; raises OSError once, not again when the process ends."""
+    """Write to standard output and flush; raises OSError once, but not again when the process exits."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -48,7 +48,7 @@ def write_now(text: str) -> None:
 
 
 def write_answer(text: str) -> int:
-    """Write a command's answer to standard output. Returns the exit status: 0, or 1 if it can't be written."""
+    """Write a command's result to standard output; return the exit status: 0, or 1 if it can't be written."""
     try:
         write_now(text)
     except OSError as error:

@@ -1,7 +1,7 @@
 """Find the files that identify TPU processes: the chips' device files and libtpu's lock. Linux, Python 3.10.
 
-For the agent and for kernels, which must agree on who uses the chips. Linux shows the open files of a process only to
-its own user and root.
+For the agent and for kernels, which must agree on which process uses the chips. Linux shows the open files of a process
+only to its own user and root.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def open_by(files: set[str], proc: Path = PROC) -> list[int]:
 
 
 def open_files(pid: int, proc: Path = PROC) -> set[str]:
-    """Return the files that a process has open; empty if it is gone or another user's."""
+    """Return the files that a process has open; empty if it has exited or belongs to another user."""
     found = set[str]()
     with suppress(OSError), os.scandir(f"{proc}/{pid}/fd") as links:
         for link in links:

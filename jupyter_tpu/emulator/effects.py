@@ -193,7 +193,7 @@ class Effects:
         "resource.",
     )
     def roll_back(self, operation: OperationRecord) -> bool:
-        """Undo the changes of an operation's request; return False if this is impossible, so the operation continues."""
+        """Undo the changes of an operation's request; return False if impossible, so that the operation continues."""
         node = self._store.node(operation.target)
         # nothing to undo: the node is gone, or the effect has happened
         if node is None or operation.due is None:

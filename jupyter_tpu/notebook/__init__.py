@@ -1,9 +1,9 @@
 """Code that runs inside the user's kernel: the magics, the widgets and the doctor.
 
-Start with `magics.registration`, which registers ``%tpu``, ``%tpu_init``, ``%%tpu_time`` and ``%%tpu_on_preempt``. It
-runs on the worker, where Python may be 3.10 and only the standard library is certain: frameworks are imported on
-demand, and IPython is reached only through the shell that loads the extension. It must not know the cloud, SSH or the
-Jupyter server: their data comes from the agent.
+Start with `magics.registration`, which registers ``%tpu``, ``%tpu_init``, ``%%tpu_time`` and ``%%tpu_on_preempt``. The
+package runs on the worker, where Python may be 3.10 and only the standard library is guaranteed: frameworks are
+imported on demand, and IPython is used only through the shell that loads the extension. It must not depend on the
+cloud, SSH or the Jupyter server: their data comes from the agent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def is_on_node(environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether this kernel runs on a TPU node: our agent started it, or the machine's environment says so."""
+    """Return whether this kernel runs on a TPU node, because the agent started it or according to the environment."""
     # Imported late, like all that the magics need, so that loading the extension does not slow a kernel's start.
     from jupyter_tpu.notebook.node.agent_call import is_agent_here
 
@@ -22,7 +22,7 @@ def is_on_node(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Register the magics; IPython calls it for ``%load_ext jupyter_tpu``, the agent in each kernel it starts."""
+    """Register the magics; called by IPython for ``%load_ext jupyter_tpu``, and by the agent in each new kernel."""
     from jupyter_tpu.notebook.magics.registration import register_magics
 
     register_magics(shell)

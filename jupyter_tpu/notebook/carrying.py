@@ -1,6 +1,6 @@
 """Pack variables of a kernel on a node as JSON for a kernel elsewhere: plain values, never code or pickles.
 
-`jupyter_tpu.local.variables` is the other half and imports this module by its name, in the kernel on the node.
+`jupyter_tpu.local.variables` is the counterpart and imports this module by name, in the kernel on the node.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def pack(name: str, namespace: Mapping[str, Any]) -> str:
 
 
 class _Packing:
-    """Convert one variable, and give up before it has built more than `MOST_BYTES`."""
+    """Conversion of one variable, which stops before the result exceeds `MOST_BYTES`."""
 
     def __init__(self, name: str) -> None:
         self._name = name

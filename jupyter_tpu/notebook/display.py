@@ -1,7 +1,7 @@
 """The output of a magic: titles, lines and tables, as text and as HTML.
 
-Every value may come from a process, a file or another machine. So control characters are removed from the text, and
-everything is escaped in the HTML. Each `Text` is shown in the user's language, and any other value as it is.
+Any value may come from a process, a file or another machine, so control characters are removed from the text, and
+everything is escaped in the HTML. Each `Text` is shown in the user's language, any other value unchanged.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _LEFT = ' style="text-align: left"'
 
 
 def as_html(text: str) -> str:
-    """Escape text for HTML, and its dollar signs for front ends that render ``$…$`` as mathematics."""
+    """Escape text for HTML, including dollar signs for front ends that render ``$…$`` as mathematics."""
     return html.escape(text).replace("$", "<span>$</span>")
 
 
 def age_text(at: float, now: float) -> str:
-    """Return ``as of 40 s ago``; both arguments in Unix seconds."""
+    """Return ``as of 40 s ago``; both arguments are in Unix seconds."""
     return Text("as of {duration} ago", duration=duration_text(now - at))
 
 
@@ -41,7 +41,7 @@ class Section:
     Attributes:
         age: how old its data is, such as ``as of 40 s ago``.
         lines: shown above the table; `header` and `rows` are the table.
-        verbatim: lines of a file or for programs; only these are never shortened.
+        verbatim: lines from a file or for programs, the only ones that are never shortened.
     """
 
     title: str = ""
@@ -52,7 +52,7 @@ class Section:
     verbatim: Sequence[str] = ()
 
     def to_text(self) -> Iterator[str]:
-        """Yield the lines of its plain-text form."""
+        """Yield the lines of the plain-text form."""
         indent = ""
         if self.title:
             yield f"{plainly(self.title)} ({plainly(self.age)})" if self.age else plainly(self.title)
@@ -70,7 +70,7 @@ class Section:
             yield "  ".join(padded(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
     def to_html(self) -> Iterator[str]:
-        """Yield the elements of its HTML form."""
+        """Yield the elements of the HTML form."""
         age = f" <small>{_escaped(self.age)}</small>" if self.age else ""
         title = [f"<strong>{_escaped(self.title)}</strong>{age}"] if self.title else []
         if title or self.lines:
@@ -101,17 +101,17 @@ class MagicOutput:
 
 
 def message_of(error: TpuError) -> Text:
-    """Return what failed, as a part of another text."""
+    """Return an error's message, for use within another text."""
     return error.message if isinstance(error.message, Text) else Text(error.message)
 
 
 def unknown_because(error: TpuError) -> Text:
-    """Return a text that a value is unknown, and why."""
+    """Return the text for an unknown value, with the reason."""
     return Text("unknown: {reason}", reason=message_of(error))
 
 
 def text_output(*lines: str) -> MagicOutput:
-    """Return an output of a few lines of text."""
+    """Return an output with a few lines of text."""
     return MagicOutput(sections=[Section(lines=lines)])
 
 

@@ -1,7 +1,7 @@
 """Reduce a kernel's recorded messages to the outputs of its cells.
 
-Start with `reducer`. Pure: messages come in as values, in the order of the record; nothing here waits, reads a clock or
-knows where the messages came from. The rules are those of JupyterLab's output area and the Jupyter protocol.
+Start with `reducer`. Pure: messages are passed as values, in the order of the record; nothing here waits, reads a clock
+or depends on the source of the messages. The rules follow JupyterLab's output area and the Jupyter protocol.
 
     parsing          parse and validate one message of the record
     text             stream text with carriage returns and backspaces, in bounded space

@@ -1,8 +1,8 @@
-"""The fewest messages that bring a fresh front end to the state after all messages of a request.
+"""Compute the fewest messages that bring a new front end to the state after all messages of a request.
 
-That state is more than the outputs: it includes the ids of displays, a pending `clear_output` and the cursor of a
-progress bar, so that live messages can follow. Front ends redraw the whole text for each stream message, so sending
-all messages again would take seconds (3,000 lines one by one: 18 s in JupyterLab 4.6).
+Besides the outputs, that state includes the ids of displays, a pending `clear_output` and the cursor of a progress bar,
+so that live messages can follow. Front ends redraw the whole text for each stream message, so sending all messages
+again would take seconds (3,000 single lines: 18 s in JupyterLab 4.6).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def compact(request: Request, rendered: Rendered | None = None) -> list[dict[str
     """Return whole iopub messages; the metadata of each has the seq of the newest message that it replaces.
 
     Args:
-        rendered: the result of `render`, if the caller has it; outputs are truncated as they are in it.
+        rendered: the result of `render`, if the caller has it; outputs are truncated in the same way.
     """
     return list(_messages(request, rendered or render(request)))
 

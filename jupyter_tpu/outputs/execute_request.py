@@ -18,15 +18,15 @@ class Request:
     """One execute_request and the messages that belong to it, fed in the order of the record.
 
     Args:
-        head, tail: how many characters of each stream output are kept at its beginning and its end.
+        head, tail: number of characters kept at the start and the end of each stream output.
 
     Attributes:
         header: the request's own header, or the copy in its messages if the request is no longer in the record.
-        outputs: what the cell shows.
+        outputs: the outputs of the cell.
         is_clearing: whether the next output replaces all others (``clear_output(wait=True)``).
-        input: the input_request that waits for an answer; None if none does.
-        captured: how many messages an Output widget captured; only a front end can show those.
-        omitted_bytes: how many bytes of its messages were not read from the record.
+        input: the input_request that waits for a reply, or None.
+        captured: number of messages that an Output widget captured, which only a front end can show.
+        omitted_bytes: number of bytes of its messages that were not read from the record.
     """
 
     def __init__(self, msg_id: str, header: dict[str, Any], *, head: int, tail: int) -> None:
@@ -52,7 +52,7 @@ class Request:
 
     @property
     def state(self) -> State:
-        """The progress of the request; a request that ended without starting was aborted, even if it has no reply."""
+        """The progress of the request; a request that finished without starting was aborted, even without a reply."""
         if self._is_lost and self.busy and self._reply_status == "aborted":
             return "lost"
         if self._reply_status == "aborted" or (self.idle and self._was_skipped):
@@ -65,7 +65,7 @@ class Request:
 
     @property
     def status(self) -> str | None:
-        """How the request ended, judged by its reply or, without one, by its outputs; None if unknown."""
+        """The final status of the request, from its reply or, without one, from its outputs; None if unknown."""
         state = self.state
         if state in ("aborted", "lost"):
             return state
@@ -92,7 +92,7 @@ class Request:
     # -- what happens to it --------------------------------------------------------------------------------------------
 
     def record_seq(self, seq: int) -> None:
-        """Note that a message of this request has this seq."""
+        """Record that a message of this request has this seq."""
         self.first_seq = self.first_seq or seq
         self.last_seq = seq
 
@@ -102,7 +102,7 @@ class Request:
         self._is_whole = True
 
     def mark_busy(self, message: Message) -> None:
-        """Note that the kernel works on the request, since it has sent a message about it."""
+        """Record that the kernel is working on the request, because it has sent a message about it."""
         self.busy = self.busy or message
 
     def record_status(self, message: Message) -> None:
@@ -112,7 +112,7 @@ class Request:
             self.input = None
 
     def record_execute_input(self, message: Message) -> None:
-        """Process the execute_input, with which the kernel announces code and execution count."""
+        """Process the execute_input, in which the kernel sends code and execution count."""
         self.execute_input = message
         self.record_count(message)
 
@@ -122,7 +122,7 @@ class Request:
         self.execution_count = self.execution_count if count is None else count
 
     def record_reply(self, message: Message) -> None:
-        """Process the execute_reply; a pager text in it becomes an output, as in front ends."""
+        """Process the execute_reply; pager text becomes an output, as in front ends."""
         status = message.content.get("status")
         self._reply_status = "aborted" if status == "abort" else _text(status)  # older kernels write "abort"
         self.record_count(message)
@@ -131,12 +131,12 @@ class Request:
             self.add(page)
 
     def mark_lost(self) -> None:
-        """Mark the request as lost: the kernel process that would answer it is gone."""
+        """Mark the request as lost, because the kernel process that would reply has died."""
         self._is_lost = True
         self.input = None
 
     def record_input_reply(self, message: Message) -> None:
-        """Process an input_reply: add prompt and answer as a line, as front ends do, with a password hidden."""
+        """Process an input_reply: add prompt and input as a line, as front ends do, with a password hidden."""
         question, self.input = self.input, None
         if question is None:
             return
@@ -149,7 +149,7 @@ class Request:
     # -- outputs -------------------------------------------------------------------------------------------------------
 
     def add_stream(self, message: Message) -> None:
-        """Add the text of a stream message, to the last output if that is from the same stream."""
+        """Add the text of a stream message, appending to the last output if it is from the same stream."""
         name, text = stream_text(message)
         stream = self._stream(name)
         stream.text.write(text)
@@ -165,18 +165,18 @@ class Request:
         self.add(failure_of(message))
 
     def clear(self, *, wait: bool) -> None:
-        """Remove all outputs; with `wait`, only when the next output comes."""
+        """Remove all outputs; with `wait`, only when the next output arrives."""
         if wait:
             self.is_clearing = True
         else:
             self.outputs.clear()
 
     def add_notice(self, text: str) -> None:
-        """Add one of our notices to the cell, on its standard error."""
+        """Add a jupyter_tpu notice to the cell's standard error."""
         self._stream("stderr").text.write(text)
 
     def omit(self, size: int) -> None:
-        """Note that `size` bytes of stream messages are missing at this place."""
+        """Record that `size` bytes of stream messages are missing here."""
         # most likely they continue the stream that was printed last
         last = self.outputs[-1] if self.outputs and not self.is_clearing else None
         stream = last if isinstance(last, Stream) else self._stream("stdout")
@@ -198,7 +198,7 @@ class Request:
 
     @property
     def _was_skipped(self) -> bool:
-        """Whether the kernel never ran the request: it announced no input, and silent requests announce none either."""
+        """Return whether the kernel never ran the request: it sent no execute_input, and the request was not silent."""
         silent = self.content.get("silent") is True
         return self._is_whole and not (silent or self.execute_input or self._reply_status or self.outputs)
 

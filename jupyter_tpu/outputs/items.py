@@ -20,14 +20,14 @@ class Stream:
 
 @dataclass(slots=True, weakref_slot=True)
 class Bundle:
-    """The data of a display; all displays with one display_id share it, so that an update changes all of them."""
+    """The data of a display, shared by all displays with the same display_id, so that an update changes all of them."""
 
     data: dict[str, Any]
     metadata: dict[str, Any]
     size: int
 
     def replace_with(self, other: Bundle) -> None:
-        """Take over the data of another bundle."""
+        """Replace the data with that of another bundle."""
         self.data, self.metadata, self.size = other.data, other.metadata, other.size
 
 
@@ -44,7 +44,7 @@ class Display:
 
 @dataclass(slots=True)
 class Failure:
-    """An exception that a cell raised."""
+    """An exception raised by a cell."""
 
     ename: str
     evalue: str
@@ -59,7 +59,7 @@ def stream_text(message: Message) -> tuple[str, str]:
     """Return the name and the text of a stream message.
 
     Raises:
-        Malformed: one of them is missing or is not text.
+        Malformed: the name or the text is missing or not a string.
     """
     name, text = message.content.get("name"), message.content.get("text")
     if not isinstance(name, str) or not isinstance(text, str):
@@ -71,7 +71,7 @@ def display_id_of(message: Message) -> str:
     """Return the display_id of a display message; empty if it has none.
 
     Raises:
-        Malformed: the display_id is not text.
+        Malformed: the display_id is not a string.
     """
     transient = message.content.get("transient") or {}
     # 0 is not text, so a malformed `transient` is refused below like a malformed id
@@ -104,7 +104,7 @@ def failure_of(message: Message) -> Failure:
     """Return the exception in an error message.
 
     Raises:
-        Malformed: one of its fields is missing or is not text.
+        Malformed: one of its fields is missing or not a string.
     """
     content = message.content
     ename, evalue, traceback = content.get("ename"), content.get("evalue"), content.get("traceback")
@@ -116,7 +116,7 @@ def failure_of(message: Message) -> Failure:
 
 
 def count_of(message: Message) -> int | None:
-    """Return the execution count in a message; None if it has none that is valid."""
+    """Return the execution count in a message; None if it has no valid one."""
     count = message.content.get("execution_count")
     return count if is_count(count) else None
 

@@ -1,7 +1,7 @@
 """Parse and validate one message of the record; a kernel or a client may have sent anything.
 
-Parsed values are written as JSON again, so values that JSON cannot carry (NaN, infinities, integers of thousands
-of digits) and nesting too deep to be written are refused as well.
+Parsed values are written as JSON again, so values that JSON can't represent (NaN, infinities, integers with thousands
+of digits) and nesting too deep for writing are rejected too.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Malformed(ValueError):
 
 
 class Message(NamedTuple):
-    """One message; `size` is that of its content in bytes.
+    """A message; `size` is the size of its content in bytes.
 
-    It is a tuple, because a record may have hundreds of thousands of them.
+    A tuple, because a record may have hundreds of thousands of messages.
     """
 
     seq: int
@@ -41,7 +41,7 @@ def parse(seq: int, parts: Sequence[bytes]) -> Message:
     """Parse a multipart message, with or without routing identities and buffers.
 
     Raises:
-        Malformed: the parts are not those of a message.
+        Malformed: the parts are not a message.
     """
     header, parent, metadata, content = _json_parts(parts)
     read = json_object(header)
@@ -66,7 +66,7 @@ def json_object(raw: bytes) -> dict[str, Any]:
     """Decode a JSON object.
 
     Raises:
-        Malformed: the bytes are something else, or have a value that JSON cannot carry.
+        Malformed: the bytes are not a JSON object, or contain a value that JSON can't represent.
     """
     try:
         text = raw.decode("utf-8", "replace").strip()  # as jupyter_client does
@@ -89,7 +89,7 @@ def _may_be_deep(raw: bytes) -> bool:
 
 
 def _scan_with_headroom(text: str) -> tuple[Any, int]:
-    """Parse a value inside `_HEADROOM` lists, so that nesting which could not be written later fails here."""
+    """Parse a value inside `_HEADROOM` lists, so that nesting too deep to be written later fails here."""
     value, end = _scan("[" * _HEADROOM + text + "]" * _HEADROOM, 0)
     for _ in range(_HEADROOM):
         (value,) = value

@@ -1,7 +1,7 @@
-"""Reduce the messages of one kernel, in the order of its record, to requests and the displays that they share.
+"""Reduce the messages of one kernel, in the order of its record, to requests and their shared displays.
 
-All requests share one table of displays, because an update may come from a different cell. A display that
-no output shows any longer is dropped from the table.
+All requests share one table of displays, because an update may come from a different cell. A display that no output
+shows any more is removed from the table.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ Arrived = Callable[[str], int]
 
 
 class Reducer:
-    """Reduce a kernel's record, or the parts of it that belong to some requests, as passed to `feed`.
+    """Reducer of a kernel's record, or of the parts that belong to some requests, passed to `feed`.
 
     Args:
-        head, tail: how many characters of each stream output are kept at its beginning and its end.
-        arrived: what pages have received. Text that an Output widget took on such a page is in the widget, whose state
-            outlives the page; text that no page has received is put in the cell, so that it is not lost.
+        head, tail: number of characters kept at the start and the end of each stream output.
+        arrived: what pages have received. Text that an Output widget captured on a page is in the widget, whose state
+            outlives the page; text that no page has received is added to the cell, so that it is not lost.
 
     Attributes:
         requests: by message id, in the order in which they were sent.
-        skipped: how many messages were malformed.
-        foreign: how many messages belonged to no execute_request (completion, inspection and so on).
-        comms: how many were comm messages, whose state is in the kernel and in the front end.
+        skipped: number of malformed messages.
+        foreign: number of messages that belong to no execute_request (completion, inspection and so on).
+        comms: number of comm messages, whose state is in the kernel and in the front end.
     """
 
     def __init__(self, *, head: int = TEXT_HEAD, tail: int = TEXT_TAIL, arrived: Arrived = lambda _session: 0) -> None:
@@ -52,7 +52,7 @@ class Reducer:
         self._waiting_for_input: Request | None = None
 
     def feed(self, seq: int, channel: str, parts: Sequence[bytes]) -> None:
-        """Process the next message of the record; a malformed one is counted and skipped."""
+        """Process the next message of the record; count and skip a malformed one."""
         handle = _CHANNELS.get(channel)
         if handle is None:
             return
@@ -62,7 +62,7 @@ class Reducer:
             self.skipped += 1
 
     def omit(self, msg_id: str, size: int) -> None:
-        """Note that `size` bytes of the request's stream messages are here in the record but will not be fed."""
+        """Record that `size` bytes of the request's stream messages at this place in the record are not fed."""
         if msg_id in self.requests:
             self.requests[msg_id].omit(size)
 
@@ -145,7 +145,7 @@ class Reducer:
                 waiting.record_input_reply(message)
 
     def _note_gap(self, event: dict[str, Any]) -> None:
-        """Put a notice about lost messages into the running cells: no message says to which cell they belonged."""
+        """Add a notice about lost messages to the running cells, because the cell of these messages is unknown."""
         count = event.get("messages")
         what = f"{count} messages" if isinstance(count, int) else "Messages"
         for request in self.requests.values():
@@ -155,7 +155,7 @@ class Reducer:
     # -- comms ---------------------------------------------------------------------------------------------------------
 
     def _watch_comm(self, message: Message) -> None:
-        """Watch for Output widgets, which capture outputs of a cell; only front ends handle other comms."""
+        """Track Output widgets, which capture outputs of a cell; other comms are handled only by front ends."""
         self.comms += 1
         comm_id, state = message.content.get("comm_id"), _widget_state(message)
         if not isinstance(comm_id, str):
@@ -165,7 +165,7 @@ class Reducer:
             self._capturing[comm_id] = msg_id if isinstance(msg_id, str) else ""
 
     def _is_captured(self, message: Message, request: Request) -> bool:
-        """Whether an Output widget captures a message of a cell."""
+        """Return whether an Output widget captures a message of a cell."""
         is_captured = message.kind not in _OF_THE_CELL and request.msg_id in self._capturing.values()
         request.captured += is_captured
         return is_captured
@@ -181,9 +181,9 @@ class Reducer:
         return self.requests[msg_id]
 
     def _request_of(self, message: Message) -> Request | None:
-        """Return the request that a message belongs to.
+        """Return the request to which a message belongs.
 
-        A request whose own message is no longer in the record is created from the header that its messages repeat.
+        If the request's own message is no longer in the record, the request is created from the header in its messages.
         """
         msg_id = message.parent.get("msg_id")
         known = self.requests.get(msg_id) if isinstance(msg_id, str) else None

@@ -15,16 +15,17 @@ from jupyter_tpu.outputs.text import StreamText
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much of a request is shown.
+    """Limits on the shown output of a request.
 
-    The defaults bound the output that a page must draw at once. For text they are those of `reducer.TEXT_TAIL`. Images
-    and HTML draw fast (50 of 2 MB in 0.1 s, 1,000 HTML outputs in 0.15 s), but all of it is fetched and becomes part of
-    the saved notebook.
+    The defaults limit the output that a page must draw at once. For text, they are those of `reducer.TEXT_TAIL`. Images
+    and HTML are drawn fast (50 images of 2 MB in 0.1 s, 1,000 HTML outputs in 0.15 s), but all data is fetched and
+    becomes part of the saved notebook.
 
     Attributes:
-        error_head, error_tail: characters of an exception's message and traceback that are kept at both ends.
-        bundles: bytes of all displays and results together; beyond them only the kind of the data is shown.
-        outputs: how many outputs; if there are more, those in the middle are left out.
+        error_head, error_tail: number of characters kept at the start and the end of an exception's message and
+            traceback.
+        bundles: total bytes of displays and results; beyond this limit, only the type of the data is shown.
+        outputs: number of outputs; if there are more, those in the middle are omitted.
     """
 
     error_head: int = 20_000
@@ -39,7 +40,7 @@ NO_LIMITS = Limits(
 
 
 class Part(NamedTuple):
-    """One output; `cursor` is the text to print after a stream so that its continuation appears at the right place."""
+    """One output; `cursor` is text to print after a stream so that its continuation appears at the right place."""
 
     output: dict[str, Any]
     source: Message | None
@@ -51,9 +52,9 @@ class Rendered:
     """The outputs of a request.
 
     Attributes:
-        parts: the outputs with the messages that they come from.
+        parts: the outputs with the messages that contained them.
         text_size, bundle_size: their approximate size in characters (text) and bytes (displays).
-        omitted_bytes: approximately how much is left out.
+        omitted_bytes: approximate number of omitted bytes.
     """
 
     parts: list[Part]
@@ -63,12 +64,15 @@ class Rendered:
 
     @property
     def outputs(self) -> list[dict[str, Any]]:
-        """The outputs as a notebook has them."""
+        """The outputs in the form of a notebook."""
         return [part.output for part in self.parts]
 
 
 def render(request: Request, limits: Limits | None = None) -> Rendered:
-    """Return the outputs of a request; their ``transient`` has the display_id, if any, and must not get into a file."""
+    """Return the outputs of a request.
+
+    ``transient`` contains the display_id, if any, and must not be saved in a file.
+    """
     limits = limits or Limits()
     page = _Page(limits)
     # keep more of the end than of the beginning: the newest outputs say how far the cell is
@@ -90,7 +94,7 @@ def format_bytes(size: int) -> str:
 
 
 class _Page:
-    """Collect the outputs of a request and count their sizes."""
+    """The collected outputs of a request, with their sizes."""
 
     def __init__(self, limits: Limits) -> None:
         self.parts: list[Part] = []
@@ -107,7 +111,7 @@ class _Page:
             self.parts.append(Part(self._failure(item), item.source))
 
     def leave_out(self, items: Sequence[Item]) -> None:
-        """Add a notice for left-out outputs, as a display, because a stream would merge with its neighbours."""
+        """Add a notice about omitted outputs, as a display, because a stream would merge with its neighbours."""
         self.omitted += sum(map(_rough_size, items))
         data = {"text/plain": f"… {len(items)} more outputs on the node"}
         self.parts.append(Part({"output_type": "display_data", "data": data, "metadata": {}}, items[0].source))
@@ -149,7 +153,7 @@ class _Page:
         }
 
     def _excerpt(self, text: str) -> str | None:
-        """Return a text without its middle; None if it is short enough to be shown whole."""
+        """Return a text without its middle; None if it is short enough to be shown in full."""
         self.text_size += min(len(text), self._limits.error_head + self._limits.error_tail)
         if len(text) <= self._limits.error_head + self._limits.error_tail:
             return None
@@ -167,7 +171,7 @@ def _rough_size(item: Item) -> int:
 
 
 def _stream_text(text: StreamText) -> tuple[str, str, int]:
-    """Return the shown text, what to print after it to place the cursor, and the number of omitted bytes."""
+    """Return the shown text, text to print after it to place the cursor, and the number of omitted bytes."""
     excerpt = text.excerpt()
     shown = excerpt.tail
     if excerpt.omitted_bytes:

@@ -1,9 +1,9 @@
-"""Stream text as JupyterLab shows it; its beginning and its end are kept in bounded space.
+"""Stream text as JupyterLab shows it; stores only its start and end, in bounded space.
 
-A carriage return goes back to the start of the line, and what follows overwrites; a backspace removes a character (two
-inside a line, as in JupyterLab 4.6); a line feed goes to the end of all text. So only the last line can still change.
-Positions are counted in characters, where JupyterLab counts UTF-16 units: a partly overwritten line with characters
-beyond the basic plane comes out whole here. All work is linear in the text that was written.
+A carriage return moves to the start of the line, and later text overwrites the line. A backspace removes a character
+(two inside a line, as in JupyterLab 4.6). A line feed moves to the end of all text, so only the last line can still
+change. Positions are counted in characters, whereas JupyterLab counts UTF-16 units: a partly overwritten line with
+characters beyond the basic plane stays intact here. The running time is linear in the written text.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Excerpt:
     """The shown part of a text.
 
     Attributes:
-        omitted_bytes: how much is left out between `head` and `tail`.
-        cursor: the index in the last line of `tail` at which the next character is written; None is its end.
+        omitted_bytes: number of bytes omitted between `head` and `tail`.
+        cursor: the index in the last line of `tail` at which the next character is written; None means its end.
     """
 
     head: str
@@ -31,7 +31,7 @@ class Excerpt:
 
 
 class StreamText:
-    """The text of one stream output; its first `head` and its last `tail` characters are kept."""
+    """The text of one stream output; stores its first `head` and last `tail` characters."""
 
     def __init__(self, head: int, tail: int) -> None:
         self._head_limit = self._head_room = head
@@ -53,7 +53,7 @@ class StreamText:
             self.append(text)
 
     def omit(self, size: int) -> None:
-        """Note that `size` bytes are missing here; the text before fills the head while it has room."""
+        """Record that `size` bytes are missing here; earlier text fills the head while it has room."""
         self._commit(self._line.pop_all())
         self._omitted += size + sum(map(byte_size, self._tail))
         self._tail.clear()
@@ -92,14 +92,14 @@ class StreamText:
             self._line.write(token)
 
     def append(self, text: str) -> None:
-        """Add text whose control characters do not matter; only allowed while the cursor is at the end."""
+        """Add text without effective control characters; only allowed while the cursor is at the end."""
         cut = text.rfind("\n") + 1
         if cut:
             self._commit(self._line.pop_all() + text[:cut])
         self._line.write(text[cut:])
 
     def _commit(self, text: str) -> None:
-        """Store text that can no longer change: first in the head, and the rest in the tail."""
+        """Store text that can no longer change, first in the head and the rest in the tail."""
         if self._head_room:
             part, text = text[: self._head_room], text[self._head_room :]
             self._head.append(part)
@@ -125,7 +125,7 @@ class StreamText:
 
 
 def _moved(cursor: int | None, line: str, shown: str) -> int | None:
-    """Return the cursor's index in the last shown line, whose beginning may be missing."""
+    """Return the cursor's index in the last shown line, whose start may be missing."""
     if cursor is None:
         return None
     return max(0, len(shown) - (shown.rfind("\n") + 1) - (len(line) - cursor))
@@ -137,7 +137,7 @@ def byte_size(text: str) -> int:
 
 
 class Line:
-    """The last line as two lists of pieces: the text left of the cursor and the text right of it.
+    """The last line as two lists of pieces: the text to the left and to the right of the cursor.
 
     Pieces are moved between the lists without being copied, so that the work is linear for any order of characters.
     """
@@ -165,7 +165,7 @@ class Line:
         self._left.clear()
 
     def backspace(self) -> None:
-        """Remove the character before the cursor, and the one under it, as JupyterLab 4.6 does."""
+        """Remove the characters before and under the cursor, as JupyterLab 4.6 does."""
         if self._left:
             last = self._left.pop()
             if len(last) > 1:
@@ -180,14 +180,14 @@ class Line:
         return line
 
     def content(self) -> tuple[str, int | None]:
-        """Return the line and the cursor's index in it; None is its end."""
+        """Return the line and the cursor's index in it; None means its end."""
         left = "".join(self._left)
         if not self._right:
             return left, None
         return left + "".join(piece[start:] for piece, start in reversed(self._right)), len(left)
 
     def _keep_all_but_last(self, text: str) -> None:
-        """Put a piece back without its last character, in halves: a run of backspaces must not copy it each time."""
+        """Put a piece back without its last character, in halves, so that repeated backspaces do not copy it."""
         middle = len(text) // 2
         self._left.append(text[:middle])
         rest = text[middle:-1]

@@ -1,6 +1,6 @@
 """The server extension: its traits, routes and events, and a fleet that starts in the background.
 
-A Jupyter server must start as fast and as reliably as without this extension, so nothing here waits for the cloud.
+A Jupyter server must start as fast and reliably as without this extension, so nothing here waits for the cloud.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class TPUApp(ExtensionApp):
     ).tag(config=True)
 
     def initialize_settings(self) -> None:
-        """Set up everything that needs no event loop; the server calls this while it loads extensions."""
+        """Set up everything that needs no event loop; called by the server while it loads extensions."""
         if self.trust_endpoint:
             # an environment variable, because kernel launchers in other processes make connections too
             os.environ[TRUST_VARIABLE] = self.trust_endpoint
@@ -140,12 +140,12 @@ class TPUApp(ExtensionApp):
         self.adoption.follow_sessions()
 
     def initialize_handlers(self) -> None:
-        """Register the routes; the server calls this after `initialize_settings`."""
+        """Register the routes; called by the server after `initialize_settings`."""
         self.handlers.extend([*ROUTES, *OLD_ROUTES, *KERNEL_CHANGE_ROUTES, *widget_script_routes()])
         self._adopt_kernels()
 
     def _adopt_kernels(self) -> None:
-        """Restore kernels before the server listens: a front end that finds none would drop its sessions."""
+        """Restore kernels before the server listens, because a front end that finds none would drop its sessions."""
         try:
             self._is_trial_left = clean_up_trial()
             notes = self.adoption.claim()
@@ -158,7 +158,7 @@ class TPUApp(ExtensionApp):
             IOLoop.current().run_sync(lambda: self.adoption.adopt(notes))
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:  # noqa: ARG002 - the server passes it
-        """Start the fleet, so that it continues what an earlier server left; called once the event loop runs."""
+        """Start the fleet, which continues the work of an earlier server; called when the event loop is running."""
         self.own.start()
         self._in_background(self.own.warm_up())
         if self._is_trial_left and self.own.emulator is None:
@@ -180,7 +180,7 @@ class TPUApp(ExtensionApp):
         return self.shown.kernelspecs
 
     def refresh_nodes(self) -> None:
-        """List the nodes now, in the background, because they have just changed."""
+        """List the nodes now, in the background, after a change."""
         self._in_background(self.shown.refresh())
 
     def cloud_changed(self) -> None:
@@ -188,7 +188,7 @@ class TPUApp(ExtensionApp):
         self._emit(FleetChange(kind="cloud"))
 
     def setup_engine(self) -> SetupEngine:
-        """Return the set-up of the user's own cloud."""
+        """Return the set-up engine for the user's own cloud."""
         from jupyter_tpu.setup.engine import SetupEngine  # used only until the project is set up
 
         return SetupEngine(self.own.settings_or_none(), os.environ, is_project_fixed=bool(self.project))
@@ -203,7 +203,7 @@ class TPUApp(ExtensionApp):
         )
 
     def _serve(self, settings: CloudSettings) -> ServedCloud:
-        """Return an emulated cloud as this server uses it: workers on this machine are reached directly."""
+        """Return an emulated cloud for this server, which connects to workers on this machine directly."""
         access = replace(self._access(), ssh_user="", proxy_command="")
         return ServedCloud(lambda: settings, access, self._emit, self.log)
 
@@ -216,7 +216,7 @@ class TPUApp(ExtensionApp):
         return cast(EventLogger, self.serverapp.event_logger)
 
     def cloud_settings(self) -> CloudSettings:
-        """Return the settings of the traits, with the environment for traits that are empty.
+        """Return the settings from the traits or, for empty traits, from the environment.
 
         Raises:
             BadInput: the endpoint is not HOST:PORT.
@@ -227,7 +227,7 @@ class TPUApp(ExtensionApp):
         )
 
     async def status(self) -> dict[str, Any]:
-        """Return the body of ``GET status``; an error is part of it."""
+        """Return the body of ``GET status``, which contains any error."""
         await self.trial.settled()
         shown = self.shown
         settings, error = await shown.status()
@@ -252,7 +252,7 @@ class TPUApp(ExtensionApp):
             self.log.error("A background task of jupyter_tpu failed.", exc_info=task.exception())
 
     async def stop_extension(self) -> None:
-        """Close everything when the server stops. Never raises: other extensions must still be stopped."""
+        """Close everything when the server stops. Never raises, because other extensions must still be stopped."""
         try:
             # in reverse order, and all of them even if one fails: kernels are left before the fleet closes
             async with AsyncExitStack() as each:
@@ -266,7 +266,7 @@ class TPUApp(ExtensionApp):
             self.log.exception("jupyter_tpu did not close cleanly; its journal and the list of kernels are intact.")
 
     async def _end_tasks(self) -> None:
-        """Cancel the background tasks until all have ended: a library may swallow a cancellation."""
+        """Cancel the background tasks until all have finished, because a library may swallow a cancellation."""
         while self._tasks:
             for task in self._tasks:
                 task.cancel()
@@ -274,7 +274,7 @@ class TPUApp(ExtensionApp):
 
 
 def front_end_language(server: Any) -> str:
-    """Return the language that is set in the JupyterLab or Notebook of a server; empty if it follows the system."""
+    """Return the language set in the JupyterLab or Notebook of a server; empty if it follows the system."""
     for app in (each for loaded in server.extension_manager.extension_apps.values() for each in loaded):
         if hasattr(app, "user_settings_dir"):
             language = _locale_setting(app)

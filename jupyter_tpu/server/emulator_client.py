@@ -1,6 +1,6 @@
 """A client of the emulated cloud's control API, for the failure simulator of the demo.
 
-It passes on the requests in `ALLOWED` and nothing else; the server does not import the emulator.
+It forwards only the requests in `ALLOWED`; the server does not import the emulator.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ class EmulatorClient:
         self._authorize = authorize
 
     async def call(self, verb: str, part: str, body: Mapping[str, Any] | None = None, *, item: str = "") -> Any:
-        """Call ``VERB /emulator/v1/PART``, which must be `ALLOWED`, and return its JSON.
+        """Call ``VERB /emulator/v1/PART``, which must be in `ALLOWED`; return its JSON.
 
         Args:
             item: the number of one entry of the part, such as a fault; empty for all.
 
         Raises:
-            CredentialsMissing: the emulator's token cannot be read.
-            BadInput: the emulator refuses the body.
-            NodeNotFound: something that the body names does not exist.
-            CloudUnavailable: the emulator does not answer, or not with JSON.
+            CredentialsMissing: the emulator's token can't be read.
+            BadInput: the emulator rejects the body.
+            NodeNotFound: a resource named in the body does not exist.
+            CloudUnavailable: the emulator does not respond, or its response is not JSON.
         """
         if part not in ALLOWED.get(verb, ()):
             raise ValueError(f"{verb} {part} is not passed on")

@@ -1,9 +1,9 @@
-"""Restart and shut down kernels by Jupyter Server's own routes, one operation at a time per kernel.
+"""Restart and shut down kernels through Jupyter Server's own routes, one operation at a time per kernel.
 
-Jupyter Server lets them overlap when two pages, or a double click, request them. On a node that may leave a kernel that
-no list shows: it is shut down during its restart, and the restart continues. Jupyter Server's restart also interrupts
-the running cell before it is known whether a restart is possible, and hides why one failed; ours checks first and
-reports the reason.
+In Jupyter Server, operations overlap if two pages or a double click request them. On a node, this may leave a kernel
+that no list shows, because a kernel was shut down during its restart and the restart continued. Jupyter Server's
+restart also interrupts the running cell before checking whether a restart is possible, and hides the reason of a
+failure. These handlers check first and report the reason.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SETTING = "jupyter_tpu_kernel_changes"
 
 
 class _Changes:
-    """The restarts and shutdowns that are under way on a server."""
+    """The restarts and shutdowns in progress on a server."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -36,19 +36,19 @@ class _Changes:
 
     @classmethod
     def of(cls, handler: RequestHandler) -> _Changes:
-        """Return the one instance of the handler's server."""
+        """Return the instance for the handler's server."""
         changes: _Changes = handler.settings.setdefault(_SETTING, cls())
         return changes
 
     def turn(self, kernel_id: str) -> asyncio.Lock:
-        """Return the lock that a change of this kernel must hold."""
+        """Return the lock for changes of this kernel."""
         return self._locks.setdefault(kernel_id, asyncio.Lock())
 
     async def restart(self, kernel_id: str, kernels: Any) -> None:
         """Restart the kernel, or wait for a restart in progress; a closed page does not cancel it.
 
         Raises:
-            web.HTTPError: the kernel no longer exists, or cannot be restarted.
+            web.HTTPError: the kernel no longer exists or can't be restarted.
         """
         task = self._restarts.get(kernel_id)
         if task is None:
@@ -77,7 +77,7 @@ def _is_on_node(kernels: Any, kernel_id: str) -> bool:
 
 
 async def _restarted_by_jupyter(kernels: Any, kernel_id: str) -> None:
-    """Wait while Jupyter restarts a dead kernel on a node, because it refuses other changes of the kernel meanwhile."""
+    """Wait while Jupyter restarts a dead kernel on a node, because it rejects other changes of the kernel meanwhile."""
     while _is_on_node(kernels, kernel_id) and not (ready := kernels.get_kernel(kernel_id).ready).done():
         await asyncio.wait([ready])
 
@@ -85,8 +85,8 @@ async def _restarted_by_jupyter(kernels: Any, kernel_id: str) -> None:
 def _let_end(kernels: Any, kernel_id: str) -> None:
     """Clear the failure of an earlier restart or shutdown, so that Jupyter shuts the kernel down.
 
-    Jupyter removes a kernel with a failure from its list without shutting it down, as if it had never started. A kernel
-    on a node may still run and use the TPU.
+    Jupyter removes a kernel with a failure from its list without shutting it down, as if it had never started. But a
+    kernel on a node may still be running and using the TPU.
     """
     if not _is_on_node(kernels, kernel_id):
         return
@@ -99,12 +99,12 @@ def _let_end(kernels: Any, kernel_id: str) -> None:
 
 
 class RestartHandler(KernelActionHandler):
-    """``POST api/kernels/{id}/restart``: on nodes one restart at a time, which gives the reason for a failure."""
+    """``POST api/kernels/{id}/restart``: on nodes, one restart at a time; an error contains the reason."""
 
     @web.authenticated
     @authorized
     async def post(self, kernel_id: str) -> None:
-        """Restart the kernel; for one that is not on a node, call Jupyter Server's own handler."""
+        """Restart the kernel; if it is not on a node, call Jupyter Server's own handler."""
         kernels: Any = self.kernel_manager
         if not _is_on_node(kernels, kernel_id):
             await ensure_async(super().post(kernel_id, "restart"))
@@ -114,7 +114,7 @@ class RestartHandler(KernelActionHandler):
         self.finish(json.dumps(model, default=json_default))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Write the reason of a refused restart; other errors as Jupyter Server does."""
+        """Write the reason for a rejected restart; write other errors as Jupyter Server does."""
         error = getattr(kwargs.get("exc_info", (None, None))[1], "__cause__", None)
         if not isinstance(error, TpuError):
             super().write_error(status_code, **kwargs)
@@ -127,12 +127,12 @@ class RestartHandler(KernelActionHandler):
 
 
 class ShutdownHandler(KernelHandler):
-    """``DELETE api/kernels/{id}``: waits for a restart that has started."""
+    """``DELETE api/kernels/{id}``: waits for a restart in progress."""
 
     @web.authenticated
     @authorized
     async def delete(self, kernel_id: str) -> None:
-        """Shut the kernel down, after changes that are under way."""
+        """Shut the kernel down after pending changes."""
         async with _Changes.of(self).turn(kernel_id):
             await _restarted_by_jupyter(self.kernel_manager, kernel_id)
             _let_end(self.kernel_manager, kernel_id)
@@ -140,12 +140,12 @@ class ShutdownHandler(KernelHandler):
 
 
 class SessionChangeHandler(SessionHandler):
-    """``api/sessions/{id}``: ``PATCH`` and ``DELETE`` can shut a kernel down, so both wait for a running restart."""
+    """``api/sessions/{id}``: ``PATCH`` and ``DELETE`` can shut down a kernel, so both wait for a running restart."""
 
     @web.authenticated
     @authorized
     async def patch(self, session_id: str) -> None:
-        """Change the session; a change of its kernel waits for changes that are under way."""
+        """Change the session; a change of its kernel waits for pending changes."""
         body = self.get_json_body()
         if not isinstance(body, dict) or "kernel" not in body:  # renaming a notebook does not have to wait
             await ensure_async(super().patch(session_id))
@@ -159,7 +159,7 @@ class SessionChangeHandler(SessionHandler):
     @web.authenticated
     @authorized
     async def delete(self, session_id: str) -> None:
-        """Delete the session and its kernel, after changes that are under way."""
+        """Delete the session and its kernel after pending changes."""
         sessions: Any = self.session_manager
         try:
             session = await sessions.get_session(session_id=session_id)

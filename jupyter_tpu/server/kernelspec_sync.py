@@ -1,4 +1,4 @@
-"""Keep the kernelspecs in step with the nodes: written when kernels can start on a node, removed when they cannot."""
+"""Keep the kernelspecs in sync with the nodes: written when kernels can start on a node, removed when they can't."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 def usable_nodes(snapshot: FleetSnapshot) -> tuple[Node, ...]:
     """Return the nodes except those that are being created or started.
 
-    The cloud may already call these READY, but their workers have not published their host keys yet.
+    These may already be READY in the cloud, but their workers have not published their host keys yet.
     """
     coming = {each.node_name for each in snapshot.intents if each.verb in ("create", "start") and not each.settled}
     return tuple(node for node in snapshot.nodes if node.name not in coming)
 
 
 class KernelspecSync:
-    """Update the folder of kernelspecs from snapshots of the fleet.
+    """Updater of the kernelspec folder from snapshots of the fleet.
 
     Args:
         enabled: whether to change the folder at all.
-        proxy_command, ssh_user: written into the kernelspecs, so that kernels started by other programs use them too.
+        proxy_command, ssh_user: written into the kernelspecs, so that kernels started by other programs also use them.
     """
 
     def __init__(self, *, enabled: bool = True, proxy_command: str = "", ssh_user: str = "") -> None:
@@ -44,7 +44,7 @@ class KernelspecSync:
         return self._names
 
     async def update(self, snapshot: FleetSnapshot, settings: CloudSettings) -> None:
-        """Update the folder to match the nodes; it is read each time, since other programs change kernelspecs too."""
+        """Update the folder to match the nodes; read it each time, because other programs change kernelspecs too."""
         async with self._lock:
             self._names = await asyncio.to_thread(self._apply, snapshot, settings)
 
@@ -64,7 +64,7 @@ class KernelspecSync:
         return kernelspec_names(settings)
 
     def _renew(self, nodes: tuple[Node, ...], settings: CloudSettings) -> None:
-        """Write the kernelspec of each new READY node; a recreated node may differ although its name is the same."""
+        """Write the kernelspec of each new READY node; a recreated node may differ although it has the same name."""
         ready = {_identity(node): node for node in nodes if node.state == "READY"}
         for node in (node for identity, node in ready.items() if identity not in self._written):
             write_kernelspec(node, settings, proxy_command=self._proxy_command, ssh_user=self._ssh_user)

@@ -1,6 +1,6 @@
-"""Open the fleet when it is first needed, and try again after a failure.
+"""Open the fleet when it is first needed; retry after a failure.
 
-The server must start without a cloud, and a user who signs in later must not have to restart it.
+The server must start without a cloud, and must not need a restart when the user signs in later.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ RETRY_AFTER_S = 5.0
 
 
 class LazyFleet:
-    """Open one fleet for all callers; repeat a failure for a few seconds, so that polls stay cheap.
+    """A fleet shared by all callers. A failure is repeated for a few seconds, so that polls are fast.
 
     Args:
         open_fleet: returns a context manager that opens a fleet.
-        retry_after_s: for how many seconds a failure is repeated without another try.
+        retry_after_s: seconds for which a failure is repeated without a retry.
     """
 
     def __init__(
@@ -39,10 +39,10 @@ class LazyFleet:
         self._retry_at = 0.0
 
     async def get(self) -> OpenFleet:
-        """Return the running fleet; open it first if needed.
+        """Return the running fleet; open it if needed.
 
         Raises:
-            TpuError: it cannot be opened (no credentials, journal not writable and so on).
+            TpuError: the fleet can't be opened (no credentials, journal not writable and so on).
         """
         async with self._lock:
             if self._opened is None:
@@ -60,12 +60,12 @@ class LazyFleet:
             raise
 
     async def reopen(self) -> None:
-        """Close the fleet, and open it at the next call despite earlier failures: the settings have changed."""
+        """Close the fleet after a change of settings; the next call opens it despite earlier failures."""
         await self.close()
         self._failure, self._retry_at = None, 0.0
 
     async def close(self) -> None:
-        """Close the fleet if it is open; pending operations continue in the cloud and stay in the journal."""
+        """Close the fleet if it is open; pending operations continue in the cloud and remain in the journal."""
         async with self._lock:
             self._opened = None
             await self._stack.aclose()

@@ -1,7 +1,7 @@
-"""One cloud as this server uses it: its fleet, the kernelspecs of its nodes, and the connections held to them.
+"""A cloud that this server uses: its fleet, the kernelspecs of its nodes, and the open connections to them.
 
-A server has the user's own cloud and, while they try it, an emulated one. Each has its own fleet, kernelspecs and
-connections, so budgets and auto-stop rules of real nodes keep working while the panel shows the emulated cloud.
+A server has the user's own cloud and, during a trial, an emulated one. Each has its own fleet, kernelspecs and
+connections, so that budgets and auto-stop rules of real nodes keep working while the panel shows the emulated cloud.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from jupyter_tpu.server.websocket.serial import SerialExecutor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAccess:
-    """How nodes are used; see the traits of `server.app.TPUApp` with these names."""
+    """Settings for access to nodes; see the traits of `server.app.TPUApp` with these names."""
 
     ssh_user: str = ""
     proxy_command: str = ""
@@ -41,12 +41,13 @@ class NodeAccess:
 
 
 class ServedCloud:
-    """One cloud, as this server uses it.
+    """A cloud that this server uses.
 
     Args:
         settings: returns the cloud's settings; called each time the fleet is opened.
-        access: how its nodes are used.
-        emit: gets each change, once the kernelspecs are up to date: front ends read nodes and kernelspecs then.
+        access: settings for access to its nodes.
+        emit: called with each change after the kernelspecs have been updated, because front ends then read both nodes
+            and kernelspecs.
         log: a logger.
     """
 
@@ -67,7 +68,7 @@ class ServedCloud:
         self._runner: asyncio.Task[None] | None = None
 
     def settings_or_none(self) -> CloudSettings:
-        """Return the settings; empty ones if they are invalid."""
+        """Return the settings; empty settings if they are invalid."""
         try:
             return self._settings()
         except TpuError:
@@ -75,12 +76,12 @@ class ServedCloud:
 
     @property
     def emulator(self) -> EmulatorClient | None:
-        """The client of the emulated cloud's control API; None for another cloud."""
+        """The client of the emulated cloud's control API; None for other clouds."""
         address = emulator_address(self.settings_or_none(), os.environ)
         return EmulatorClient(address, partial(emulator_authorization, os.environ)) if address else None
 
     async def status(self) -> tuple[CloudSettings, TpuError | None]:
-        """Return the settings, with the project filled in if possible, and why the cloud cannot be reached."""
+        """Return the settings, with the project filled in if possible, and why the cloud can't be reached."""
         try:
             opened = await self.fleet.get()
         except TpuError as failure:
@@ -88,11 +89,11 @@ class ServedCloud:
         return opened.settings, opened.fleet.snapshot().error
 
     def start(self) -> None:
-        """Handle changes from now on; call it once the event loop runs."""
+        """Handle changes from now on; call this when the event loop is running."""
         self._runner = asyncio.get_running_loop().create_task(self._changes.run())
 
     async def warm_up(self) -> None:
-        """Open the fleet, so that it continues what an earlier server left."""
+        """Open the fleet, which continues the work of an earlier server."""
         try:
             opened = await self.fleet.get()
         except TpuError as error:
@@ -112,10 +113,10 @@ class ServedCloud:
             self.log.debug("The nodes cannot be listed: %s", error)
 
     async def reopen(self) -> None:
-        """Use changed settings or credentials from now on; intents that are open continue in the journal.
+        """Use changed settings or credentials from now on; open intents remain in the journal and continue.
 
-        The fleet is opened again here, not on request: while the panel shows another cloud, no one requests it,
-        and budgets and auto-stop must go on.
+        The fleet is reopened here instead of on request, because nobody requests it while the panel shows another
+        cloud, and budgets and auto-stop must continue.
         """
         await self.fleet.reopen()
         self.caches.clear()  # last, because a request may have cached data of the old fleet meanwhile
@@ -125,14 +126,14 @@ class ServedCloud:
             self.log.info("Cloud TPU nodes cannot be listed yet: %s", error)
 
     async def close(self) -> None:
-        """Close the fleet and all connections held in advance."""
+        """Close the fleet and all connections opened in advance."""
         async with AsyncExitStack() as each:  # in reverse order, and all of them even if one fails
             each.push_async_callback(self.fleet.close)
             each.push_async_callback(self._links.close)
             each.push_async_callback(self._end_runner)
 
     async def _end_runner(self) -> None:
-        """Cancel the handling of changes and wait until it has ended: a library may swallow a cancellation."""
+        """Cancel the handling of changes until it has finished, because a library may swallow a cancellation."""
         while self._runner and not self._runner.done():
             self._runner.cancel()
             await asyncio.wait([self._runner], timeout=1)

@@ -1,6 +1,6 @@
 """Switch this server to the emulated cloud and back.
 
-The user's own cloud stays open meanwhile: kernels, budgets and auto-stop of real nodes go on as before.
+The user's own cloud stays open: kernels, budgets and auto-stop of real nodes continue as before.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from jupyter_tpu.setup.trial import forget_trial, remember_trial, trial_cloud
 
 
 class TrialSwitch:
-    """The emulated cloud of this server, if it is being tried.
+    """The emulated cloud of this server during a trial.
 
     Args:
-        serve: makes a `ServedCloud` for settings.
+        serve: creates a `ServedCloud` for settings.
         kernels: Jupyter's kernel manager.
         log: a logger.
     """
@@ -52,12 +52,12 @@ class TrialSwitch:
             self.log.exception("The emulated cloud was not started again.")
 
     async def settled(self) -> None:
-        """Wait until it is known which cloud this server shows."""
+        """Wait until the server has decided which cloud it shows."""
         if self._resuming is not None:
             await asyncio.wait([self._resuming])
 
     async def start(self) -> None:
-        """Start the emulated cloud and use it; harmless if it is already used.
+        """Start the emulated cloud and use it; no effect if it is already in use.
 
         Raises:
             TpuError: it did not start; nothing has changed.
@@ -76,7 +76,7 @@ class TrialSwitch:
             self.served, self._endpoint = served, cloud.endpoint
 
     async def stop(self) -> None:
-        """Shut down the kernels on emulated nodes and end the emulated cloud; its nodes are kept for the next time."""
+        """Shut down the kernels on emulated nodes and stop the emulated cloud; keep its nodes for the next trial."""
         async with self._lock:
             is_used, self.served = self.served is not None, None
             await self._stack.aclose()
@@ -84,7 +84,7 @@ class TrialSwitch:
                 await asyncio.to_thread(forget_trial)
 
     async def close(self) -> None:
-        """End the emulated cloud with the server; the next server starts it again."""
+        """Stop the emulated cloud with the server; the next server restarts it."""
         is_used = self.served is not None
         if self._resuming is not None and not self._resuming.done():
             is_used = self._resuming.cancel()

@@ -1,4 +1,4 @@
-"""Child processes that end with the command that started them."""
+"""Child processes that stop with the command that started them."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A running child process and the log file that gets its messages."""
+    """A running child process and the log file with its messages."""
 
     name: str
     process: asyncio.subprocess.Process
     log: Path
 
     async def first_line(self) -> bytes:
-        """Return the first line it prints; empty if it ended without printing one."""
+        """Return the first line that the process prints; empty if it exited without printing one."""
         assert self.process.stdout is not None
         return await self.process.stdout.readline()
 
     async def send_line(self, line: bytes) -> None:
-        """Write one line to its standard input and close that."""
+        """Write one line to the process's standard input and close the input."""
         assert self.process.stdin is not None
         with suppress(ConnectionError):  # it has ended; the caller waits for that
             self.process.stdin.write(line)
@@ -45,11 +45,11 @@ class Child:
         self.process.stdin.close()
 
     async def listens_on(self, port: int) -> bool:
-        """Return whether this process itself listens on the TCP port: another demo may have taken the port first."""
+        """Return whether this process itself listens on the TCP port, because another demo may have taken it first."""
         return await asyncio.to_thread(_listens_on, self.process.pid, port)
 
     def failure(self) -> TpuError:
-        """Return the error to report when it did not start, or exited before it was stopped."""
+        """Return the error for a process that did not start, or that exited before it was stopped."""
         code = self.process.returncode
         if code is None:
             what = Text("{program} did not start.", program=self.name)
@@ -62,16 +62,16 @@ class Child:
 async def running(
     name: str, argv: Sequence[str], *, log: Path, env: Mapping[str, str], answers: bool = False, listens: bool = False
 ) -> AsyncIterator[Child]:
-    """Run a child process; on leaving, end it and its whole process group.
+    """Run a child process in the context; at the end, kill it and its whole process group.
 
-    It gets a session of its own, so that Ctrl-C reaches only this process, which then stops it in order.
+    It runs in a separate session, so that Ctrl-C reaches only this process, which then stops the child cleanly.
 
     Args:
-        name: what to call it in errors.
+        name: the name of the process in errors.
         argv: the command.
-        log: file for its messages, overwritten.
-        env: its environment.
-        answers: standard output is read with `Child.first_line`; otherwise it goes to the log as well.
+        log: file for the child's messages, overwritten.
+        env: the child's environment.
+        answers: standard output is read with `Child.first_line`; otherwise it is written to the log too.
         listens: standard input is written with `Child.send_line`; otherwise it is empty.
     """
     with _closed_log(log) as messages:
@@ -91,7 +91,7 @@ async def running(
 
 
 def _closed_log(path: Path) -> IO[bytes]:
-    """Open the log for its owner only: JupyterLab's messages hold its token."""
+    """Open the log with access for its owner only, because JupyterLab's messages contain its token."""
     return open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 

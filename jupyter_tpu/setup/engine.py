@@ -1,7 +1,6 @@
-"""Check the steps of the set-up in order, and perform the action of a step.
+"""Check the steps of the set-up in order and perform their actions.
 
-Checks change nothing and cost nothing. An action does what its step's `does` says and nothing else, and may be
-repeated.
+Checks change nothing and cost nothing. An action does exactly what `does` of its step describes, and may be repeated.
 """
 
 from __future__ import annotations
@@ -52,9 +51,9 @@ class SetupEngine:
     """The set-up of one cloud.
 
     Args:
-        settings: as the user has configured them; the project may be missing.
-        environment: this process's variables; choices are saved there too.
-        is_project_fixed: whether the project is configured where this engine cannot change it.
+        settings: the user's settings; the project may be missing.
+        environment: this process's environment variables, in which choices are also saved.
+        is_project_fixed: whether the project is configured in a place that this engine can't change.
     """
 
     def __init__(
@@ -90,8 +89,8 @@ class SetupEngine:
                 set_budget.
 
         Raises:
-            BadInput: there is no such action, or a value is missing or wrong.
-            TpuError: it was refused.
+            BadInput: there is no such action, or a value is missing or invalid.
+            TpuError: the action was rejected.
         """
         if action not in PERFORMED:
             raise BadInput("The set-up has no such action.", hint="Use one that a step names.")
@@ -251,11 +250,11 @@ async def _quota(settings: CloudSettings, api: Step) -> Step:
 
 
 def quota_step(limits: QuotaLimits, grants: tuple[str, ...], refused: tuple[str, str] | None) -> Step:
-    """Return the step of the quota, without its action.
+    """Return the quota step, without its action.
 
     Args:
-        grants: names of the grants in force.
-        refused: type and zone of the last creation that the allow-list refused.
+        grants: names of the current grants.
+        refused: type and zone of the last creation rejected by the allow-list.
     """
     if refused:
         kind, zone = refused
@@ -274,7 +273,7 @@ def quota_step(limits: QuotaLimits, grants: tuple[str, ...], refused: tuple[str,
 
 
 def _with_grant(step: Step, grants: tuple[str, ...]) -> Step:
-    """Add the action for a TRC email, until there is a grant."""
+    """Add the action for a TRC email if there is no grant yet."""
     if grants:
         return step
     does = Text(
@@ -285,7 +284,7 @@ def _with_grant(step: Step, grants: tuple[str, ...]) -> Step:
 
 
 def _grants_and_refusals(settings: CloudSettings) -> tuple[tuple[str, ...], tuple[str, str] | None]:
-    """Return the names of the grants in force, and type and zone of the last creation that the allow-list refused."""
+    """Return the names of the current grants, and type and zone of the last creation rejected by the allow-list."""
     now = time.time()
     place = {"endpoint": settings.endpoint, "project": settings.project}
     with closing(Journal.of_user(settings.endpoint)) as journal:

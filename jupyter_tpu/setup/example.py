@@ -1,4 +1,4 @@
-"""The example notebook that the demo and the trial of the emulated cloud offer."""
+"""The example notebook of the demo and of the trial of the emulated cloud."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def example_bytes() -> bytes:
 
 
 async def put_example(contents: Any) -> None:
-    """Save the notebook in the first folder that JupyterLab shows, unless its name is taken or it could not run.
+    """Save the notebook in JupyterLab's root folder, unless its name is taken or it could not run.
 
     Args:
         contents: Jupyter's contents manager.

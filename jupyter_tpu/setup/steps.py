@@ -29,11 +29,11 @@ class Step:
 
     Attributes:
         text: the state, in one sentence.
-        action: the action that is offered here; empty: none.
-        does: the effect of that action, shown before the user agrees to it; empty without an action.
-        command: a command for a terminal, only if neither a panel nor this engine can do the same; empty: none.
+        action: the offered action; empty: none.
+        does: the effect of the action, shown before the user confirms it; empty without an action.
+        command: a command for a terminal, only if neither the panel nor this engine can do the same; empty: none.
         error: why the check failed, or why the state is unknown.
-        target: the object of the action, such as a billing account's name; it is sent back with the action.
+        target: the object of the action, such as a billing account's name, which is sent back with the action.
     """
 
     key: Key
@@ -61,19 +61,19 @@ class Step:
 
 
 def is_complete(steps: Iterable[Step]) -> bool:
-    """Whether nodes can be created: the API answers, nothing is left to do and nothing has failed.
+    """Return whether nodes can be created: the API responds, nothing is left to do and nothing has failed.
 
-    State that these credentials may not read, such as billing, does not count against it.
+    State that these credentials may not read, such as billing, is ignored.
     """
     states = {step.key: step.state for step in steps}
     return states.get("api") == "done" and not {"to_do", "failed"} & set(states.values())
 
 
 def waiting(key: Key, text: str) -> Step:
-    """Return a step that cannot be checked yet."""
+    """Return a step that can't be checked yet."""
     return Step(key=key, state="unknown", text=text)
 
 
 def failed(key: Key, error: TpuError, state: State = "failed") -> Step:
-    """Return a step whose check gave an error."""
+    """Return a step whose check failed with an error."""
     return Step(key=key, state=state, text=error.message, error=error)

@@ -1,6 +1,7 @@
-"""The emulated cloud beside the user's own: a process that one Jupyter server starts, uses and ends.
+"""The emulated cloud for a trial, next to the user's own: a process that one Jupyter server starts, uses and stops.
 
-Its nodes and its own journal are in a folder of our data folder; nothing of the user's cloud is read or changed.
+Its nodes and its separate journal are in a subfolder of jupyter_tpu's data folder; nothing in the user's cloud is read
+or changed.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _INSTALL = "pip install 'jupyter-tpu[demo]'"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmulatedCloud:
-    """A running emulated cloud, as it announced itself; `token_file` is empty if it needs none."""
+    """A running emulated cloud with the addresses that it announced; `token_file` is empty if it needs none."""
 
     endpoint: str
     address: str
@@ -46,24 +47,24 @@ class EmulatedCloud:
 
     @property
     def settings(self) -> CloudSettings:
-        """The settings of a client."""
+        """The settings for a client."""
         return CloudSettings(project=self.project, endpoint=self.endpoint)
 
     def variables(self) -> dict[str, str]:
-        """Return the variables for its REST services; they change nothing for another cloud."""
+        """Return the environment variables for its REST services, which have no effect on other clouds."""
         token = {TOKEN_FILE_VARIABLE: self.token_file} if self.token_file else {}
         return {ADDRESS_VARIABLE: self.address, **token}
 
 
 def emulator_argv(state_dir: Path) -> list[str]:
-    """Return the command of an emulated cloud with its state in this folder."""
+    """Return the command for an emulated cloud with its state in this folder."""
     options = ["--json", "--link-faults", "--show-time", "--state-dir", str(state_dir)]
     # -P: the server runs in the user's folder, where a random.py must not stand in for Python's own
     return [sys.executable, "-P", "-m", "jupyter_tpu.emulator", *options]
 
 
 async def announced(emulator: Child) -> EmulatedCloud:
-    """Wait until the emulated cloud runs.
+    """Wait until the emulated cloud is running.
 
     Raises:
         TpuError: it did not start.
@@ -84,14 +85,14 @@ async def announced(emulator: Child) -> EmulatedCloud:
 
 @asynccontextmanager
 async def trial_cloud(environment: MutableMapping[str, str]) -> AsyncIterator[EmulatedCloud]:
-    """Run the emulated cloud of the set-up; leaves only its folder behind.
+    """Run the emulated cloud of the set-up; only its folder remains afterwards.
 
     Args:
-        environment: gets the variables of its REST services while it runs.
+        environment: the environment in which the variables for its REST services are set while it runs.
 
     Raises:
-        BadInput: packages are missing, or another Jupyter server uses it.
-        JournalUnwritable: the disk is full, or its folder cannot be written.
+        BadInput: packages are missing, or another Jupyter server is using the emulated cloud.
+        JournalUnwritable: the disk is full, or its folder is not writable.
         TpuError: it did not start.
     """
     _require_packages()
@@ -115,12 +116,12 @@ async def trial_cloud(environment: MutableMapping[str, str]) -> AsyncIterator[Em
 
 
 def _make_state_dir(path: Path) -> None:
-    """Create the folder of the emulated cloud, and check that its first files fit.
+    """Create the folder of the emulated cloud and check that there is room for its first files.
 
-    On a full disk it could not even log why it does not start.
+    On a full disk, the emulated cloud could not even log why it does not start.
 
     Raises:
-        JournalUnwritable: they do not fit.
+        JournalUnwritable: there is not enough room.
     """
     probe = path / "room"
     try:
@@ -140,10 +141,10 @@ def _make_state_dir(path: Path) -> None:
 
 
 def clean_up_trial() -> bool:
-    """Remove the kernelspecs and notes of kernels that a killed server left of its emulated cloud.
+    """Remove the kernelspecs and registry entries of kernels that a killed server left from its emulated cloud.
 
     Returns:
-        Whether the server that used it last has ended; this one then starts it again.
+        Whether the server that last used it has stopped; this server then restarts the emulated cloud.
     """
     is_left = trial_file().exists() and is_gone(_owner())
     if is_left:
@@ -153,13 +154,13 @@ def clean_up_trial() -> bool:
 
 
 def remember_trial() -> None:
-    """Let the next server start the emulated cloud again: the user has not switched back."""
+    """Make the next server restart the emulated cloud, because the user has not switched back."""
     with suppress(OSError):  # on a full disk, the user has to start it again
         write_whole(trial_file(), b"{}")
 
 
 def forget_trial() -> None:
-    """Let the next server leave the emulated cloud alone: the user has switched back."""
+    """Keep the next server from restarting the emulated cloud, because the user has switched back."""
     trial_file().unlink(missing_ok=True)
 
 
@@ -201,7 +202,7 @@ def _about() -> dict[str, Any]:
 
 
 def _forget() -> None:
-    """Remove everything that refers to the cloud's last endpoint: another program may get the port."""
+    """Remove everything that refers to the cloud's last endpoint, because another program may get the port."""
     endpoint = str(_about().get("endpoint", ""))
     if endpoint:
         remove_kernelspecs_of(endpoint)

@@ -1,10 +1,10 @@
-"""The only module for SSH: our key, pinned host keys, connections, and the configuration for plain `ssh`.
+"""The only package for SSH: the user's key, pinned host keys, connections, and the configuration for plain `ssh`.
 
-Nothing else imports asyncssh; its exceptions are translated to those of `jupyter_tpu.errors` here. It must not know the
-cloud or kernels: callers say where a worker is and which host keys it has. Start reading at `connection`.
+Nothing else imports asyncssh; its exceptions are translated to those of `jupyter_tpu.errors` here. The package must not
+depend on the cloud or kernels: callers pass the address and host keys of a worker. Start with `connection`.
 
-Importing asyncssh takes most of a second (0.7 s of CPU, measured), so nothing here imports it before it is used;
-`import_ahead` does it in the background where a connection is likely.
+Importing asyncssh takes almost a second (0.7 s of CPU, measured), so nothing here imports it before it is used;
+`import_ahead` does so in the background when a connection is likely.
 """
 
 from __future__ import annotations

@@ -15,14 +15,14 @@ _ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerAddress:
-    """How to reach one worker, and how to verify that it is the right one.
+    """The address of a worker, with the data to verify its identity.
 
     Attributes:
         host: IP address or host name.
         host_keys: OpenSSH public keys; the worker must present one of them.
         alias: the name users see, such as ``my-node.us-central1-a.tpu``; entries of ``~/.ssh/config`` match it.
         host_key_alias: the name under which `host_keys` are pinned; contains the node's uid, so that a recreated node
-            with the same name or address counts as another one.
+            with the same name or address counts as a different node.
 
     Raises:
         BadInput: a part has characters that are special to a shell or to ssh.
@@ -45,10 +45,10 @@ class WorkerAddress:
 
 
 def require_login_name(name: str) -> None:
-    """Refuse an invalid login name, such as one with a line break, which would add a line to ssh's configuration.
+    """Reject an invalid login name, such as one with a line break, which would add a line to ssh's configuration.
 
     Raises:
-        BadInput: it has characters that a login name cannot have.
+        BadInput: it contains characters that are invalid in a login name.
     """
     _require(_USER, name, "login name")
 

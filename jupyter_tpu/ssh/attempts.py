@@ -1,4 +1,4 @@
-"""Overlapping attempts: one that began while the network was down may stay silent long after the network is back."""
+"""Overlapping attempts, because an attempt started while the network was down may stay silent long after it is back."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ OnActivity = Callable[[], None]
 async def first_outcome(
     attempt: Callable[[OnActivity], Awaitable[T]], *, silence_s: float, give_back: Callable[[T], None]
 ) -> T:
-    """Start another `attempt` after each silence until one has an outcome, which is returned or raised.
+    """Start another `attempt` after each silence until one has an outcome; return or raise this outcome.
 
     Args:
         attempt: calls its argument whenever it receives something, so that a slow attempt counts as alive.
-        silence_s: another attempt starts after so many seconds in which no attempt received anything.
+        silence_s: another attempt starts after this many seconds in which no attempt received anything.
         give_back: called with the results of other attempts that succeeded at the same time.
     """
     loop, tasks = asyncio.get_running_loop(), set[asyncio.Future[T]]()
@@ -55,7 +55,7 @@ async def first_success(
     """Return the first result; if all tasks fail, raise the exception of the last one in `tasks`.
 
     Args:
-        final: errors that end the wait at once, because no other task can succeed after them.
+        final: errors that end the wait immediately, because no other task can succeed after them.
         give_back: called with the results of other tasks that succeeded at the same time.
     """
     waiting: set[asyncio.Task[T]] = set(tasks)

@@ -1,7 +1,7 @@
 """The route to a worker: the user's own ``~/.ssh/config`` overrides the address from the cloud.
 
-As with plain ssh the user's file wins: an entry ``Host *.tpu`` may set HostName, Port, User, IdentityFile, ProxyJump
-and ProxyCommand. It never weakens the host key check.
+As with plain ssh, the user's file takes precedence: an entry ``Host *.tpu`` may set HostName, Port, User, IdentityFile,
+ProxyJump and ProxyCommand. It never weakens the host key check.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Files = tuple[Path, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """How to reach a worker, with the user's configuration applied.
+    """The route to a worker, with the user's configuration applied.
 
     Attributes:
-        host: the host that the connection goes to, for messages; asyncssh reads it from `files`.
+        host: the destination host, for messages; asyncssh reads it from `files`.
         files: configuration files for asyncssh, which reads the remaining settings itself.
-        identities: private key files that the user's configuration names and that exist.
-        proxy_argv: the command whose standard input and output carry the connection; empty for a direct one.
-        jumps: whether it goes through other SSH servers first (ProxyJump).
+        identities: existing private key files from the user's configuration.
+        proxy_argv: the command whose standard input and output carry the connection; empty for a direct connection.
+        jumps: whether the route goes through other SSH servers (ProxyJump).
         family, local_addr: as in `loop.create_connection`, for a direct connection.
     """
 
@@ -54,7 +54,7 @@ def default_config_files() -> Files:
 
 @contextmanager
 def resolved_route(address: WorkerAddress, proxy_command: str | None, files: Files) -> Iterator[Route]:
-    """Work out the route to `address`; its `files` exist only within the context.
+    """Determine the route to `address`; its `files` exist only within the context.
 
     Raises:
         BadInput: the configuration or the proxy command is invalid.
@@ -88,7 +88,7 @@ def resolved_route(address: WorkerAddress, proxy_command: str | None, files: Fil
 
 
 class _Settings:
-    """The few settings that we use ourselves."""
+    """The few settings that jupyter_tpu uses directly."""
 
     def __init__(self, options: asyncssh.SSHClientConnectionOptions) -> None:
         self._config = options.config
@@ -98,7 +98,7 @@ class _Settings:
         self.local_addr: tuple[str, int] | None = options.local_addr
 
     def get(self, option: str, default: object) -> object:
-        """Return an option as the user's configuration has it, or `default`."""
+        """Return an option from the user's configuration, or `default`."""
         return self._config.get(option, default)
 
     @property
@@ -127,7 +127,7 @@ def _host_name_file(alias: str, host: str) -> Iterator[Path]:
 
 
 def _proxy_argv(command: str | None, alias: str, host: str, port: int, user: str) -> tuple[str, ...]:
-    """Split the command first, then fill in the tokens, so that no value is ever parsed as shell syntax."""
+    """Split the command before filling in the tokens, so that no value is ever parsed as shell syntax."""
     if not command:
         return ()
     tokens = {"%%": "%", "%h": host, "%p": str(port), "%n": alias, "%r": user}

@@ -1,4 +1,4 @@
-"""A direct TCP connection for asyncssh that reports when something is received on it."""
+"""A direct TCP connection for asyncssh that reports received data."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 
 class DirectTunnel:
-    """A `tunnel` for `asyncssh.connect` that opens the same socket as asyncssh would.
+    """A `tunnel` for `asyncssh.connect` that opens the same socket that asyncssh would open.
 
-    asyncssh documents only its own connections as tunnels, but calls no more than `create_connection`, `close` and
+    asyncssh documents only its own connections as tunnels, but calls only `create_connection`, `close` and
     `wait_closed`.
 
     Args:
-        on_activity: called when TCP has connected, and for each piece that arrives until `stop_watching`.
+        on_activity: called when TCP has connected, and for each received piece until `stop_watching`.
         family, local_addr: as in `loop.create_connection`.
     """
 
@@ -40,20 +40,20 @@ class DirectTunnel:
         return transport, listener.connection
 
     def stop_watching(self) -> None:
-        """Remove the listener, so that bytes go straight to asyncssh."""
+        """Remove the listener, so that bytes go directly to asyncssh."""
         # asyncio can exchange a transport's protocol at any time; the transport itself stays.
         if self._listener and self._listener.transport:
             self._listener.transport.set_protocol(self._listener.connection)
 
     def close(self) -> None:
-        """Do nothing: asyncssh owns the transport and closes it."""
+        """Do nothing, because asyncssh owns the transport and closes it."""
 
     async def wait_closed(self) -> None:
-        """Do nothing: asyncssh waits for the transport itself."""
+        """Do nothing, because asyncssh waits for the transport itself."""
 
 
 class _Listener(asyncio.Protocol):
-    """Pass every call on to asyncssh's connection."""
+    """A protocol that forwards every call to asyncssh's connection."""
 
     def __init__(self, connection: Any, on_activity: Callable[[], None]) -> None:
         self.connection = connection

@@ -1,7 +1,7 @@
-"""Pinned host keys: the first keys that the cloud publishes for a node are the only ones ever accepted for it.
+"""Pinned host keys: the first keys that the cloud publishes for a node are the only accepted ones.
 
 The pins are a plain OpenSSH ``known_hosts`` file, so ``ssh`` and VS Code Remote-SSH check against the same keys. Each
-line has the node's uid as its host name, never an address: addresses are reused by other nodes.
+line has the node's uid as its host name, never an address, because other nodes may reuse an address.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ class HostKeyStore:
         self.path = path
 
     def pinned(self, alias: str) -> tuple[str, ...]:
-        """Return the host keys pinned under `alias`; damage, such as a line that a full disk cut off, is not a pin."""
+        """Return the host keys pinned under `alias`; ignore damage, such as a line cut off by a full disk."""
         entries = (line.split(maxsplit=1) for line in self._text().splitlines())
         ours = (entry[1] for entry in entries if len(entry) == 2 and entry[0] == alias)
         return tuple(key for key in ours if _is_public_key(key))
 
     def pin(self, alias: str, published: Iterable[str]) -> tuple[str, ...]:
-        """Return the keys to accept for `alias`, pinning those that the cloud has `published` if none is pinned yet.
+        """Return the keys to accept for `alias`; if none is pinned yet, pin the keys that the cloud has `published`.
 
         Raises:
-            HostKeyChanged: the cloud now publishes a key other than the pinned one.
-            WorkerUnreachable: nothing is pinned and nothing is published, so there is nothing to trust.
+            HostKeyChanged: the cloud publishes a key other than the pinned one.
+            WorkerUnreachable: no key is pinned or published, so no key can be trusted.
         """
         keys = tuple(_canonical(key) for key in published)
         pinned = self.pinned(alias)
@@ -83,8 +83,8 @@ def host_key_changed(
     """Return the error for a worker whose host key is not the one pinned under `alias`.
 
     Args:
-        shown: the key that the worker or the cloud shows now.
-        path: the file with the pins; None names the file in Jupyter's data folder.
+        shown: the key currently presented by the worker or published by the cloud.
+        path: the file with the pins; None: the file in Jupyter's data folder.
         name: the worker's name for users; `alias` if empty.
     """
     expected = ", ".join(fingerprint(key) for key in pinned)
@@ -106,7 +106,7 @@ def host_key_changed(
 
 
 def _canonical(key: str) -> str:
-    """Return a public key as type and body only: a comment would end up in our file."""
+    """Return only the type and body of a public key, so that no comment gets into the file of pins."""
     import asyncssh
 
     parts = key.split()

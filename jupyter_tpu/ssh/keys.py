@@ -1,6 +1,6 @@
-"""The user's SSH key for TPU nodes: created once, ed25519, readable only by the user.
+"""The user's SSH key for TPU nodes: ed25519, created once, readable only by the user.
 
-A key used for nothing else, so revoking it breaks no other login.
+The key is used for nothing else, so that revoking it breaks no other login.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class UserKey:
 
     @classmethod
     def load_or_create(cls, directory: Path) -> UserKey:
-        """Return the key in `directory`, created if there is none; safe in several processes at once.
+        """Return the key in `directory`, creating it if there is none; safe in several processes at once.
 
         Raises:
             BadInput: the key's file exists but is not a usable key.
-            TpuError: the key cannot be written.
+            TpuError: the key can't be written.
         """
         try:
             return cls._loaded_or_created(directory)
@@ -64,7 +64,7 @@ class UserKey:
 
 
 def login_name(wanted: str = "") -> str:
-    """Return the login name for nodes: `wanted`, or the local user's name in the characters that Linux allows.
+    """Return the login name for nodes: `wanted`, or the local user's name with only characters that Linux allows.
 
     Raises:
         BadInput: `wanted` is not a valid login name.
@@ -78,7 +78,7 @@ def login_name(wanted: str = "") -> str:
 
 
 def _create(path: Path) -> None:
-    """Write a new key, then link it to its name in one step: if two processes race, both use the first one's key."""
+    """Write a new key, then link it to its name atomically: if two processes race, both use the first key."""
     import asyncssh
 
     key = asyncssh.generate_private_key("ssh-ed25519", comment=_COMMENT)

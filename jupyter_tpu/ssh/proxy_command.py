@@ -1,6 +1,6 @@
 """A proxy command (such as an IAP tunnel) whose standard input and output carry the SSH connection.
 
-asyncssh can start one itself, but then the command's standard error ends up in the SSH stream.
+asyncssh can also start one, but then the command's standard error is mixed into the SSH stream.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _END_GRACE_S = 1
 
 
 class ProxyCommand:
-    """A running proxy command; `sock` is our end of the socket pair that is its input and output."""
+    """A running proxy command; `sock` is the local end of the socket pair that serves as its input and output."""
 
     def __init__(self, process: asyncio.subprocess.Process, sock: socket.socket) -> None:
         self.sock = sock
@@ -58,11 +58,11 @@ class ProxyCommand:
 
     @property
     def stderr_tail(self) -> str:
-        """The end of its standard error."""
+        """The end of the command's standard error."""
         return self._stderr.decode(errors="replace").strip()
 
     async def close(self) -> None:
-        """End the command and its children, by closing its input, else with SIGTERM and SIGKILL, and reap it."""
+        """Stop the command and its children by closing its input or else with SIGTERM and SIGKILL, and reap it."""
         self.sock.close()
         for number in (signal.SIGTERM, signal.SIGKILL):
             if await self._ends_soon():
@@ -74,7 +74,7 @@ class ProxyCommand:
             self._reader.cancel()  # a process that left the group keeps standard error open
 
     async def _ends_soon(self) -> bool:
-        """Return whether the command has ended, and all processes that can write to its standard error."""
+        """Return whether the command, and all processes that can write to its standard error, exit soon."""
         done, _ = await asyncio.wait((self._waiter, self._reader), timeout=_END_GRACE_S)
         return len(done) == 2
 

@@ -1,6 +1,6 @@
-"""The configuration with which plain ``ssh`` and VS Code Remote-SSH reach a worker, with the same host key check.
+"""The configuration for connecting to a worker with plain ``ssh`` and VS Code Remote-SSH, with the same host key check.
 
-Pure: records in, text out. The caller decides where to write it.
+Pure: converts records to text. The caller decides where to write the text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jupyter_tpu.ssh.address import WorkerAddress
 def render_ssh_config(
     addresses: Iterable[WorkerAddress], *, identity_file: Path, known_hosts_file: Path, proxy_command: str = ""
 ) -> str:
-    """Return the Host entries of all `addresses`, as a file for an Include in ``~/.ssh/config``."""
+    """Return the Host entries for all `addresses`, as a file for an Include in ``~/.ssh/config``."""
     header = "# Written by `jupyter tpu ssh-config`; changes are lost when it runs again.\n"
     entries = (host_entry(address, identity_file, known_hosts_file, proxy_command) for address in addresses)
     return "\n".join((header, *entries))
@@ -40,7 +40,7 @@ def host_entry(address: WorkerAddress, identity_file: Path, known_hosts_file: Pa
 
 
 def _quoted(path: Path) -> str:
-    """Return a path as an ssh_config value: in quotes, and with % doubled, because ssh expands tokens in it."""
+    """Return a path as an ssh_config value, in quotes and with % doubled, because ssh expands tokens in it."""
     text = _one_line(str(path)).replace("%", "%%")
     if '"' in text:
         raise BadInput(Text("ssh cannot use the path {path}: it contains a quotation mark.", path=text))

@@ -10,7 +10,7 @@ _STDERR_BYTES = 64 * 1024  # enough for any traceback, and bounded against a hos
 
 
 def connection_lost(error: Exception | None = None) -> WorkerUnreachable:
-    """Return the error for a connection that broke while in use."""
+    """Return the error for a connection that broke during use."""
     return WorkerUnreachable(
         "The SSH connection to the worker was lost.",
         exists="Kernels on the worker keep running.",
@@ -22,8 +22,8 @@ def connection_lost(error: Exception | None = None) -> WorkerUnreachable:
 class ByteStream:
     """A stream of bytes to and from a Unix socket or a command on the worker.
 
-    Every method that awaits raises `WorkerUnreachable` when the connection broke; `write` never raises, unlike
-    asyncssh's own on a closed channel, because callers cannot know whether the channel is still open.
+    Every method that awaits raises `WorkerUnreachable` if the connection broke. Unlike asyncssh's own `write`, `write`
+    never raises on a closed channel, because callers can't know whether the channel is still open.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ByteStream:
             self._writer.write(data)
 
     async def drain(self) -> None:
-        """Wait until the queue is short enough to write more."""
+        """Wait until the queue is short enough for more data."""
         try:
             await self._writer.drain()
         except (OSError, asyncssh.Error) as error:
@@ -58,15 +58,15 @@ class ByteStream:
             self._writer.write_eof()
 
     def close(self) -> None:
-        """Close both directions; harmless when repeated."""
+        """Close both directions; repeated calls have no effect."""
         self._writer.close()
 
     async def wait_closed(self) -> None:
-        """Wait until the stream is closed, by either side."""
+        """Wait until either side has closed the stream."""
         await self._writer.wait_closed()
 
     async def exit_status(self) -> int:
-        """Wait for the command's end and return its exit status; -1 if a signal ended it."""
+        """Wait until the command exits; return its exit status, or -1 if a signal killed it."""
         channel = self._writer.channel
         assert isinstance(channel, asyncssh.SSHClientChannel)
         await channel.wait_closed()
@@ -76,7 +76,7 @@ class ByteStream:
         return status
 
     async def read_stderr(self) -> str:
-        """Wait for the command's end and return the last 64 KiB of its standard error."""
+        """Wait until the command exits; return the last 64 KiB of its standard error."""
         tail = b""
         while self._errors and (piece := await _read(self._errors, _STDERR_BYTES)):
             tail = (tail + piece)[-_STDERR_BYTES:]

@@ -1,8 +1,8 @@
 """The wire protocol between client and agent, as pure functions and small state machines.
 
-Bytes and times come in as values, events come out. It must not know sockets, asyncio, processes or the clock, and uses
-the standard library only, because the same code runs on the laptop and on the worker (Python 3.10). Start reading at
-`frames`.
+The code takes bytes and times as values and returns events. It must not depend on sockets, asyncio, processes or the
+clock, and uses only the standard library, because the same code runs on the laptop and on the worker (Python 3.10).
+Start with `frames`.
 
     frames     the envelope of everything on the wire
     hello      the first frames, which agree on a protocol version

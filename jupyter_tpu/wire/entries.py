@@ -1,8 +1,8 @@
 """Entries: the format of one message in a kernel's record, the same on disk and on the wire.
 
 ``!IQdBHI`` = body length, seq, time (Unix seconds), channel, number of parts, crc32 of everything else; then the body,
-the parts as in `multipart`. The record travels in slices of its own bytes, so live and replayed output take the same
-path, and the checksum finds both a torn tail on disk and corruption on the way.
+with the parts as in `multipart`. The record is sent in slices of its bytes, so live and replayed output use the same
+code, and the checksum detects both an incomplete entry on disk and corruption in transit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SMALL_BYTES = 1024 * 1024
 
 
 class DamagedEntry(ProtocolError):
-    """The bytes at this place are not the entry that was written; other entries may be intact."""
+    """The bytes at this place are not a valid entry; other entries may be intact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def entry_span(data: bytes | bytearray | memoryview | mmap, start: int) -> tuple
 
 
 def decode_entry(data: bytes) -> Entry:
-    """Decode the bytes that `encode_entry` returned.
+    """Decode the bytes from `encode_entry`.
 
     Raises:
         DamagedEntry: the checksum or the parts are wrong.
@@ -91,7 +91,7 @@ def decode_entry(data: bytes) -> Entry:
 
 
 class Room:
-    """The memory that several decoders may use together for large entries."""
+    """The memory that several decoders share for large entries."""
 
     def __init__(self, size: int = SHARED_BYTES) -> None:
         self._left = size
@@ -109,12 +109,12 @@ class Room:
 
 
 class EntryDecoder:
-    """Decode a record that arrives in pieces of any size into entries; scan each byte once.
+    """Decoder of a record that arrives in pieces of any size; scans each byte once.
 
     Args:
-        room: the memory limit of a client, which must not trust its peer. An entry larger than `LARGEST_BYTES`, or one
-            for which no memory is left, is replaced with an event ``too_large`` {seq, bytes} with the same seq. None on
-            the worker, which reads its own record.
+        room: the memory limit for a client, which must not trust its peer. An entry that is larger than
+            `LARGEST_BYTES`, or for which no memory is left, is replaced with an event ``too_large`` {seq, bytes} with
+            the same seq. None on the worker, which reads its own record.
     """
 
     def __init__(self, room: Room | None = None) -> None:
@@ -138,7 +138,7 @@ class EntryDecoder:
             yield entry
 
     def close(self) -> None:
-        """Drop the incomplete entry and release its memory; a `feed` that is still being iterated ends."""
+        """Drop the incomplete entry and release its memory; a `feed` that is still being iterated stops."""
         self._buffer.clear()
         self._wanted, self._to_drop = HEADER_BYTES, 0
         self._release()
@@ -180,9 +180,9 @@ class EntryDecoder:
 
 
 def _bytes_needed(data: bytearray) -> int:
-    """Return how many bytes to wait for.
+    """Return the number of bytes to wait for.
 
-    The length is checked against the lengths of the parts as soon as these are here: otherwise one damaged length
+    The length is checked against the lengths of the parts as soon as these have arrived; otherwise a damaged length
     would make the decoder wait for gigabytes.
     """
     span = entry_span(data, 0)

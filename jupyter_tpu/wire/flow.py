@@ -1,10 +1,10 @@
-"""Flow control: how many bytes may be in flight to a client.
+"""Flow control: limit the bytes in flight to a client.
 
-They must be enough to fill the path, but too few for control replies to wait behind them. The window is twice the
-path's rate times its shortest round trip, within bounds. Samples taken while the kernel had little to send say nothing
-about the path, so they may raise the rate but never lower it (BBR's rule for application-limited samples). The rate is
-remembered for the whole connection, however long it is idle: it falls, by half at most, only when output that filled
-the window stayed below it for a while.
+The window must be large enough to fill the path, but small enough that control replies don't wait. It is twice the
+path's rate times its shortest round trip, within bounds. Samples taken while the kernel had little to send don't
+measure the path, so they may raise the rate but never lower it (BBR's rule for application-limited samples). The rate
+is stored for the whole connection, however long it is idle. It decreases, by at most half, only if output that filled
+the window has stayed below it for a while.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Mark:
 
     Attributes:
         end: bytes sent up to and including the slice.
-        starved: there was nothing more to send, so the sample says little about the path.
+        starved: there was nothing more to send, so the sample hardly measures the path.
         alone: nothing else was in flight.
     """
 
@@ -42,7 +42,7 @@ class _Mark:
 
 
 class Window:
-    """The sender's estimate for one connection; `now` is any monotonic clock in seconds.
+    """The sender's estimate for one connection; `now` is the time of any monotonic clock in seconds.
 
     Attributes:
         size: bytes that may be in flight.
@@ -60,7 +60,7 @@ class Window:
 
     @property
     def in_flight(self) -> int:
-        """Bytes that were sent and not acknowledged yet."""
+        """Bytes that were sent but not acknowledged yet."""
         return self._sent - self._delivered
 
     @property
@@ -69,7 +69,7 @@ class Window:
         return max(0, self.size - self.in_flight)
 
     def sent(self, size: int, now: float, *, starved: bool) -> None:
-        """Note that a slice was sent; `starved` means that there was nothing more to send."""
+        """Record that a slice was sent; `starved` means that there was nothing more to send."""
         alone = not self.in_flight
         if alone:
             self._delivered_at, self._pace = now, None
@@ -77,7 +77,7 @@ class Window:
         self._marks.append(_Mark(self._sent, now, self._delivered, self._delivered_at, starved, alone))
 
     def received(self, size: int, now: float) -> None:
-        """Note that the client has acknowledged `size` more bytes."""
+        """Record that the client has acknowledged `size` more bytes."""
         self._delivered = min(self._sent, self._delivered + size)
         self._delivered_at = now
         mark = None
@@ -87,7 +87,7 @@ class Window:
             self._learn(mark, now)
 
     def forget(self, size: int) -> None:
-        """Stop counting bytes of a closed stream: they will never be acknowledged."""
+        """Stop counting bytes of a closed stream, which will never be acknowledged."""
         self._delivered = min(self._sent, self._delivered + size)
 
     def _learn(self, mark: _Mark, now: float) -> None:
@@ -100,8 +100,8 @@ class Window:
     def _shortest_trip(self, trip: float, now: float, *, alone: bool) -> float:
         """Return the shortest recent round trip without queueing.
 
-        While output fills the window, each round trip contains the wait for a whole window; such a sample counts only
-        if it is the shortest anyway.
+        While output fills the window, each round trip includes the wait for a whole window; such a sample counts only
+        if it is the shortest.
         """
         if alone or not self._trips or trip < min(value for _, value in self._trips):
             self._trips.append((now, trip))
@@ -110,7 +110,7 @@ class Window:
         return min(value for _, value in self._trips)
 
     def _update_rate(self, rate: float, now: float, trip: float, *, starved: bool) -> None:
-        """Raise the path's rate at once; lower it only after a burst has stayed below it for a while.
+        """Raise the path's rate immediately; lower it only after a burst has stayed below it for a while.
 
         `_pace` is ``(when the burst was first observed, its best rate since then)``.
         """

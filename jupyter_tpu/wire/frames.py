@@ -1,9 +1,10 @@
-"""Frames: the envelope of everything that passes between client and agent, with a size limit for each kind.
+"""Frames: the envelope of all data between client and agent, with a size limit for each kind.
 
-A header of 17 bytes, ``!IBIQ`` = payload length, kind, stream, number, then the payload. Stream 0 is the link itself;
-other streams are chosen by the client and stand for one attached kernel each. What *number* means depends on the kind.
-Each kind has its own limit, so a broken or hostile peer cannot make us allocate any amount. A kind that is unknown, or
-that the peer must not send, ends the connection: neither side sends a kind that the other has not accepted (`hello`).
+A frame has a header of 17 bytes, ``!IBIQ`` = payload length, kind, stream, number, and then the payload. Stream 0 is
+the link itself; other streams are chosen by the client and represent one attached kernel each. The meaning of *number*
+depends on the kind. Each kind has its own limit, so that a broken or hostile peer can't cause unlimited allocations. A
+kind that is unknown, or that the peer must not send, closes the connection: neither side sends a kind that the other
+has not accepted (`hello`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ REQUEST_BYTES = 128 * 1024 * 1024
 
 
 class ProtocolError(Exception):
-    """The peer broke the protocol; the connection cannot be used any more."""
+    """The peer violated the protocol; the connection can no longer be used."""
 
 
 class Kind(IntEnum):
@@ -99,8 +100,8 @@ class Frame:
 def json_object(payload: bytes) -> dict[str, Any]:
     """Decode bytes that must be a JSON object; anything else is a `ProtocolError`.
 
-    Numbers that Python reads and browsers do not, such as NaN or 1e999, become None, and so do whole numbers that are
-    too large for a float: an agent must not break a page, or a client's arithmetic, with one of them.
+    Numbers that Python accepts but browsers don't, such as NaN or 1e999, become None, as do whole numbers too large for
+    a float, so that an agent can't break a page or a client's arithmetic with them.
     """
     try:
         value = json.loads(payload, parse_constant=_nothing, parse_float=_finite, parse_int=_whole)
@@ -136,9 +137,9 @@ def encode_json(kind: Kind, content: Mapping[str, Any], stream: int = 0, number:
 
 
 class FrameDecoder:
-    """Decode bytes that arrive in pieces of any size into frames.
+    """Decoder of frames from bytes that arrive in pieces of any size.
 
-    It raises only `ProtocolError`, and stays broken after one, because the start of the next frame is unknown.
+    It raises only `ProtocolError`, and can't be used afterwards, because the start of the next frame is unknown.
 
     Args:
         accepts: the kinds the peer may send.
@@ -153,7 +154,7 @@ class FrameDecoder:
         """Yield the frames that `data` completes.
 
         Raises:
-            ProtocolError: the peer does not speak this protocol.
+            ProtocolError: the peer does not use this protocol.
         """
         if self._broken:
             raise ProtocolError(self._broken)

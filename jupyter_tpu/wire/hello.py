@@ -1,7 +1,7 @@
-"""The hello frames: both sides name the protocol versions that they speak before anything else.
+"""The hello frames: both sides first send the protocol versions that they support.
 
-The highest version that both speak is used, so an older agent still works: restarting it is not an option, as it runs a
-user's kernels.
+The highest version that both support is used, so that an older agent still works, because it can't be restarted while
+it runs a user's kernels.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def client_hello(client_id: str, version: str, epoch: int = 0) -> dict[str, Any]
     Args:
         client_id: 32 hexadecimal digits, new for each link.
         version: the package's version.
-        epoch: higher for each new connection of the link; the agent ends connections of a lower one, because a cut
-            connection may still look alive on the worker.
+        epoch: increases with each new connection of the link; the agent closes connections with a lower epoch, because
+            a broken connection may still look alive on the worker.
     """
     hello = {"protocols": list(PROTOCOLS), "client_id": client_id, "version": version}
     return {**hello, "epoch": epoch, "accepts": list(ACCEPTS)}
@@ -45,10 +45,10 @@ def agent_hello(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def negotiate(theirs: Any, ours: Iterable[int] = PROTOCOLS) -> int:
-    """Return the highest protocol version that both sides speak.
+    """Return the highest protocol version that both sides support.
 
     Raises:
-        ProtocolError: there is none, or `theirs` is not a list of numbers.
+        ProtocolError: there is no common version, or `theirs` is not a list of numbers.
     """
     if not isinstance(theirs, list) or not all(isinstance(protocol, int) for protocol in theirs):
         raise ProtocolError(f"not a list of protocols: {str(theirs)[:60]}")
@@ -66,7 +66,7 @@ def checked_epoch(value: Any) -> int:
 
 
 def accepted(theirs: Any) -> frozenset[str]:
-    """Return which of `ACCEPTS` the client accepts; an old client sends no such list and accepts none."""
+    """Return which of `ACCEPTS` the client accepts; an old client sends no list and accepts none."""
     kinds = theirs if isinstance(theirs, list) else []
     return frozenset(kind for kind in ACCEPTS if kind in kinds)
 

@@ -14,7 +14,7 @@ MAX_PARTS = 0xFFFF
 
 
 class Channel(IntEnum):
-    """The channel of a kernel that a message belongs to. A client ignores channels that it does not know."""
+    """The kernel channel of a message. A client ignores channels that it does not know."""
 
     SHELL = 0
     CONTROL = 1
@@ -35,7 +35,7 @@ def pack_parts(parts: Sequence[bytes]) -> bytes:
 
 
 def unpack_parts(body: bytes, count: int) -> list[bytes]:
-    """Decode `count` parts that `pack_parts` encoded.
+    """Decode `count` parts from `pack_parts`.
 
     Raises:
         ProtocolError: the lengths do not match the body.
@@ -59,7 +59,7 @@ def encode_request(channel: Channel, parts: Sequence[bytes]) -> bytes:
 
 
 def decode_request(payload: bytes) -> tuple[Channel, list[bytes]]:
-    """Decode the bytes that `encode_request` returned.
+    """Decode the bytes from `encode_request`.
 
     Raises:
         ProtocolError: the payload is not a message for a kernel.

@@ -1,4 +1,4 @@
-"""The client's cursor in a kernel's record: each seq is applied once and in order, over any number of disconnects."""
+"""The client's cursor in a kernel's record: each seq is applied once and in order, despite disconnects."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ MAX_SEQ = 2**63
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Messages `first_seq` to `last_seq` are missing from the record: its size is capped, or it was damaged."""
+    """Messages `first_seq` to `last_seq` are missing from the record: its size is limited, or it was damaged."""
 
     first_seq: int
     last_seq: int
 
 
 class Replay:
-    """Apply slices of a record; one instance serves a stream over all its connections.
+    """State of applying slices of a record; one instance serves a stream over all its connections.
 
     Args:
-        next_seq: the first message wanted; everything before it counts as applied.
-        room: the memory shared by all streams of a link; its own if None.
+        next_seq: the first requested message; earlier ones count as applied.
+        room: the memory shared by all streams of a link; None: separate memory.
 
     Attributes:
         next_seq: the message to apply next.
-        offset: where the next slice must begin in the stream's bytes; None until the agent has sent a position.
+        offset: where the next slice must start in the stream's bytes; None until the agent has sent a position.
     """
 
     def __init__(self, next_seq: int, room: Room | None = None) -> None:
@@ -39,13 +39,13 @@ class Replay:
         self._decoder = EntryDecoder(self._room)
 
     def disconnected(self) -> None:
-        """Forget the position in the byte stream; an entry that was incomplete is sent again."""
+        """Reset the position in the byte stream; an incomplete entry will be sent again."""
         self.offset = None
         self._decoder.close()
         self._decoder = EntryDecoder(self._room)
 
     def position(self, offset: int, seq: int) -> Cut | None:
-        """Continue at `offset`, where the entry `seq` begins; return the gap before it, if any.
+        """Continue at `offset`, where the entry `seq` starts; return the gap before it, if any.
 
         Raises:
             ProtocolError: `seq` is above `MAX_SEQ`.
@@ -56,7 +56,7 @@ class Replay:
         return self._skip_to(seq)
 
     def data(self, offset: int, data: bytes) -> Iterator[Entry | Cut]:
-        """Apply a slice; yield the new entries in order, with a `Cut` where some are missing.
+        """Apply a slice; yield the new entries in order, with a `Cut` in place of missing ones.
 
         Raises:
             DamagedEntry: the entry `next_seq` is damaged; see `skip`.
@@ -69,7 +69,7 @@ class Replay:
             yield from self._apply(entry)
 
     def skip(self) -> Cut:
-        """Give up the entry `next_seq`, so that the next position requested is after it."""
+        """Skip the entry `next_seq`, so that the next requested position is after it."""
         self.next_seq += 1
         return Cut(self.next_seq - 1, self.next_seq - 1)
 

@@ -1,7 +1,7 @@
-"""Requests, numbered by the client and remembered by the worker, so that none reaches a kernel twice.
+"""Requests, numbered by the client and recorded by the worker, so that none reaches a kernel twice.
 
-The id is the link's own, (client id, counter): Jupyter's msg_ids are not unique, because a `KernelManager` and its
-clients use clones of one session, which all count from the same start.
+The id, (client id, counter), belongs to the link: Jupyter's msg_ids are not unique, because a `KernelManager` and its
+clients use clones of one session, whose counters start at the same number.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SLOT_BYTES = _SLOT.size
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A message for a kernel; `asked_at` is in seconds of a clock that also runs while the machine sleeps."""
+    """A message for a kernel; `asked_at` is in seconds, from a clock that also runs while the machine sleeps."""
 
     number: int
     stream: int
@@ -28,8 +28,8 @@ class Outbox:
     """The client's requests that the agent has not acknowledged yet, in the order they were sent.
 
     Attributes:
-        size: bytes of all of them.
-        unsent: numbers of the requests that were never sent, because there was no connection.
+        size: total bytes of these requests.
+        unsent: numbers of requests that were never sent, because there was no connection.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Outbox:
         return request
 
     def acknowledged(self, number: int) -> None:
-        """Remove a request that the agent has; an unknown number was acknowledged before, and is ignored."""
+        """Remove a request that the agent has received; ignore an unknown number, which was acknowledged before."""
         if request := self._pending.pop(number, None):
             self.size -= len(request.payload)
             self.unsent.discard(number)
@@ -64,16 +64,16 @@ class Outbox:
                 self.acknowledged(request.number)
 
     def pending(self) -> Iterator[Request]:
-        """Iterate over the requests to send again after a disconnect; removing requests meanwhile is safe."""
+        """Iterate over the requests to send again after a disconnect; requests may be removed during iteration."""
         return iter(tuple(self._pending.values()))
 
 
 class SeenRequests:
-    """The requests that a kernel has received: the highest number of each client, on the worker.
+    """The requests that a kernel has received, stored on the worker as the highest number of each client.
 
-    The highest is enough, because a client sends in order and repeats in order. They are stored in fixed slots, one per
-    client, so that the file can be written in place before the kernel gets the request: a crash may lose a request, but
-    never run it twice.
+    The highest number is enough, because a client sends and resends in order. The numbers are stored in fixed slots,
+    one per client, so that the file can be written in place before the kernel gets the request: a crash may lose a
+    request, but never run it twice.
     """
 
     def __init__(self, slots: bytes = b"") -> None:

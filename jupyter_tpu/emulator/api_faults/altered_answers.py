@@ -110,7 +110,7 @@ def _unpacked(message: any_pb2.Any) -> Message | None:
 
 
 def _parts(message: Any) -> Iterator[Any]:
-    """Yield the directly nested messages; skip maps, because none in the API contains a message with a time or state."""
+    """Yield the directly nested messages; skip maps, because no map in the API contains a time or state."""
     for field, value in message.ListFields():
         if field.message_type is None or field.message_type.GetOptions().map_entry:
             continue

@@ -92,7 +92,7 @@ class QueuedResources:
         source="google-cloud-tpu, QueuedResourceState.State; E2 and E7 in public logs of queued-resources create",
     )
     def create_queued_resource(self, call: ApiRequest) -> Message:
-        """Handle ``CreateQueuedResource``: store it as CREATING and start its operation, which creates the nodes later."""
+        """Handle ``CreateQueuedResource``: store it as CREATING and start its operation."""
         request, extras = call.request, call.extras
         location = parse_location(request.parent, "parent")
         check_queued_resource_id(request.queued_resource_id)

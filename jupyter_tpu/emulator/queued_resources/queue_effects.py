@@ -74,7 +74,7 @@ class QueueEffects:
             self._ledger.node_ready(current, self._clock.now())
 
     def roll_back(self, operation: OperationRecord) -> bool:
-        """Undo the changes of an operation's request; return False if this is impossible, so the operation continues."""
+        """Undo the changes of an operation's request; return False if impossible, so that the operation continues."""
         queued = self._store.queued(operation.target)
         if operation.verdict is None and operation.verb != "create":
             return False

@@ -222,7 +222,7 @@ def _rules(answer: Mapping[str, Any]) -> tuple[float, Rules] | None:
 
 
 def _news(answer: Mapping[str, Any], settings: NodeSettings, now: Moment) -> dict[str, Any]:
-    """Return the settings to send to the agent; the newer revision wins, whichever computer set it."""
+    """Return the settings to send to the agent; the newer revision wins, regardless of the computer that set it."""
     try:
         revision, keep_revision = _number(answer, "revision"), _number(answer, "keep_revision")
         agent_ready_s = 0.0 if answer["ready_for_s"] is None else _number(answer, "ready_for_s")

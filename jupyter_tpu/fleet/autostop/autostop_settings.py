@@ -1,4 +1,4 @@
-"""Store the auto-stop settings of nodes by full name: rules and “keep running”. Every method may block on the disk."""
+"""Store the auto-stop settings of nodes by full name: rules and “keep running”. Every method may block on disk I/O."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class NodeSettings:
 
     Attributes:
         revision, keep_revision: when `rules` and `keep` were set (Unix seconds); 0 = never.
-        acted_at: last user activity that any process on this computer recorded (Unix seconds); None = unknown.
-        ready_since: when the node became READY, by the ledger; None = not known.
+        acted_at: last user activity recorded by any process on this computer (Unix seconds); None = unknown.
+        ready_since: when the node became READY, according to the ledger; None = unknown.
         is_ours: this user created the node.
-        damage: what cannot be read and what applies instead, for display; empty = all can be read.
+        damage: what can't be read and what applies instead, for display; empty = everything can be read.
     """
 
     rules: Rules = field(default_factory=Rules)
@@ -66,7 +66,7 @@ class NodeSettings:
 
 
 class AutostopSettings:
-    """The auto-stop settings of a project in a cloud. `login_key` is the public key line that we put on nodes."""
+    """The auto-stop settings of a project in a cloud. `login_key` is the public key line that the user's nodes have."""
 
     def __init__(self, journal: Journal, settings: CloudSettings, login_key: str = "") -> None:
         place = {"endpoint": settings.endpoint, "project": settings.project}
@@ -81,11 +81,11 @@ class AutostopSettings:
         """Return the settings by full name; `NodeSettings.damage` reports an unreadable part of a node's settings.
 
         Args:
-            clock_wrong_s: how far this computer's clock is ahead now, see `CloudClock.wrong_s`; the times of deadlines
-                and extensions are by the clock as it is now.
+            clock_wrong_s: how far this computer's clock is currently ahead, see `CloudClock.wrong_s`; deadlines and
+                extensions are given by this clock.
 
         Raises:
-            JournalUnwritable: the journal cannot be read at all.
+            JournalUnwritable: the journal can't be read at all.
         """
         rules, keeps, acts = self._found(_RULES), self._found(_KEEP), self._found(_ACT)
         ready = ready_since(self._ledger.readable_spans())
@@ -126,9 +126,9 @@ class AutostopSettings:
         )
 
     def _is_ours(self, node: Node) -> bool:
-        """Whether this user created the node; other people's nodes have no rules until the user sets some.
+        """Return whether this user created the node; other people's nodes have no rules until the user sets some.
 
-        The journal says so or, where it was lost, our label and our login key on the node.
+        The journal shows this or, if it was lost, the label and the login key on the node.
         """
         intent_id = node.intent_id
         # only yes is cached: another process may write the intent later
@@ -156,7 +156,7 @@ class AutostopSettings:
         self.record(Entry(at=now, action="keep", subject=str(node.name), reason=reason, detail=detail))
 
     def put_last_use(self, node: Node, acted_at: float) -> None:
-        """Write when a person used the node last (Unix seconds); raises `JournalUnwritable`."""
+        """Write when a person last used the node (Unix seconds); raises `JournalUnwritable`."""
         self._documents.put(_ACT, str(node.name), {"uid": node.uid}, now=acted_at)
 
     def record(self, entry: Entry) -> None:
@@ -165,16 +165,16 @@ class AutostopSettings:
 
 
 def _about(node: Node, clock_wrong_s: float) -> dict[str, Any]:
-    """Return the other fields of a setting's document: the node's uid, and how wrong the clock was.
+    """Return the other fields of a setting's document: the node's uid and the clock error.
 
-    The uid is there because a deadline must not apply to the next node with this name.
+    The uid is stored because a deadline must not apply to the next node with this name.
     """
     # only if the clock was wrong: an earlier version treats rules with an unknown field as damaged
     return {"uid": node.uid, **({_WRONG: clock_wrong_s} if clock_wrong_s else {})}
 
 
 def _clock_moved_s(body: Mapping[str, Any], wrong_s: float) -> float:
-    """Return by how much this computer's clock was set ahead since the setting was made."""
+    """Return how far this computer's clock has been set ahead since the setting was made."""
     return wrong_s - float(body.get(_WRONG, 0.0))
 
 
@@ -204,7 +204,7 @@ def default_rules(node: Node) -> Rules:
 
 
 def _read(found: Found | None, read: Callable[[Document], T | None], damaged: str) -> tuple[T | None, float, str]:
-    """Return a document's contents, its revision (0 = older than any) and what is wrong with it."""
+    """Return a document's contents, its revision (0 = older than any other) and its damage."""
     if found is None:
         return None, 0.0, ""
     if not isinstance(found, Document):
@@ -217,7 +217,7 @@ def _read(found: Found | None, read: Callable[[Document], T | None], damaged: st
 
 
 def _rules(document: Document, node: Node, wrong_s: float) -> Rules:
-    """Return the rules; a deadline holds only for the node that it was set for, not for the next with its name."""
+    """Return the rules; a deadline applies only to the node for which it was set, not to the next with its name."""
     body = {name: value for name, value in document.body.items() if name not in ("uid", _WRONG)}
     if document.body.get("uid") != node.uid:
         body.pop("deadline_at", None)
@@ -228,7 +228,7 @@ def _rules(document: Document, node: Node, wrong_s: float) -> Rules:
 
 
 def _keep(document: Document, node: Node, wrong_s: float) -> KeepRunning | None:
-    """Return the “keep running” setting, if it was set for this very node."""
+    """Return the “keep running” setting if it was set for this node and not for an earlier one with its name."""
     body: Mapping[str, Any] = document.body
     if body.get("uid") != node.uid:
         return None
@@ -244,10 +244,10 @@ def _acted_at(found: Found | None, node: Node) -> float | None:
 def reminder_of(
     settings: NodeSettings, ready_since: float | None, human_at: float | None, now: float
 ) -> Reminder | None:
-    """Return the reminder that the node is billed although it is unused; None if none is due.
+    """Return the reminder that the node is billed although unused; None if none is due.
 
-    Nodes that others created and for which the user set no rules give none. Setting rules counts as using the node,
-    because a node without a connection cannot report its use.
+    Nodes that others created get none until the user sets rules. Setting rules counts as using the node, because a node
+    without a connection can't report its use.
     """
     if not settings.is_ours and not settings.revision:
         return None

@@ -1,7 +1,7 @@
-"""The auto-stop controller: judge every node by its rules, send them to the guards, and stop or delete what is due.
+"""The auto-stop controller: judge every node by its rules, send the rules to the guards, and stop or delete due nodes.
 
-Two other parts end nodes: the guard on each node does the same without this computer, and budgets stop nodes that cost
-too much.
+Nodes are also stopped by the guard on each node, which works without this computer, and by budgets when they cost too
+much.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class AutostopStatus:
     """The auto-stop status of one node.
 
     Attributes:
-        rules: those that apply; `rules.action` is one that the cloud allows for this node.
-        reminder: set when the node was billed for a day or more without use.
+        rules: the applicable rules; `rules.action` is an action that the cloud allows for this node.
+        reminder: set if the node has been billed for a day or more without use.
     """
 
     node: Node
@@ -80,11 +80,11 @@ class AutostopController:
     """The controller that applies the auto-stop rules; see `Controller`.
 
     Args:
-        agents: the way to the agents; None: activity is unknown, so the idle timeout stops nothing.
+        agents: access to the agents; None: activity is unknown, so the idle timeout stops nothing.
         every_s: how often an agent is polled.
-        answer_s: how long it may take to answer; the fleet's loop waits for it.
+        answer_s: timeout for a response, for which the fleet's loop waits.
         look_at_clocks: returns the time of both clocks.
-        login_key: the user's public key line; a node that has it is ours even if the journal was lost.
+        login_key: the user's public key line; a node that has it belongs to the user even if the journal was lost.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class AutostopController:
         self._warned: set[tuple[str, str]] = set()
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Judge all nodes, and stop or delete those that are due; a failure of one does not affect the others."""
+        """Judge all nodes and stop or delete those that are due; a failure with one does not affect the others."""
         for status in await self.evaluate(fleet.snapshot().nodes):
             if await self._is_ready(status) and _is_due(status):
                 try:
@@ -127,7 +127,7 @@ class AutostopController:
         """Return the current status of each of these nodes.
 
         Raises:
-            JournalUnwritable: the journal cannot be read. A damaged entry of one node is named in its verdict.
+            JournalUnwritable: the journal can't be read. A damaged entry of one node appears in its verdict.
         """
         nodes = tuple(nodes)
         # rules first: those newer than the agents' are sent with the poll
@@ -143,7 +143,7 @@ class AutostopController:
         return await self._with_costs(statuses) if any(status.reminder for status in statuses) else statuses
 
     async def _with_costs(self, statuses: list[AutostopStatus]) -> list[AutostopStatus]:
-        """Add the cost of the node to each reminder; the ledger is read once a minute."""
+        """Add the cost of the node to each reminder; reads the ledger once a minute."""
         now = self._clocks()
         if now.steady >= self._cost_again_at:
             self._cost_again_at = now.steady + _COST_EVERY_S
@@ -156,7 +156,7 @@ class AutostopController:
         ]
 
     def _record_acts(self, nodes: Iterable[Node], settings: Mapping[str, NodeSettings]) -> None:
-        """Store when each node was last used, for processes without a link. A failure must not prevent auto-stop."""
+        """Store when each node was last used, for processes without a link; never raises, so auto-stop continues."""
         for node in nodes:
             acted_at = self._poller.last_human_at(node)
             if acted_at is not None and acted_at - (settings[str(node.name)].acted_at or 0.0) >= _RECORD_ACTS_EVERY_S:
@@ -171,11 +171,11 @@ class AutostopController:
         self._warned |= damaged
 
     async def set_rules(self, node: Node, changes: Mapping[str, Any]) -> AutostopStatus:
-        """Change the rules that `changes` names; the others stay. Returns the new status.
+        """Change only the rules in `changes`; return the new status.
 
         Raises:
             BadInput: a rule is invalid; nothing has changed.
-            JournalUnwritable: they could not be written; nothing has changed.
+            JournalUnwritable: the rules could not be written; nothing has changed.
         """
         settings = (await self._read((node,)))[str(node.name)]
         rules = replace(self._poller.rules(node, settings), **changes)
@@ -184,7 +184,7 @@ class AutostopController:
         return await self._after_change(node)
 
     async def extend(self, node: Node, keep: KeepRunning) -> AutostopStatus:
-        """Suspend the idle timeout and move the session's end, or cancel an extension; returns the new status.
+        """Suspend the idle timeout and extend the session, or cancel an extension; return the new status.
 
         Raises as `set_rules`.
         """
@@ -193,10 +193,10 @@ class AutostopController:
         return await self._after_change(node)
 
     async def history(self, node: Node) -> JSON:
-        """Return the guard's history of the last hour, see `activity_history_view`; over an open link only.
+        """Return the guard's history for the last hour, over an open link only; see `activity_history_view`.
 
         Raises:
-            JournalUnwritable: the rules cannot be read.
+            JournalUnwritable: the rules can't be read.
         """
         settings = (await self._read((node,)))[str(node.name)]
         answer = await self._poller.history(node)
@@ -211,7 +211,7 @@ class AutostopController:
         return await asyncio.to_thread(self._settings.read, nodes, clock_wrong_s=self._cloud_clock.wrong_s)
 
     def _with_possible_action(self, node: Node, settings: NodeSettings) -> NodeSettings:
-        """Replace the action stop by delete where the cloud cannot stop the node; a STOPPED node needs no deletion."""
+        """Replace the action stop with delete if the cloud can't stop the node, unless it is already STOPPED."""
         return (
             settings
             if can_stop(node) or node.state == "STOPPED"
@@ -219,7 +219,7 @@ class AutostopController:
         )
 
     def _by_local_clock(self, settings: NodeSettings) -> NodeSettings:
-        """Convert the ledger's time, by the cloud's clock, to this computer's, which dates everything else."""
+        """Convert the ledger's time from the cloud's clock to this computer's, which is used for all other times."""
         since = settings.ready_since
         return settings if since is None else replace(settings, ready_since=self._cloud_clock.to_local(since))
 
@@ -255,7 +255,7 @@ class AutostopController:
         return earliest_end(end_at, first, replace(now, wall=now.wall - ahead_s)) + ahead_s
 
     def _ready_since(self, node: Node, settings: NodeSettings, now: Moment) -> float | None:
-        """Return since when the node has been READY; setting the clock back does not make a node younger."""
+        """Return when the node became READY; setting the clock back does not make a node younger."""
         if settings.ready_since is None:
             return None
         # rounded to a minute, because the offset of our clock becomes more exact with each response from the cloud
@@ -266,7 +266,7 @@ class AutostopController:
     # -- stopping and deleting
 
     async def _is_ready(self, status: AutostopStatus) -> bool:
-        """Whether the checkpoint hooks have had their time; they are called ahead of a session limit or deadline."""
+        """Return whether the checkpoint hooks, which run before a session limit or deadline, have had enough time."""
         left_s = math.inf if status.verdict.ends_at is None else status.verdict.ends_at - self._clocks().wall
         is_near = left_s <= (0.0 if status.verdict.ends_why == "idle" else HOOK_S)
         if self.checkpoint_hooks is None or not is_near or not status.node.is_billed:
@@ -318,13 +318,13 @@ class AutostopController:
 
 
 def _can_overrule(action: str, intent: Intent) -> bool:
-    """Whether stopping or deleting the node overrules this open intent."""
+    """Return whether stopping or deleting the node overrules this open intent."""
     is_rising = intent.verb in ("create", "start")
     return is_rising and (action == "delete" or intent.phase == BOOTING)
 
 
 def why_text(status: AutostopStatus) -> str:
-    """Return why a node ends, for display."""
+    """Return why a node will be stopped, for display."""
     rules = status.rules
     if status.verdict.ends_why == "idle" and status.verdict.idle_limit_s is not None:
         return Text(
@@ -338,7 +338,7 @@ def why_text(status: AutostopStatus) -> str:
 
 
 def _cause(status: AutostopStatus) -> EndCause:
-    """Return why a node ends, for the users of its kernels."""
+    """Return why a node will be stopped, for the users of its kernels."""
     rules, verdict = status.rules, status.verdict
     if verdict.ends_why == "idle" and verdict.idle_limit_s is not None:
         return EndCause(cause="idle", detail=duration_text(verdict.idle_limit_s))
@@ -348,7 +348,7 @@ def _cause(status: AutostopStatus) -> EndCause:
 
 
 def _is_due(status: AutostopStatus) -> bool:
-    """Whether to end the node now. One that is not READY costs only its disk, so only a deadline deletes it."""
+    """Return whether to stop the node now. Only a deadline deletes a node that is not READY: it costs only its disk."""
     if not status.verdict.is_due or status.node.state in _ENDING:
         return False
     return status.node.is_billed or (status.verdict.ends_why == "deadline" and status.rules.action == "delete")

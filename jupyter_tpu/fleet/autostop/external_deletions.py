@@ -1,7 +1,7 @@
-"""Add a line to the audit log for each node that ended without a request from this computer, most often by its guard.
+"""Add an audit log entry for each node that was stopped by another computer or process, most often its guard.
 
-The cloud does not say who ended it. So the line says what is known: when the node was last seen READY, and the rules
-that its guard had.
+The cloud does not show who stopped the node, so the entry contains only when the node was last seen READY and the rules
+of its guard.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _ASKED_HERE = frozenset({"stop", "delete", "unqueue", "preempted"})
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """A node that ended without a request from this computer.
+    """A node that was stopped or deleted without a request from this computer.
 
     Attributes:
-        node: as the cloud still shows it; None when it is gone.
-        rules: the auto-stop rules that its guard had.
+        node: the node as the cloud still shows it; None if deleted.
+        rules: the auto-stop rules of its guard.
     """
 
     span: Span
@@ -68,9 +68,9 @@ class _End:
 
 
 class ExternalDeletions:
-    """The controller that logs ends of nodes that this computer did not request.
+    """The controller that logs stops and deletions of nodes that this computer did not request.
 
-    It runs after the `BudgetEnforcer`, which records in the ledger which nodes are no longer READY.
+    It runs after the `BudgetEnforcer`, which records in the ledger when nodes are no longer READY.
     """
 
     def __init__(self, cloud: CloudApi, journal: Journal, login_key: str = "") -> None:
@@ -87,7 +87,7 @@ class ExternalDeletions:
         self._seen: tuple[object, ...] = ()
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Look for ended nodes after the list has changed; raises `JournalUnwritable`, and retries at the next call."""
+        """Look for stopped nodes after the list has changed; raises `JournalUnwritable`; the next call retries."""
         snapshot = fleet.snapshot()
         seen = (snapshot.as_of, snapshot.nodes, dict(snapshot.looked_at))
         # the ledger is read only when the list has changed: it may be long
@@ -118,7 +118,7 @@ class ExternalDeletions:
         return found
 
     async def _suspended(self, ends: Sequence[_End]) -> dict[NodeName, str]:
-        """Return the pre-empted nodes of queued resources, with the state of these; empty if no end can be one."""
+        """Return the pre-empted nodes of queued resources, with the states of these resources."""
         zones = {end.span.name.zone for end in ends if can_be_preempted(end.span.terms) and not end.is_left}
         found: dict[NodeName, str] = {}
         for zone in sorted(zones):
@@ -140,7 +140,7 @@ class ExternalDeletions:
         self._settled.add(_key(span))
 
     def _was_asked_here(self, span: Span) -> bool:
-        """Whether a process of this user requested the end, and the cloud did not refuse."""
+        """Return whether a process of this user requested the stop or deletion, and the cloud accepted the request."""
         since = self._clock.to_local(span.began_at)  # intents are dated by this computer's clock
         meant = self._journal.intents_about(span.name, endpoint=self._endpoint, since=since)
         if any(each.verb in _ASKED_HERE and not each.error for each in meant):
@@ -174,9 +174,9 @@ class ExternalDeletions:
         return joined([ended, why], " ")
 
     def _due(self, span: Span, rules: Rules, now: float) -> list[Text]:
-        """Return when the rules end a node: ``at 2026-11-22 12:00 (session)`` or ``after 1 h without use``.
+        """Return when the rules stop a node: ``at 2026-11-22 12:00 (session)`` or ``after 1 h without use``.
 
-        Rules that could not have ended it by now are left out.
+        Rules that can't have stopped it yet are omitted.
         """
         # its guard may have counted from before the first observation
         began_at = self._clock.to_local(span.began_at - span.unwatched_before_s)
@@ -195,7 +195,7 @@ class ExternalDeletions:
         return [text for at, text in ends if at <= now]
 
     def _settings_of(self, span: Span, node: Node | None) -> NodeSettings:
-        """Return the settings that the guard had; those of a deleted node come from the journal."""
+        """Return the guard's settings; for a deleted node, they come from the journal."""
         made_by = next(
             (
                 each.intent_id

@@ -1,4 +1,4 @@
-"""The guard's history of a node's last hour, as JSON for the REST API. Pure."""
+"""The guard's history of the last hour of a node, as JSON for the REST API. Pure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _LONGEST_TEXT = 500
 
 
 def activity_history_view(said: Mapping[str, Any] | str, *, idle_after_s: float | None, now: float) -> JSON:
-    """Return the stretches of time with the same verdict, oldest first.
+    """Return the intervals with the same verdict, oldest first.
 
     Args:
-        said: the agent's answer; or why there is none, for display.
-        idle_after_s: the current idle timeout in seconds; None: there is none.
-        now: when the answer came (Unix seconds); the agent gives ages, because its clock may differ.
+        said: the agent's response, or why there is none, for display.
+        idle_after_s: the current idle timeout in seconds, or None.
+        now: when the response arrived (Unix seconds); the agent sends ages, because its clock may differ.
     """
     why, stretches = said if isinstance(said, str) else "", list[JSON]()
     if not isinstance(said, str):

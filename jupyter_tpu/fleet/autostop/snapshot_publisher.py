@@ -1,7 +1,7 @@
-"""Send nodes the data that only this computer has, for their notebooks: price and cost, quota, grants, budgets.
+"""Send nodes data that only this computer has, for their notebooks: price and cost, quota, grants, budgets.
 
-It uses open links only, sends to billed nodes only, and never sends a credential. The data is that of the REST API,
-with its time.
+It uses only open links, sends only to billed nodes, and never sends a credential. The data is the same as in the REST
+API, with its time.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class DatedView:
     as_of: float
 
     def stable_text(self) -> str:
-        """Return the part that does not change with time alone, as text to compare."""
+        """Return the part of the data that does not depend on the time, as text for comparison."""
         return json.dumps(_stable(self.data), sort_keys=True)
 
 
@@ -76,7 +76,7 @@ def _stable(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalState:
-    """Everything that this computer knows at one moment."""
+    """A snapshot of all data on this computer."""
 
     snapshot: FleetSnapshot
     account: Account
@@ -85,11 +85,11 @@ class LocalState:
 
 
 class SnapshotPublisher:
-    """The controller that sends snapshots, in a task of its own, so that the fleet's loop never waits for an agent.
+    """The controller that sends snapshots, in a separate task, so that the fleet's loop never waits for an agent.
 
     Args:
-        agents: the way to the agents; None: there is none, and nothing is sent.
-        clock: gives Unix seconds; None: the cloud's.
+        agents: access to the agents; None: nothing is sent.
+        clock: returns Unix seconds; None: the cloud's clock.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class SnapshotPublisher:
         self._task: asyncio.Task[None] | None = None
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Start to send what is due, unless the last round is still running."""
+        """Start to send due data, unless the last round is still running."""
         # the clock of the data, not of the loop: times are sent as the cloud's
         now = self._real_now()
         is_busy = self._task is not None and not self._task.done()
@@ -126,7 +126,7 @@ class SnapshotPublisher:
             await asyncio.wait([self._task])
 
     async def _send_all(self, agents: Agents, snapshot: FleetSnapshot, nodes: Sequence[Node]) -> None:
-        """Send to all nodes; reads nothing while no link is up. A failure of one node does not affect the others."""
+        """Send to all nodes; read nothing without a link. A failure with one node does not affect the others."""
         try:
             # a cheap call first: without any link nothing needs to be read
             is_up = await asyncio.gather(*(self._has_answer(agents, node, "told", {"kind": "node"}) for node in nodes))
@@ -143,7 +143,7 @@ class SnapshotPublisher:
         return self._cloud.clock.to_real(self._clock())
 
     async def _has_answer(self, agents: Agents, node: Node, method: str, params: Mapping[str, Any]) -> bool:
-        """Whether the agent answers; one that refuses or does not answer is not called again for a while."""
+        """Return whether the agent responds; after an error or a timeout, it is not called again for a while."""
         if self._real_now() < self._rest_until.get(_key(node), 0.0):
             return False
         try:
@@ -207,7 +207,7 @@ def _first_grants(view: JSON) -> JSON:
 
 
 def quota_of_node(view: JSON, node: Node) -> JSON:
-    """Return the limits that this node counts against, then others in use in its zone and region."""
+    """Return the limits that this node counts against, then other limits in use in its zone and region."""
     places = (node.name.zone, region_of(node.name.zone))
     near = [row for row in view["limits"] if row["location"] in places and row["used"]]
     near.sort(key=lambda row: not any(user["name"] == str(node.name) for user in row["users"]))

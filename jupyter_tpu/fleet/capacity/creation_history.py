@@ -1,4 +1,4 @@
-"""How creations of nodes went lately, by zone and accelerator type: our own hint on likely capacity. Pure."""
+"""Results of recent node creations by zone and accelerator type, as a hint on likely capacity. Pure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreationCounts:
-    """How the creations of one accelerator type in one zone ended.
+    """Results of the creations of one accelerator type in one zone.
 
     Attributes:
         created: how many nodes were created.
         out_of_capacity: how many requests failed because the zone had no capacity.
-        last_created_at: when the last node was created (Unix seconds); None: none was.
+        last_created_at: when the last node was created (Unix seconds), or None.
     """
 
     created: int = 0
@@ -34,7 +34,7 @@ NO_CREATIONS = CreationCounts()
 
 
 def creation_counts(intents: Iterable[Intent]) -> Mapping[Place, CreationCounts]:
-    """Return the counts of each place with any creations; open intents and those of other verbs don't count."""
+    """Return the counts of each place with creations; open intents and intents with other verbs don't count."""
     counts: dict[Place, CreationCounts] = {}
     for intent in intents:
         if intent.spec is None or intent.verb != "create" or not intent.settled:

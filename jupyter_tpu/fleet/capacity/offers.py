@@ -1,4 +1,4 @@
-"""The offers with what we know about each: which grants cover it, and how recent creations went."""
+"""The offers with local data about each: the grants that cover it and the results of recent creations."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _GRANTABLE = tuple(model for model in PROVISIONING_MODELS if is_grantable(model)
 async def annotated_offers(
     offers: JSON, fleet: Fleet, journal: Journal, settings: CloudSettings, *, now: float
 ) -> JSON:
-    """Return the offers with data from grants and the journal; makes no request to the cloud, so it is always fast.
+    """Return the offers with data from grants and the journal; always fast, because it makes no request to the cloud.
 
     Args:
         offers: the result of `offers_view`.
         now: Unix seconds.
 
     Raises:
-        JournalUnwritable: the journal cannot be read.
+        JournalUnwritable: the journal can't be read.
     """
     usage = await read_grant_usage(journal, settings, fleet.snapshot())
     place = {"endpoint": settings.endpoint, "project": settings.project}
@@ -47,7 +47,7 @@ async def annotated_offers(
 
 
 def annotated(offers: JSON, usage: GrantUsage, counts: Mapping[Place, CreationCounts]) -> JSON:
-    """Return the offers with which provisioning models a grant covers now, and the counts of creations."""
+    """Return the offers with the provisioning models that grants currently cover and the counts of creations."""
     zones = {
         zone: [_annotated(offer, zone, usage, counts.get((zone, offer["accelerator_type"]))) for offer in listed]
         for zone, listed in offers["zones"].items()

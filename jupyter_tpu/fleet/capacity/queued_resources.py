@@ -1,7 +1,7 @@
-"""Queued resources: requests for nodes that the cloud creates when it has capacity, and the leftovers of such requests.
+"""Queued resources: requests for nodes that the cloud creates when it has capacity, and leftovers of these requests.
 
-The cloud has the queue, so only the times of changes are stored here. A queued resource has the id of its node, so that
-two tabs or two servers that request the same node make one request.
+The queue is in the cloud; only the times of changes are stored here. A queued resource has the id of its node, so that
+two tabs or servers that request the same node create only one request.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class QueueSnapshot:
     """The queued resources of the last list.
 
     Attributes:
-        as_of: when it was listed (Unix seconds).
-        unreachable: zones that did not answer.
-        since: when each was first seen in its state (Unix seconds); missing where that is not known.
+        as_of: when the list was read (Unix seconds).
+        unreachable: zones that did not respond.
+        since: when each was first seen in its state (Unix seconds); missing if unknown.
     """
 
     as_of: float
@@ -61,7 +61,7 @@ class QueueSnapshot:
     since: dict[QueuedName, float] = field(default_factory=dict)
 
     def find(self, name: QueuedName) -> QueuedResource | None:
-        """Return the queued resource with this name; None if there is none."""
+        """Return the queued resource with this name, or None."""
         return next((each for each in self.items if each.name == name), None)
 
 
@@ -76,10 +76,10 @@ class Queue:
         self._states: dict[QueuedName, tuple[str, float | None]] = {}
 
     async def list(self) -> QueueSnapshot:
-        """List all queued resources, leftovers too.
+        """List all queued resources, including leftovers.
 
         Raises:
-            CloudUnavailable, CloudRefused: the cloud did not list them.
+            CloudUnavailable, CloudRefused: the cloud did not return the list.
         """
         as_of = time.time()
         listed = await self._cloud.list_queued_resources()
@@ -87,7 +87,7 @@ class Queue:
         return QueueSnapshot(as_of=as_of, items=listed.items, unreachable=listed.unreachable, since=since)
 
     def _since(self, items: Iterable[QueuedResource], now: float) -> dict[QueuedName, float]:
-        """Record states and return when each began, but not for a state seen for the first time: it may be old."""
+        """Record states and return the start of each, except for queued resources seen for the first time."""
         states: dict[QueuedName, tuple[str, float | None]] = {}
         for each in items:
             known = self._states.get(each.name)
@@ -108,19 +108,19 @@ class Queue:
         """Queue a node; a second call for the same node returns the same queued resource.
 
         Args:
-            spec: the node; the queued resource has the same id.
-            valid_for_s: after how many seconds the cloud gives up.
-            run_for_s: for flex-start: how many seconds after READY the cloud deletes the node.
-            reservation: id of the reservation with the chips for a reserved node; empty: any that fits.
+            spec: the node, whose id the queued resource gets too.
+            valid_for_s: seconds after which the cloud gives up.
+            run_for_s: for flex-start: seconds after READY at which the cloud deletes the node.
+            reservation: id of the reservation for a reserved node; empty: any that fits.
             accept_unknown_price: see `Fleet.check_spending`.
 
         Raises:
             BudgetExceeded: a budget is used up.
             BadInput: the node is not offered, or a time is too short or too long.
             NodeExists: the name is taken.
-            QuotaExceeded, NotAllowlisted, …: the cloud refused; nothing is queued.
-            JournalUnwritable: it cannot be saved, so nothing was requested.
-            CloudUnavailable: the cloud did not answer, and does not list it.
+            QuotaExceeded, NotAllowlisted, …: the cloud rejected the request; nothing is queued. JournalUnwritable: the
+            request can't be saved, so nothing was requested. CloudUnavailable: the cloud did not respond, and does not
+            list the queued resource.
         """
         _check_durations(valid_for_s, run_for_s)
         spec = _with_model(spec, run_for_s, reservation)
@@ -159,9 +159,9 @@ class Queue:
         """Delete a queued resource with its node, even one not created by jupyter_tpu; return its new state.
 
         Raises:
-            QueuedNotFound: there is none.
-            JournalUnwritable: it cannot be saved, so nothing was requested.
-            CloudUnavailable, CloudRefused: it was not deleted, or no answer says so.
+            QueuedNotFound: there is no such queued resource.
+            JournalUnwritable: the request can't be saved, so nothing was requested.
+            CloudUnavailable, CloudRefused: it was not deleted, or no response confirms the deletion.
         """
         known = (await self.list()).find(name)
         if known is None:
@@ -188,7 +188,7 @@ class Queue:
         return (await self.list()).find(name) or replace(known, state="DELETING")
 
     async def _left_of(self, known: QueuedResource) -> QueuedResource:
-        """Return the state after a deletion without a clear answer; raises if the queued resource still exists."""
+        """Return the state after a deletion without a clear response; raises if the queued resource still exists."""
         now = (await self.list()).find(known.name)
         if now is None or now.state == "DELETING":
             return now or replace(known, state="DELETING")
@@ -215,7 +215,7 @@ def _check_durations(valid_for_s: float, run_for_s: float | None) -> None:
 
 
 def _with_model(spec: NodeSpec, run_for_s: float | None, reservation: str) -> NodeSpec:
-    """Return the spec, labelled if it is flex-start; raises BadInput if the options contradict each other."""
+    """Return the spec, with a label for flex-start; raises BadInput if the options contradict each other."""
     if reservation and not spec.reserved:
         raise BadInput("A reservation can only be used by a reserved node.", exists=_NOTHING, hint="Choose reserved.")
     if reservation and not _RESERVATION_ID.fullmatch(reservation):
@@ -237,7 +237,7 @@ def _with_model(spec: NodeSpec, run_for_s: float | None, reservation: str) -> No
 
 
 def _same_or_refused(known: QueuedResource | None, wanted: QueuedSpec) -> QueuedResource | None:
-    """Return the queued resource with this name if it is the wanted one; NodeExists for any other."""
+    """Return the queued resource with this name if it is the requested one; raises NodeExists if not."""
     if known is None:
         return None
     node = wanted.node

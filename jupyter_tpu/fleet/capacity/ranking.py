@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 async def rank_by_cost(
     fleet: Fleet, journal: Journal, settings: CloudSettings, candidates: Iterable[Candidate]
 ) -> tuple[Candidate, ...]:
-    """Sort candidates: those that a grant covers first, then by list price, unknown prices last; the sort is stable.
+    """Sort candidates: first those covered by a grant, then by list price, unknown prices last; the sort is stable.
 
     Raises:
-        JournalUnwritable: the grants cannot be read.
+        JournalUnwritable: the grants can't be read.
     """
     snapshot = fleet.snapshot()
     if not snapshot.as_of and snapshot.error is None:  # just started: which nodes use the grants is not known yet

@@ -1,7 +1,7 @@
-"""Auto-recovery: notice that a node was pre-empted, delete what is left of it, and recreate it.
+"""Auto-recovery: detect that a node was pre-empted, delete its leftovers, and recreate it.
 
-Each decision is in the journal before it is performed, and only the process that claimed the setting performs it. So
-another process can continue after any crash, and two processes never create two nodes.
+Each decision is saved in the journal before it is performed, and only the process that has claimed the setting performs
+it. This way, another process can continue after any crash, and two processes never create two nodes.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class RecreateController:
         self._unreadable: set[str] = set()
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Perform each setting that is on; a failure of one does not affect the others."""
+        """Apply each enabled setting; a failure with one does not affect the others."""
         for recovery in await asyncio.to_thread(self._recoveries.each):
             if isinstance(recovery, tuple):
                 name, error = recovery
@@ -102,7 +102,7 @@ class RecreateController:
                 await self._perform(fleet, claimed, now)
 
     async def _is_idle(self, fleet: Fleet, recovery: Recovery, now: float) -> bool:
-        """Whether the known state shows that nothing needs to be done; saves a call to the cloud."""
+        """Return whether the known state shows that nothing needs to be done, which saves a call to the cloud."""
         if recovery.phase == "waiting":
             return now < recovery.retry_at
         if recovery.phase == "making":
@@ -111,7 +111,7 @@ class RecreateController:
         return recovery.phase == "watching" and self._is_well(fleet, recovery, now)
 
     def _is_well(self, fleet: Fleet, recovery: Recovery, now: float) -> bool:
-        """Whether the last list shows that nothing needs to be done."""
+        """Return whether the last list shows that nothing needs to be done."""
         snapshot = fleet.snapshot()
         node = snapshot.node(recovery.name)
         # without a list, or without this zone in it, nothing can be concluded
@@ -124,7 +124,7 @@ class RecreateController:
         """Observe the node and the journal.
 
         Raises:
-            TpuError: one of them could not be read; nothing may be concluded.
+            TpuError: one of them could not be read, so no conclusion is possible.
         """
         node = await self._node(recovery.name)
         missing_s = self._missing_s(recovery.name, node, now)
@@ -143,18 +143,18 @@ class RecreateController:
         )
 
     def _chosen_at(self, recovery: Recovery) -> float:
-        """Return when the setting was made, by the cloud's clock like the ledger; our clock may have been set since."""
+        """Return when the setting was made, by the cloud's clock, like the ledger; the local clock may have changed."""
         if recovery.chosen_at_of_cloud is not None:
             return recovery.chosen_at_of_cloud
         return self._cloud.clock.to_cloud(recovery.chosen_at)
 
     def _is_witnessed(self, name: NodeName, now: float) -> bool:
-        """Whether this process saw the node shortly before it disappeared; after a sleep it did not."""
+        """Return whether this process saw the node shortly before it disappeared; False after the computer slept."""
         went_at = self._missing_since.get(name, now)
         return went_at - self._seen_at.get(name, 0.0) <= _MOST_GAP_S
 
     async def _was_deleted(self, name: NodeName) -> bool:
-        """Whether someone deleted the node since it was last seen; no when the cloud does not let us read that."""
+        """Return whether someone deleted the node since it was last seen; False if the user may not read that."""
         since = self._seen_at.get(name, 0.0) - self._limits.unsure_s
         try:
             operations = await self._cloud.list_operations(name.zone)
@@ -181,7 +181,7 @@ class RecreateController:
 
     @contextlib.asynccontextmanager
     async def _claimed(self, recovery: Recovery, now: float) -> AsyncIterator[Recovery | None]:
-        """Claim the setting within the context; give None when another process has it."""
+        """Claim the setting for the context; yield None if another process has it."""
         claimed = await asyncio.to_thread(self._recoveries.claim, recovery, now=now)
         try:
             yield claimed
@@ -190,7 +190,10 @@ class RecreateController:
                 await asyncio.to_thread(self._release, recovery.name, claimed.owner, now)
 
     def _release(self, name: NodeName, owner: str, now: float) -> None:
-        """Give up the claim. Never raises, so that a cancellation passes; a claim that stays can be claimed again."""
+        """Release the claim.
+
+        Never raises, so as not to replace a cancellation. If releasing fails, the setting can be claimed again.
+        """
         try:
             left = self._recoveries.get(name)
             if left is not None and left.owner == owner:
@@ -235,7 +238,7 @@ class RecreateController:
 
 
 async def queued_of(cloud: CloudApi, name: NodeName) -> QueuedResource | None:
-    """Return the queued resource that creates or created a node; None if there is none or it may not be listed."""
+    """Return the queued resource that creates or created a node; None if there is none or listing is not allowed."""
     try:
         listed = await cloud.list_queued_resources(name.zone)
     except PermissionDenied:
@@ -244,7 +247,7 @@ async def queued_of(cloud: CloudApi, name: NodeName) -> QueuedResource | None:
 
 
 def _making(recovery: Recovery, intents: tuple[Intent, ...]) -> Intent | None:
-    """Return the intent of the latest attempt; None if there is none yet."""
+    """Return the intent of the latest attempt, or None."""
     creations = (intent for intent in intents if intent.spec is not None)
     return next(
         (intent for intent in creations if intent.spec and intent.spec.labels.get(ATTEMPT_LABEL) == recovery.attempt),
@@ -271,17 +274,17 @@ async def set_recovery(
 ) -> Recovery:
     """Turn auto-recovery of a node on or off.
 
-    Attempts and costs are counted from now on, unless the node is being recreated at this moment.
+    Attempts and costs are counted from now on, unless the node is just being recreated.
 
     Args:
         max_attempts: 1 to `MOST_ATTEMPTS`.
-        max_usd: no re-creation once the node has cost this much; None = no cap.
+        max_usd: cost of the node at which recreation stops; None = no cap.
         now: Unix seconds.
 
     Raises:
-        BadInput: a number is out of range, a cap cannot be checked without a list price, or the node is flex-start.
-        NodeNotFound: there is no such node, and no setting for one.
-        JournalUnwritable: nothing has changed.
+        BadInput: a number is out of range, a cap can't be checked without a list price, or the node is flex-start.
+        NodeNotFound: there is no such node and no setting for it.
+        JournalUnwritable: the setting can't be written; nothing has changed.
     """
     check_caps(max_attempts, max_usd)
     settings = cloud.settings
@@ -323,7 +326,7 @@ async def set_recovery(
 
 
 async def _require_price(cloud: CloudApi, journal: Journal, spec: NodeSpec, max_usd: float | None) -> None:
-    """Refuse a cap that can't be enforced: without a list price the node's cost is unknown."""
+    """Reject a cap that can't be enforced: without a list price, the node's cost is unknown."""
     if max_usd is None or price_on_terms(spec.accelerator_type, spec.name.zone, spec.provisioning) is not None:
         return
     # a covered node costs nothing, so any cap holds

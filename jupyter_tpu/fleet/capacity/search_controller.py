@@ -1,7 +1,7 @@
-"""Search for capacity: the controller of the searches that `SearchService` begins.
+"""Search for capacity: the controller of the searches that `SearchService` starts.
 
-A search is a document in the journal, so another process continues it when its own has died. Each try is an ordinary
-intent to create a node: it is saved first, adopted by its label and undone by a deletion.
+A search is a document in the journal, so that another process continues it if its own has died. Each try is an ordinary
+intent to create a node: it is saved before the request, found again by its label, and undone by a deletion.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ASK_AGAIN_S = 10.0
 
 
 class SearchController:
-    """The controller that drives searches: those started by this process, and those whose process is gone."""
+    """The controller of searches that this process started or whose process has died."""
 
     def __init__(self, cloud: CloudApi, journal: Journal) -> None:
         self._cloud = cloud
@@ -46,7 +46,7 @@ class SearchController:
         self._forgot_at = 0.0
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Drive each search one step; a failure of one does not affect the others."""
+        """Advance each search by one step; a failure in one does not affect the others."""
         for search in await asyncio.to_thread(self._searches.ours, now):
             try:
                 await self._reconcile_one(fleet, search, now)
@@ -93,7 +93,7 @@ class SearchController:
             await self._save(with_last(search, intent_id=intent_id), now)
 
     async def _create_or_find(self, fleet: Fleet, search: Search) -> str:
-        """Return the id of the try's intent: a new one, or that of a process that died before it saved it."""
+        """Return the id of the try's intent: a new intent, or one from a process that died before saving its id."""
         spec = search.spec(search.tries[-1].index)
         try:
             intent = await fleet.create(spec, accept_unknown_price=search.accept_unknown_price)
@@ -128,7 +128,7 @@ class SearchController:
             await self._save(search, now)
 
     async def _clean(self, fleet: Fleet, search: Search, now: float) -> None:
-        """Delete what the last try left; the next try starts when nothing is left."""
+        """Delete the leftovers of the last try; the next try starts when nothing is left."""
         last = search.tries[-1]
         name = search.name(last.index)
         intent = await _intent_of(fleet, search)
@@ -164,7 +164,7 @@ class SearchController:
             return None
 
     async def _delete_latecomers(self, fleet: Fleet, search: Search, now: float) -> None:
-        """Delete nodes that the cloud creates after their try was given up."""
+        """Delete nodes that the cloud created after their try was abandoned."""
         if search.has_ended and now - search.updated_at > _WATCHED_S:
             return
         given_up = {each.intent_id for each in search.tries if each.is_clean and each.outcome != "won"} - {""}
@@ -174,13 +174,13 @@ class SearchController:
 
 
 def release_searches(cloud: CloudApi, journal: Journal) -> None:
-    """Give up the searches that this process drives, so that another can claim them; blocks on the disk."""
+    """Release the searches of this process, so that another can claim them; blocks on disk I/O."""
     with contextlib.suppress(TpuError):
         searches_of(cloud, journal).release()
 
 
 def _judged(search: Search, intent: Intent) -> Search:
-    """Return the search after the intent of its open try has ended."""
+    """Return the search after the intent of its open try has finished."""
     if intent.succeeded:
         return won(search)
     if intent.error is not None:
@@ -190,7 +190,7 @@ def _judged(search: Search, intent: Intent) -> Search:
 
 
 async def _intent_of(fleet: Fleet, search: Search) -> Intent | None:
-    """Return the intent of the last try; one that a dead process did not save is found by its label."""
+    """Return the intent of the last try; if a process died before saving its id, the intent is found by its label."""
     last = search.tries[-1]
     if last.intent_id:
         return await fleet.intent(last.intent_id)
@@ -199,7 +199,7 @@ async def _intent_of(fleet: Fleet, search: Search) -> Intent | None:
 
 
 async def _dismiss(fleet: Fleet, intent: Intent | None) -> None:
-    """Hide a failed intent from the list of nodes; the search shows why it failed."""
+    """Hide a failed intent from the list of nodes; the search shows the error."""
     if intent is not None:
         await fleet.dismiss(intent.intent_id)
 
@@ -209,7 +209,7 @@ def _is_being_changed(fleet: Fleet, name: NodeName) -> bool:
 
 
 def _was_deleted(fleet: Fleet, node: Node, now: float) -> bool:
-    """Whether the node is being deleted, or that was requested a moment ago."""
+    """Return whether the node is being deleted, or its deletion was just requested."""
     asked = (each for each in fleet.snapshot().intents if each.node_name == node.name and each.verb == "delete")
     return node.state == "DELETING" or any(now - each.updated_at < _ASK_AGAIN_S for each in asked)
 

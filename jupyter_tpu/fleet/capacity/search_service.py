@@ -1,4 +1,4 @@
-"""Begin, list and cancel searches for capacity, for the front ends."""
+"""Start, list and cancel searches for capacity, for the front ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST_S = 7 * 86_400.0
 
 
 class SearchService:
-    """Begin, list and cancel searches; a running fleet with a `SearchController` does the rest.
+    """Starts, lists and cancels searches; a running fleet with a `SearchController` does the rest.
 
     `clock` returns Unix seconds.
     """
@@ -41,18 +41,18 @@ class SearchService:
         for_s: float | None = None,
         accept_unknown_price: bool = False,
     ) -> Search:
-        """Begin a search; a second call with the same candidates returns the same search.
+        """Start a search; a second call with the same candidates returns the same search.
 
         Args:
             node_id: id of the node, the same in every zone.
-            candidates: in the order in which they are tried; see `lifecycle.search.ordered`.
-            for_s: how long to search, in seconds; None: each candidate is tried once.
+            candidates: the places to try, in order; see `lifecycle.search.ordered`.
+            for_s: maximum duration in seconds; None: each candidate is tried once.
             accept_unknown_price: see `Fleet.check_spending`.
 
         Raises:
-            BadInput: no candidate, too many, an invalid name, or more than a week.
-            NodeExists: there is a node with that name in some zone, or another search for it.
-            JournalUnwritable: it cannot be saved, so nothing was requested.
+            BadInput: no or too many candidates, an invalid name, or a duration of more than a week.
+            NodeExists: a node with this name exists in some zone, or there is another search for it.
+            JournalUnwritable: the search can't be saved, so nothing was requested.
             CloudUnavailable, CloudRefused: the cloud did not list the nodes.
         """
         now = self._clock()
@@ -83,7 +83,7 @@ class SearchService:
         return search
 
     async def _same_open(self, wanted: Search) -> Search | None:
-        """Return the same search if it is open; compares sets, because the use of a grant changes the order."""
+        """Return the same search if it is open; compare candidates as sets, because grants change their order."""
         listed = await asyncio.to_thread(self._searches.all)
         open_ones = (each for each in listed if each.node_id == wanted.node_id and not each.has_ended)
         return next((each for each in open_ones if set(each.candidates) == set(wanted.candidates)), None)
@@ -104,14 +104,14 @@ class SearchService:
             )
 
     async def all(self) -> tuple[Search, ...]:
-        """Return the open searches and those that ended in the last day, oldest first."""
+        """Return the open searches and those that finished in the last day, oldest first."""
         return await asyncio.to_thread(self._searches.all)
 
     async def get(self, search_id: str) -> Search:
         """Return one search.
 
         Raises:
-            IntentNotFound: there is none.
+            IntentNotFound: there is no such search.
         """
         found = await asyncio.to_thread(self._searches.find, search_id)
         if found is None:
@@ -121,7 +121,7 @@ class SearchService:
         return found
 
     async def watch(self, search_id: str, *, every_s: float = 0.5) -> AsyncIterator[Search]:
-        """Yield the search now and after each change, until it has ended; raises as `get` does."""
+        """Yield the search now and after each change until it has finished; raises as `get` does."""
         shown: Search | None = None
         while shown is None or not shown.has_ended:
             search = await self.get(search_id)
@@ -132,10 +132,10 @@ class SearchService:
                 await asyncio.sleep(every_s)
 
     async def cancel(self, search_id: str) -> Search:
-        """Start to cancel a search; its phase is ``cancelled`` once nothing is left of its open try.
+        """Start to cancel a search; its phase becomes ``cancelled`` when nothing is left of its open try.
 
         Raises:
-            IntentNotFound: there is none.
+            IntentNotFound: there is no such search.
         """
         search = await asyncio.to_thread(self._searches.cancel, search_id)
         if not search.has_ended:
@@ -150,7 +150,7 @@ def _begun_reason(search: Search) -> str:
 
 
 def search_entry(search: Search, action: str, reason: str, subject: str = "") -> Entry:
-    """Return a line about a search for the audit log; the subject is the node's id by default."""
+    """Return an audit log entry about a search; the subject is the node's id by default."""
     detail = {"search_id": search.search_id}
     return Entry(at=time.time(), action=action, subject=subject or search.node_id, reason=reason, detail=detail)
 

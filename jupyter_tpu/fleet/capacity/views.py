@@ -21,7 +21,7 @@ def searches_view(searches: Iterable[Search]) -> JSON:
 
 
 def search_view(search: Search) -> JSON:
-    """Return a search as JSON; candidates not tried yet in this round are at the end, as ``waiting``."""
+    """Return a search as JSON; candidates not yet tried in this round come last, as ``waiting``."""
     return {
         "search_id": search.search_id,
         "node_id": search.node_id,
@@ -69,7 +69,7 @@ def queue_view(snapshot: QueueSnapshot) -> JSON:
 
 
 def queued_view(queued: QueuedResource, since: Mapping[QueuedName, float] | None = None) -> JSON:
-    """Return a queued resource as JSON; `since` has the times of its state's beginning, where known (Unix seconds)."""
+    """Return a queued resource as JSON; `since` contains when its state began, if known (Unix seconds)."""
     return {
         "name": str(queued.name),
         "queued_id": queued.name.queued_id,

@@ -1,4 +1,4 @@
-"""List everything in the project that costs money or uses quota, ours or not, and delete what the user marks."""
+"""List everything in the project that costs money or uses quota, whoever created it, and delete marked items."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Item:
     Attributes:
         name: the full name.
         short_id: node id or queued resource id.
-        usd_per_hour: list price of a READY node; None where it is not known, and for queued resources.
-        is_billed: it is billed by the hour now.
-        is_leftover: a leftover: it can only be deleted, and counts towards the quota until then.
+        usd_per_hour: list price of a READY node; None if unknown, and for queued resources.
+        is_billed: the item is currently billed by the hour.
+        is_leftover: the item can only be deleted, and counts towards the quota until then.
         is_ours: created by jupyter_tpu.
-        nodes: of a queued resource, the nodes that are deleted with it.
+        nodes: for a queued resource, the nodes that are deleted with it.
     """
 
     kind: Kind
@@ -124,7 +124,7 @@ def billable_view(holdings: Holdings) -> JSON:
 
 
 def no_billable_view(error: TpuError) -> JSON:
-    """Return the list when the fleet could not start: empty, with the reason."""
+    """Return the list for a fleet that could not start: empty, with the reason."""
     return {"as_of": None, "is_complete": False, "unreachable": [], "error": error.to_json(), "items": []}
 
 
@@ -134,10 +134,10 @@ def results_view(results: Iterable[Result]) -> JSON:
 
 
 def marked(holdings: Holdings, names: Sequence[str]) -> tuple[Item, ...]:
-    """Return the items with these names, full names or unique ids.
+    """Return the items with these full names or unique ids.
 
     Raises:
-        BadInput: a name matches no item, or several; nothing was deleted.
+        BadInput: a name matches no item or several; nothing was deleted.
     """
     items = items_of(holdings)
     chosen = [_only(holdings, items, name) for name in dict.fromkeys(names)]
@@ -180,7 +180,7 @@ def all_leftovers(holdings: Holdings) -> tuple[Item, ...]:
     """Return every leftover.
 
     Raises:
-        BadInput: the list is partial, so only what the user names may be deleted.
+        BadInput: the list is incomplete, so only items named by the user may be deleted.
     """
     if not holdings.is_complete:
         raise BadInput(
@@ -205,12 +205,12 @@ async def delete_items(
     wait: bool,
     on_result: Callable[[Result], None] = ignore_result,
 ) -> tuple[Result, ...]:
-    """Delete the items; a failure of one does not affect the others.
+    """Delete the items; a failure with one does not affect the others.
 
     Args:
         reason: for the audit log.
-        wait: return when they are gone, not when the cloud has accepted the requests.
-        on_result: called with each result as it comes.
+        wait: wait until the items are deleted, not only until the cloud has accepted the requests.
+        on_result: called with each result as it arrives.
     """
     executor = TerminationExecutor(opened, reason=reason, wait=wait, on_result=on_result)
     # an item that is already being deleted counts as done

@@ -44,10 +44,11 @@ class Step:
 
 
 def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] = ()) -> tuple[Step, ...]:
-    """Return the steps that end all spending: waiting requests first, since they would become nodes. Pure.
+    """Return the steps that stop all spending: waiting requests first, because they would become nodes. Pure.
 
-    A queued resource whose nodes are all deleted is deleted instead of them: otherwise it would stay as a leftover that
-    counts towards the quota. If that has `failed` (names), its nodes are deleted one by one.
+    If all nodes of a queued resource would be deleted, the queued resource is deleted instead; otherwise it would
+    remain as a leftover that counts towards the quota. If this deletion has `failed` (names), its nodes are deleted
+    individually.
     """
     waiting = [each for each in holdings.queued if each.state not in _ALREADY_OVER]
     nodes = {node.name: node for node in _known_nodes(holdings, snapshot)}
@@ -77,7 +78,7 @@ def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] =
 
 
 def _known_nodes(holdings: Holdings, snapshot: FleetSnapshot) -> Iterable[Node]:
-    """Yield the nodes of the list and, for missing parts of the list, the nodes seen before."""
+    """Yield the nodes in the list and, for missing parts of the list, the nodes seen before."""
     gaps = {*holdings.unreachable}
     yield from (node for node in snapshot.nodes if holdings.error or node.name.zone in gaps)
     yield from holdings.nodes
@@ -95,7 +96,7 @@ def _is_being_started(node: Node, snapshot: FleetSnapshot) -> bool:
 
 
 def _step_for(node: Node) -> Step:
-    """Return the step for a node: stop it if it can be started again; delete one that is being created or started."""
+    """Return the step for a node: stop it if it can be restarted; delete it if it is being created or started."""
     is_stopped = can_stop(node) and node.state not in ("CREATING", *_COST_NOTHING)
     return Step(verb="stop" if is_stopped else "delete", kind="node", name=str(node.name))
 
@@ -103,9 +104,9 @@ def _step_for(node: Node) -> Step:
 async def stop_all(
     opened: Opened, on_result: Callable[[Result], None] = ignore_result, *, accepted_s: float = ACCEPTED_S
 ) -> tuple[Result, ...]:
-    """Stop all spending, then check for nodes that appeared meanwhile; report each failure in the result.
+    """Stop all spending, then check for new nodes; report each failure in the result.
 
-    `on_result` is called with each result as it comes; see `TerminationExecutor` for `accepted_s`.
+    `on_result` is called with each result as it arrives; see `TerminationExecutor` for `accepted_s`.
     """
     # first what would create nodes, then the nodes
     executor = TerminationExecutor(
@@ -137,7 +138,7 @@ async def stop_all(
 async def _call_off(
     opened: Opened, executor: TerminationExecutor, tell: Callable[[Result], None]
 ) -> AsyncIterator[Result]:
-    """Cancel everything that would create nodes later: searches and auto-recovery."""
+    """Cancel searches and auto-recovery, which would create nodes later."""
     service, settings = SearchService(opened.cloud, opened.journal), opened.cloud.settings
     recoveries = Recoveries(opened.journal, endpoint=settings.endpoint, project=settings.project)
     try:

@@ -1,4 +1,4 @@
-"""Checks before a request that costs money is sent: budgets, and the SSH key."""
+"""Checks before sending a request that costs money: budgets and the SSH key."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class AdmissionCheck(Protocol):
         """Return notices for the user, one sentence each."""
 
     async def check_create(self, spec: NodeSpec, *, accept_unknown_price: bool) -> None:
-        """Check whether such a node may be requested.
+        """Check whether a node with these properties may be requested.
 
         Raises:
-            TpuError: it may not; says why, and what to do.
+            TpuError: it may not; gives the reason and what to do.
         """
 
     async def check_start(self, name: NodeName) -> None:

@@ -1,4 +1,4 @@
-"""Refuse a node that the cloud does not offer, before it is requested, with a list of what it offers."""
+"""Reject a node that the cloud does not offer, before requesting it, with a list of the offers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from jupyter_tpu.models import NodeSpec
 
 
 async def check_offered(cloud: CloudApi, spec: NodeSpec) -> None:
-    """Check zone, accelerator type and runtime version against what the cloud lists for this project.
+    """Check zone, accelerator type and runtime version against the cloud's lists for this project.
 
     Raises:
         BadInput: one of them is not offered; nothing was created.
-        CloudUnavailable, CloudRefused: the cloud did not say what it offers.
+        CloudUnavailable, CloudRefused: the cloud did not return its lists.
     """
     zone = spec.name.zone
     try:

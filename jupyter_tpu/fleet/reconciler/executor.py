@@ -1,4 +1,4 @@
-"""Perform the lifecycle's actions: one call to the cloud per action, one event per answer."""
+"""Perform the lifecycle's actions: one call to the cloud per action, one event per response."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Clock = Callable[[], float]
 
 
 async def send(cloud: CloudApi, change: Change, clock: Clock) -> Event:
-    """Send a request that changes something; return the answer as an event."""
+    """Send a request that changes something; return the response as an event."""
     try:
         operation = await _send(cloud, change)
     except CloudUnavailable as error:  # the request may have been carried out
@@ -58,7 +58,7 @@ async def _send(cloud: CloudApi, change: Change) -> Operation:
 
 
 async def read(cloud: CloudApi, query: Query, clock: Clock) -> Event:
-    """Read something in the cloud; return the answer as an event."""
+    """Read something in the cloud; return the response as an event."""
     try:
         return await _read(cloud, query, clock)
     except NodeNotFound:
@@ -88,6 +88,6 @@ async def _read_operation(cloud: CloudApi, name: str, clock: Clock) -> Event:
 
 
 def _are_published(node: Node, identities: tuple[WorkerIdentity, ...]) -> bool:
-    """Whether every worker of the node has published a host key."""
+    """Return whether every worker of the node has published a host key."""
     with_keys = [identity for identity in identities if identity.host_keys]
     return bool(node.workers) and len(with_keys) >= len(node.workers)

@@ -1,6 +1,6 @@
-"""The fleet: the loop that performs intents and reconciles the cloud's nodes with what the user wants.
+"""The fleet: the loop that performs intents and reconciles the cloud's nodes with the user's requests.
 
-Start with `Fleet._run`, then `Fleet.create` for the way of one request.
+Start with `Fleet._run`, then follow one request from `Fleet.create`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _BEFORE = {"stop": "READY", "start": "STOPPED"}
 
 
 async def _cancelled(tasks: set[asyncio.Task[None]]) -> None:
-    """Cancel tasks until they have ended: a library that they call may swallow a cancellation."""
+    """Cancel tasks until they have finished, because a library that they call may swallow a cancellation."""
     while tasks:
         for task in tasks:
             task.cancel()
@@ -55,16 +55,16 @@ def _ignore(_change: FleetChange) -> None:
 
 
 class Controller(Protocol):
-    """A part that the fleet's loop calls about once a second.
+    """A component that the fleet's loop calls about once a second.
 
     Calls do not overlap. A call may await, and may change nodes through the fleet.
     """
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Read `fleet.snapshot` and act on what is due; `now` is in Unix seconds.
+        """Read `fleet.snapshot` and perform due actions; `now` is in Unix seconds.
 
         Raises:
-            TpuError: it could not; logged, and called again at the next turn.
+            TpuError: reconciling failed; the error is logged, and the next turn calls again.
         """
 
 
@@ -73,14 +73,14 @@ class Fleet:
 
     Args:
         cloud: the cloud with the nodes; the caller closes it.
-        journal: where intents are written before their requests are sent; the caller closes it.
-        ssh_user: login name that is put on created nodes.
-        public_key: OpenSSH public key line for it.
+        journal: the storage to which intents are written before their requests are sent; the caller closes it.
+        ssh_user: login name on created nodes.
+        public_key: OpenSSH public key line for this login.
         on_change: called in the event loop with each change; must not block.
         polling: how often the cloud is polled.
-        controllers: called at every turn of the loop, in this order.
-        admission_checks: checks that may refuse a request that costs money, each called before an intent is written.
-        limits: how long each step of an intent may take.
+        controllers: called in every turn of the loop, in this order.
+        admission_checks: checks that may reject a request that costs money, each called before an intent is written.
+        limits: time limits for the steps of an intent.
         clock: returns Unix seconds.
     """
 
@@ -125,11 +125,11 @@ class Fleet:
         self._closed = False
 
     async def start(self) -> None:
-        """Begin to poll, and claim open intents whose process is gone. Returns at once; never raises."""
+        """Start to poll, and claim open intents whose process has exited. Returns immediately; never raises."""
         self._loop = asyncio.create_task(self._run(), name="jupyter_tpu fleet")
 
     async def close(self) -> None:
-        """Stop; open intents stay in the journal for the next process to claim."""
+        """Stop; open intents remain in the journal for the next process to claim."""
         self._closed = True
         performed = list(self._tasks)
         await _cancelled({task for task in (self._loop, *self._tasks.values()) if task})
@@ -143,7 +143,7 @@ class Fleet:
             self._journal.release(intent_id)
 
     def snapshot(self) -> FleetSnapshot:
-        """Return the fleet as last seen; never waits."""
+        """Return the last known state of the fleet; never waits."""
         from_guards = (notice for guard in self._guards for notice in guard.notices)
         wrong_clock = filter(None, [self._cloud.clock.notice])
         return self._state.snapshot((*self._journal.notices, *wrong_clock, *from_guards), self._cloud.clock.ahead_at)
@@ -155,43 +155,43 @@ class Fleet:
         return self.snapshot()
 
     async def check_offered(self, spec: NodeSpec) -> None:
-        """Check whether the cloud offers such a node at all; call it before `check_spending`.
+        """Check whether the cloud offers a node with these properties; call this before `check_spending`.
 
         Raises:
-            BadInput: zone, accelerator type or runtime version are not offered; the hint lists what is.
-            CloudUnavailable, CloudRefused: the cloud did not say.
+            BadInput: zone, accelerator type or runtime version are not offered; the hint lists the offers.
+            CloudUnavailable, CloudRefused: the cloud did not return its offers.
         """
         await check_offered(self._cloud, spec)
 
     async def check_spending(self, spec: NodeSpec, *, accept_unknown_price: bool = False) -> None:
-        """Check whether the budgets allow such a node, for callers that do not create it with `create`.
+        """Check whether the budgets allow a node with these properties, for callers that don't use `create`.
 
         Raises:
             BudgetExceeded: a budget is used up.
             BadInput: there is a budget, no grant covers the node, its price is unknown, and `accept_unknown_price` is
                 false.
-            JournalUnwritable: a budget cannot be read.
+            JournalUnwritable: a budget can't be read.
         """
         for guard in self._guards:
             await guard.check_create(spec, accept_unknown_price=accept_unknown_price)
 
     def equipped(self, spec: NodeSpec) -> NodeSpec:
-        """Return the spec with our label and login key, for callers that do not create it with `create`."""
+        """Return the spec with jupyter_tpu's label and the login key, for callers that don't use `create`."""
         settings = self._cloud.settings
         wanted = new_create_intent(spec, ssh_key=self._ssh_key, endpoint=settings.endpoint, now=self._clock())
         return wanted.spec or spec
 
     async def create(self, spec: NodeSpec, *, accept_unknown_price: bool = False) -> Intent:
-        """Record an intent to create a node and start to perform it; returns before the cloud has answered.
+        """Record an intent to create a node and start to perform it; return before the cloud has responded.
 
-        A second call for the same node while the first intent is open returns that one.
+        A second call for the same node returns the first intent while it is open.
 
         Raises:
-            BudgetExceeded: a budget is used up; see `check_spending` for other refusals by budgets.
-            BadInput: zone, accelerator type or runtime version are not offered; the hint lists what is.
+            BudgetExceeded: a budget is used up; see `check_spending` for other errors from budgets.
+            BadInput: zone, accelerator type or runtime version are not offered; the hint lists the offers.
             NodeExists: the name is taken.
-            JournalUnwritable: it cannot be saved, so nothing was requested.
-            CloudUnavailable, CloudRefused: the cloud did not say what it offers.
+            JournalUnwritable: the intent can't be saved, so nothing was requested.
+            CloudUnavailable, CloudRefused: the cloud did not return its offers.
         """
         endpoint = self._cloud.settings.endpoint
         wanted = new_create_intent(spec, ssh_key=self._ssh_key, endpoint=endpoint, now=self._clock())
@@ -204,31 +204,31 @@ class Fleet:
         return await self._begin(wanted) if known is wanted else known
 
     async def delete(self, name: NodeName, *, because: EndCause | None = None) -> Intent:
-        """Start to delete a node, even one not created by jupyter_tpu; cancels every other open intent about it.
+        """Start to delete a node, even one not created by jupyter_tpu; cancel all other open intents for it.
 
         Args:
-            because: why, for the users of its kernels; None = the user asks for it.
+            because: reason for the users of its kernels; None = requested by the user.
 
         Raises:
-            NodeNotFound: there is no such node, and none is being created.
-            JournalUnwritable: it cannot be saved, so nothing was requested.
+            NodeNotFound: there is no such node and none is being created.
+            JournalUnwritable: the intent can't be saved, so nothing was requested.
         """
         return await self._begin_on_node("delete", name, because)
 
     async def stop(self, name: NodeName, *, because: EndCause | None = None) -> Intent:
-        """Begin to stop a node; see `delete` for `because`.
+        """Start to stop a node; see `delete` for `because`.
 
         Raises:
             NodeNotFound: there is no such node.
             WrongState: another intent is changing it.
-            JournalUnwritable: it cannot be saved, so nothing was requested.
+            JournalUnwritable: the intent can't be saved, so nothing was requested.
         """
         if because is None:  # auto-stop and budgets ask again at their next turn
             await self._until_noticed("stop", name)
         return await self._begin_on_node("stop", name, because)
 
     async def start_node(self, name: NodeName) -> Intent:
-        """Begin to start a stopped node; raises as `stop` does.
+        """Request the start of a stopped node; raises as `stop` does.
 
         Raises:
             BudgetExceeded: a budget is used up.
@@ -239,9 +239,9 @@ class Fleet:
         return await self._begin_on_node("start", name)
 
     async def wait(self, intent_id: str) -> Intent:
-        """Wait until an intent is settled, done (`Intent.succeeded`) or failed (`Intent.error`).
+        """Wait until an intent is settled: done (`Intent.succeeded`) or failed (`Intent.error`).
 
-        If the fleet is closed meanwhile, it returns the intent in its current phase.
+        If the fleet is closed while waiting, return the intent in its current phase.
 
         Raises:
             NodeNotFound: there is no intent with this id.
@@ -257,7 +257,7 @@ class Fleet:
             await news.wait()
 
     async def intent(self, intent_id: str) -> Intent | None:
-        """Return one intent by its id, settled or not; None if this cloud has none with that id."""
+        """Return an intent by its id, settled or not; None if this cloud has none with this id."""
         shown = self._state.intents.get(intent_id)
         found = shown or await asyncio.to_thread(self._journal.find, intent_id)
         return found if found and found.endpoint == self._cloud.settings.endpoint else None
@@ -267,7 +267,7 @@ class Fleet:
 
         Raises:
             IntentNotFound: there is no such intent.
-            WrongState: it is open.
+            WrongState: the intent is open.
         """
         if await self.intent(intent_id) is None:
             raise IntentNotFound("There is no such intent.", hint="See the intents in the list of nodes.")
@@ -275,13 +275,13 @@ class Fleet:
         self._state.intents.pop(intent_id, None)
 
     def notify(self, change: FleetChange) -> None:
-        """Notify the listener of a change that a controller made."""
+        """Notify the listener of a change made by a controller."""
         self._state.notify(change)
 
     # -- intents
 
     async def _known(self, wanted: Intent) -> Intent:
-        """Return an open intent that means the same, or `wanted`; raises as `settle_conflict` does."""
+        """Return an equivalent open intent, or `wanted`; raises as `settle_conflict` does."""
         return settle_conflict(await self._listed(self._clock()), wanted)
 
     async def _listed(self, failed_since: float) -> tuple[Intent, ...]:
@@ -328,9 +328,9 @@ class Fleet:
             self._state.node_seen(node, self._cloud.clock.moment(requested))
 
     async def _until_noticed(self, verb: Verb, name: NodeName) -> None:
-        """Wait until open intents have noticed the state that the list shows, and no longer refuse the next one.
+        """Wait until open intents have been updated to the listed state, so that they don't block the next intent.
 
-        Lists and intents are read at different times. A user who sees READY may stop the node at once.
+        Lists and intents are read at different times, but a user who sees READY may immediately stop the node.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_NOTICED_WITHIN_S):
@@ -348,7 +348,7 @@ class Fleet:
         return any(each.verb not in (verb, "delete") and (verb, each.phase) != ("stop", BOOTING) for each in others)
 
     async def _caught_up(self, listed: Intent) -> Intent:
-        """Write progress that a full disk kept from the journal: its old state would refuse the new intent."""
+        """Write progress that a full disk kept out of the journal, because the old state would block the new intent."""
         known = self._state.intents.get(listed.intent_id)
         if known is None or listed.owner != self._journal.owner or known.updated_at <= listed.updated_at:
             return listed
@@ -402,7 +402,7 @@ class Fleet:
             await self._pause()
 
     async def _run_controllers(self) -> None:
-        """Call the controllers; a failure of one does not affect the others."""
+        """Call the controllers; a failure in one does not affect the others."""
         for controller in self._controllers:
             try:
                 await controller.reconcile(self, self._clock())
@@ -412,7 +412,7 @@ class Fleet:
                 log.exception("%s failed", type(controller).__name__)
 
     def _list_every_s(self) -> float:
-        """Return the seconds between two lists: short while another process changes nodes; runners read their own."""
+        """Return the seconds between two lists: few while another process changes nodes. Runners read their own."""
         others = [
             each for each in self._state.intents.values() if not each.settled and each.intent_id not in self._tasks
         ]
@@ -443,7 +443,7 @@ class Fleet:
                 self._state.notify(FleetChange(kind="list"))
 
     async def _reconcile(self) -> None:
-        """Read what other processes wrote, and claim intents whose process has ended."""
+        """Read changes by other processes, and claim intents whose process has exited."""
         async with self._reconciling:
             try:
                 listed = await self._listed(self._clock() - _SHOW_FAILED_S)
@@ -454,7 +454,7 @@ class Fleet:
                 log.debug("The journal cannot be read: %s", error)
 
     async def _forget_all_but(self, listed: tuple[Intent, ...]) -> None:
-        """Drop intents that are no longer listed; notify listeners of those that another process settled."""
+        """Drop intents that are no longer listed; notify listeners of intents that another process settled."""
         shown = {intent.intent_id for intent in listed}
         for intent_id in [each for each in self._state.intents if each not in shown and each not in self._tasks]:
             over = self._state.intents.pop(intent_id)
@@ -479,6 +479,6 @@ class Fleet:
             self._state.intent_changed(intent)
 
     async def _write_late(self, known: Intent | None) -> None:
-        """Write an intent to the journal that was settled while the journal could not be written."""
+        """Write an intent that was settled while the journal could not be written."""
         if known is not None and known.settled:
             await asyncio.to_thread(self._journal.save, known)

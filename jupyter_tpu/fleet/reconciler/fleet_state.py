@@ -1,4 +1,4 @@
-"""The fleet's state, nodes and intents, and the notification of changes."""
+"""The fleet's state (nodes and intents) and the notification of changes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ log = logging.getLogger(__name__)
 
 
 class FleetState:
-    """The state that the fleet reads, and that its loop and its intent runners write (it is their `IntentObserver`).
+    """The state that the fleet reads and its loop and intent runners write (it is their `IntentObserver`).
 
     Attributes:
         node_cache: the nodes as last seen.
-        intents: open ones and those that ended recently, by id.
+        intents: open and recently settled intents, by id.
         due: set when the nodes should be listed soon.
-        intent_moved: set, and replaced with a new one, whenever an intent has moved on.
+        intent_moved: set, and replaced with a new event, whenever an intent has progressed.
     """
 
     def __init__(self, on_change: Callable[[FleetChange], None]) -> None:
@@ -48,7 +48,7 @@ class FleetState:
         )
 
     def _is_true(self, intent: Intent) -> bool:
-        """Whether what an intent says still holds: "Nothing was created" does not once a node of that name exists."""
+        """Return whether an intent's text is still true: "Nothing was created" is not if a node has its name."""
         # by the queue, or late: the cloud may create a node after its intent was given up
         exists = self.node_cache.get(intent.node_name) is not None
         return not (exists and intent.error is not None and intent.error.exists == intent_texts.NOTHING_CREATED)
@@ -81,7 +81,7 @@ class FleetState:
         self.nodes_changed(self.node_cache.merge_missing(name, at))
 
     def is_overruled(self, intent: Intent) -> bool:
-        """Whether a newer open intent cancels this one."""
+        """Return whether a newer open intent cancels this one."""
         return any(
             overrules(other, intent) and other.node_name == intent.node_name and other.created_at >= intent.created_at
             for other in self.intents.values()
@@ -95,14 +95,14 @@ class FleetState:
             self.notify(FleetChange(kind="node", node_name=str(name), state=node.state if node else ""))
 
     def notify(self, change: FleetChange) -> None:
-        """Call the listener; its exceptions are logged, because they must not stop the loop."""
+        """Call the listener; log its exceptions, because they must not stop the loop."""
         try:
             self._on_change(change)
         except Exception:
             log.exception("The listener failed on %s", change)
 
     def wake_waiting(self) -> None:
-        """Wake everyone who waits for an intent."""
+        """Wake all tasks that wait for an intent."""
         # a new event for the next change: those who wait have the old one
         self.intent_moved.set()
         self.intent_moved = asyncio.Event()

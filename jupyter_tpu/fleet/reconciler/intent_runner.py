@@ -1,6 +1,6 @@
-"""Perform one intent from its current phase to its end.
+"""Perform one intent from its current phase until it is settled.
 
-`IntentRunner._advance` keeps the order on which the promises rest: decide, save, send. No request that may cost
+`IntentRunner._advance` ensures the order on which the guarantees depend: decide, save, send. No request that may cost
 money is sent before it is on disk.
 """
 
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class IntentObserver(Protocol):
-    """A receiver of a runner's events. Every method is called in the event loop and must return at once."""
+    """A receiver of a runner's events. Every method is called in the event loop and must return immediately."""
 
     def intent_changed(self, intent: Intent) -> None:
         """Receive an intent's new state."""
@@ -43,7 +43,7 @@ class IntentObserver(Protocol):
         """Record that there is no such node."""
 
     def is_overruled(self, intent: Intent) -> bool:
-        """Whether a newer open intent cancels this one."""
+        """Return whether a newer open intent cancels this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class RunnerContext:
 
 
 class IntentRunner:
-    """Perform one intent. All runners of the same node share `lock`: one request at a time."""
+    """Performer of one intent. All runners for the same node share `lock`: one request at a time."""
 
     def __init__(self, context: RunnerContext, intent: Intent, lock: asyncio.Lock) -> None:
         self._context = context
@@ -123,7 +123,7 @@ class IntentRunner:
                 await self._save_progress(decided)
 
     async def _save_progress(self, decided: Intent) -> None:
-        """Save progress. A journal that fails must not stop the polling of a node that exists."""
+        """Save progress. A journal error must not stop the polling of an existing node."""
         # the time alone is not worth a write each second
         if replace(decided, updated_at=self._intent.updated_at) == self._intent:
             return
@@ -134,7 +134,7 @@ class IntentRunner:
         self._show(decided)
 
     async def _send(self, decided: Intent, change: Change) -> Event | None:
-        """Save the request, then send it; do neither if it was overruled or cannot be saved."""
+        """Save the request, then send it; do neither if it was overruled or can't be saved."""
         async with self._lock:
             if self._is_overruled(self._intent):
                 return Overruled(at=self._context.clock())

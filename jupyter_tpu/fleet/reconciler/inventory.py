@@ -18,12 +18,12 @@ Listed = TypeVar("Listed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdings:
-    """Both lists, as read at one moment.
+    """Both lists, as read at one time.
 
     Attributes:
-        unreachable: zones that did not answer.
-        error: why a list is missing as a whole; None when none is.
-        as_of: when they were read (Unix seconds).
+        unreachable: zones that did not respond.
+        error: why a whole list is missing; None if none is.
+        as_of: when the lists were read (Unix seconds).
     """
 
     nodes: tuple[Node, ...] = ()

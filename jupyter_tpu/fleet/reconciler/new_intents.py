@@ -1,4 +1,4 @@
-"""New intents, and specs with the label and the key that make a node findable and usable."""
+"""New intents, and specs with the label to find a node and the key to log in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jupyter_tpu.node_end import EndCause
 
 
 def new_intent(verb: Verb, name: NodeName, *, endpoint: str, now: float, because: EndCause | None = None) -> Intent:
-    """Return a new intent without an owner, for the cloud at `endpoint`; `now` in Unix seconds."""
+    """Return a new intent without an owner for the cloud at `endpoint`; `now` is in Unix seconds."""
     return Intent(
         intent_id=secrets.token_hex(8),  # 16 characters: a label's value may have 63
         verb=verb,
@@ -29,7 +29,7 @@ def new_intent(verb: Verb, name: NodeName, *, endpoint: str, now: float, because
 
 
 def new_create_intent(spec: NodeSpec, *, ssh_key: str, endpoint: str, now: float) -> Intent:
-    """Return a new intent to create a node with our label, to find it, and our key, to log in."""
+    """Return a new intent to create a node, with jupyter_tpu's label to find it and the user's key to log in."""
     wanted = new_intent("create", spec.name, endpoint=endpoint, now=now)
     lines = [*spec.metadata.get("ssh-keys", "").splitlines(), ssh_key]
     keys = "\n".join(dict.fromkeys(filter(None, lines)))  # one that is recreated has ours already

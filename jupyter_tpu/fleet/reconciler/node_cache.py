@@ -1,4 +1,4 @@
-"""The nodes as last seen, merged from lists of all and reads of single ones. Pure."""
+"""The last known state of the nodes, merged from lists and reads of single nodes. Pure."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from jupyter_tpu.models import Node, NodeList, NodeName
 
 
 class NodeCache:
-    """The nodes as last seen.
+    """The last known state of the nodes.
 
-    A list is old when it arrives: a node that was read after the list was requested stays as it was read. The monotonic
-    clock decides which was later, because the wall clock may be set back.
+    A list is already old when it arrives, so a node that was read after the list was requested is not replaced. The
+    order is decided by the monotonic clock, because the wall clock may be set back.
 
     Attributes:
-        unreachable: zones that did not answer the last list.
+        unreachable: zones that did not respond to the last list request.
         as_of: when the last list was requested (Unix seconds); 0 = never.
-        error: why the last list failed; None when it did not.
+        error: why the last list request failed; None if it did not.
     """
 
     def __init__(self) -> None:
@@ -33,11 +33,11 @@ class NodeCache:
 
     @property
     def read_at(self) -> dict[NodeName, float]:
-        """Return when each node was read on its own (found or not) since the last list request, in Unix seconds."""
+        """Return when each node was read individually (found or not) since the last list request, in Unix seconds."""
         return {name: at.wall for name, at in self._looked_at.items()}
 
     def get(self, name: NodeName) -> Node | None:
-        """Return one node; None if there is none."""
+        """Return one node, or None."""
         return self._nodes.get(name)
 
     def merge_list(self, listed: NodeList, *, asked: Moment) -> set[NodeName]:
@@ -69,7 +69,7 @@ class NodeCache:
         return self._replace({each: node for each, node in self._nodes.items() if each != name})
 
     def record_failure(self, error: TpuError) -> bool:
-        """Record why a list failed; the nodes stay. Return whether the reason is a new one."""
+        """Record why a list request failed; keep the nodes. Return whether the reason is new."""
         before, self.error = self.error, error
         # by code and text: the same failure at each poll is one event
         return before is None or (before.code, before.message) != (error.code, error.message)

@@ -1,4 +1,4 @@
-"""How often the cloud is asked for the nodes."""
+"""Polling intervals for the cloud's nodes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Polling:
-    """How often the cloud is polled, in seconds.
+    """The polling intervals, in seconds.
 
     Attributes:
-        open_s: while an intent is open; also the fleet's turn, in which controllers run.
-        idle_s: while nothing is being changed.
+        open_s: while an intent is open; also the interval of the fleet's turns, in which controllers run.
+        idle_s: while there are no changes in progress.
     """
 
     # gcloud too begins with a poll after 1 s (api_lib/util/waiter.py)

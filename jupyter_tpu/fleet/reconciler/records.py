@@ -13,17 +13,17 @@ from jupyter_tpu.models import Node, NodeName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSnapshot:
-    """The fleet as last seen.
+    """The last known state of the fleet.
 
     Attributes:
-        nodes: sorted by name; the old ones stay when a poll fails.
-        unreachable: zones that did not answer; the list is partial there.
-        as_of: when `nodes` was read (Unix seconds by the cloud's clock); 0 = never yet.
-        error: why the last poll failed; None when it did not.
-        intents: open ones, and failed ones that were not dismissed, oldest first.
-        notices: what the user should know about journal, clock and budgets, one sentence each.
+        nodes: the nodes, sorted by name; the old ones remain if a poll fails.
+        unreachable: zones that did not respond, whose nodes are missing from the list.
+        as_of: when `nodes` was read (Unix seconds by the cloud's clock); 0 = never.
+        error: why the last poll failed; None if it did not.
+        intents: open intents, and failed ones that were not dismissed, oldest first.
+        notices: messages for the user about journal, clock and budgets, one sentence each.
         looked_at: when a single node, or its absence, was read after `as_of` (Unix seconds by the cloud's clock).
-        clock_ahead_s: how far this computer's clock is ahead of the cloud's, in seconds; 0 where it is right.
+        clock_ahead_s: how far this computer's clock is ahead of the cloud's, in seconds; 0 if it is correct.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -37,27 +37,26 @@ class FleetSnapshot:
 
     @property
     def as_of_here(self) -> float | None:
-        """Return `as_of` by this computer's clock (Unix seconds); None = never yet."""
+        """Return `as_of` by this computer's clock (Unix seconds); None = never."""
         return self.as_of + self.clock_ahead_s if self.as_of else None
 
     def seen_at(self, name: NodeName) -> float:
-        """Return when that node, or its absence, was seen last (Unix seconds by the cloud's clock)."""
+        """Return when this node, or its absence, was last seen (Unix seconds by the cloud's clock)."""
         return self.looked_at.get(name, self.as_of)
 
     def node(self, name: NodeName) -> Node | None:
-        """Return the node with that name; None when the last poll did not see it."""
+        """Return the node with this name; None if the last poll did not find it."""
         return next((node for node in self.nodes if node.name == name), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetChange:
-    """An event that makes front ends fetch again; it never contains the data itself.
+    """An event that makes front ends fetch data again; it never contains the data itself.
 
     Attributes:
-        kind: ``node`` (created, changed or gone), ``intent`` (a new phase), ``list`` (a poll failed, or works again),
-            ``budgets`` (the budgets, or what is said about them) or ``cloud`` (the server uses another cloud, project
-            or account).
-        state: the node's; empty when it is gone.
+        kind: ``node`` (created, changed or deleted), ``intent`` (a new phase), ``list`` (a poll failed or works again),
+            ``budgets`` (the budgets or their notices) or ``cloud`` (the server uses another cloud, project or account).
+        state: the node's state; empty if the node was deleted.
     """
 
     kind: Literal["node", "intent", "list", "budgets", "cloud"]
@@ -68,7 +67,7 @@ class FleetChange:
     error_code: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return all fields, as the event's payload."""
+        """Return all fields as the event's payload."""
         return {
             "kind": self.kind,
             "node_name": self.node_name,

@@ -1,6 +1,7 @@
 """Nodes, intents and offers as JSON, for the REST API and the CLI's ``--json``.
 
-Pure: values in, JSON-ready dictionaries out. Text from the cloud is not escaped: callers escape it before showing it.
+Pure: converts values to JSON-ready dictionaries. Text from the cloud is not escaped; callers must do so before showing
+it.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ DEFAULT_ZONE = "us-central1-a"
 
 
 def error_view(error: TpuError | None) -> JSON | None:
-    """Return an error as JSON; None for none."""
+    """Return an error as JSON; None for None."""
     return None if error is None else error.to_json()
 
 
 def node_price(node: Node) -> Price | None:
-    """Return a node's list price per hour; None where no source has one (unknown is not free)."""
+    """Return a node's list price per hour; None if no source has one (unknown does not mean free)."""
     return accelerators.price_on_terms(node.accelerator_type, node.name.zone, node.provisioning)
 
 
@@ -39,8 +40,8 @@ def node_view(node: Node, *, kernelspec: str | None = None, cost_usd: float | No
     """Return a node as JSON.
 
     Args:
-        kernelspec: name of the kernelspec for this node; None: there is none.
-        cost_usd: what it has cost by the ledger; None: not known.
+        kernelspec: name of the kernelspec for this node, or None.
+        cost_usd: the node's cost according to the ledger; None: unknown.
     """
     price = node_price(node)
     return {
@@ -84,7 +85,7 @@ def intent_view(intent: Intent, *, usual_s: float | None = None) -> JSON:
     """Return an intent as JSON, without its spec and bookkeeping.
 
     Args:
-        usual_s: how long such an intent has taken before, in seconds; None: not known.
+        usual_s: how long similar intents took before, in seconds; None: unknown.
     """
     return {
         "intent_id": intent.intent_id,
@@ -111,8 +112,8 @@ def nodes_view(
     """Return the whole list.
 
     Args:
-        kernelspecs: the kernelspec's name by the node's full name.
-        creation_seconds: how long creations took before, by accelerator type and zone.
+        kernelspecs: kernelspec names by the node's full name.
+        creation_seconds: duration of earlier creations in seconds, by accelerator type and zone.
     """
     return {
         "as_of": snapshot.as_of_here,
@@ -135,15 +136,15 @@ def _usual_s(intent: Intent, creation_seconds: Mapping[tuple[str, str], float]) 
 
 
 def no_nodes_view(error: TpuError) -> JSON:
-    """Return the list when the fleet could not start: empty, with the reason."""
+    """Return the list for a fleet that could not start: empty, with the reason."""
     nothing: JSON = {"nodes": [], "unreachable": [], "intents": [], "notices": []}
     return {"as_of": None, "clock_ahead_s": 0.0, **nothing, "error": error.to_json()}
 
 
 def offers_view(zones: Iterable[str] | None = None) -> JSON:
-    """Return the types that each zone offers, with list prices; says nothing about quota or free capacity.
+    """Return the types that each zone offers, with list prices but without quota or free capacity.
 
-    Grants and past creations are unknown here: see `capacity.offers.annotated_offers`.
+    Grants and past creations are not included: see `capacity.offers.annotated_offers`.
     """
     names = accelerators.zones() if zones is None else zones
     return {"zones": {zone: _zone_offers(zone) for zone in names}, "default": _default_offer()}

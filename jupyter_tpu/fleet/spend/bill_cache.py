@@ -1,4 +1,4 @@
-"""What Google has billed, for a server: read at most once an hour, because BigQuery bills each query."""
+"""Google's bill, for a server: read at most once an hour, because BigQuery bills each query."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEPT_S = 3600.0
 
 
 class BillCache:
-    """A cache of the bill that all requests share."""
+    """A cache of the bill, shared by all requests."""
 
     def __init__(self, settings: CloudSettings, table: ExportTable) -> None:
         self._settings = settings
@@ -23,7 +23,7 @@ class BillCache:
         self._kept: JSON | None = None
 
     async def view(self) -> JSON:
-        """Return what was billed; ``as_of`` is when BigQuery was queried. Raises as `read_billed` does."""
+        """Return the billed amounts; ``as_of`` is when BigQuery was queried. Raises as `read_billed` does."""
         # the lock: two requests at the same time must not pay for two queries
         async with self._lock:
             if self._kept is None or time.time() - self._kept["as_of"] > KEPT_S:

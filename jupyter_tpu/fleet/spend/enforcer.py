@@ -1,4 +1,4 @@
-"""Enforce budgets: record the cost of READY nodes, and stop the nodes at the cap."""
+"""Enforce budgets: record the cost of READY nodes and stop the nodes at the cap."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class BudgetEnforcer:
 
     Args:
         cloud: the cloud with the nodes.
-        journal: has the ledger and the budgets.
-        ask_again_s: seconds between two requests to stop a node at the cap; they grow with each request.
-        checkpoint_hooks: runs the checkpoint hooks before a node ends; None: there are no links to agents.
+        journal: contains the ledger and the budgets.
+        ask_again_s: seconds between two requests to stop a node at the cap, which increase with each request.
+        checkpoint_hooks: runs the checkpoint hooks before a node is stopped; None without links to agents.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class BudgetEnforcer:
     # -- the controller
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Record the cost of the nodes; at a cap, stop those that are billed. All times are by the cloud's clock."""
+        """Record the cost of the nodes; at a cap, stop billed nodes. All times are by the cloud's clock."""
         now, snapshot = self._clock.to_cloud(now), fleet.snapshot()
         unwritten, notices = None, list[str]()
         try:
@@ -110,14 +110,14 @@ class BudgetEnforcer:
             fleet.notify(FleetChange(kind="budgets"))
 
     def _show(self, *notices: str) -> None:
-        """Show the notices, and log each new one once."""
+        """Show the notices and log each new one once."""
         for notice in notices:
             if notice not in self._notices:
                 log.warning("%s", notice)
         self._notices = notices
 
     def _account(self, now: float, unwritten: NodesObservation | None = None) -> Account | None:
-        """Return the account; None while there are no budgets."""
+        """Return the account; None if there are no budgets."""
         # a disk that cannot be written is reported elsewhere
         with suppress(JournalUnwritable):
             self._ledger.record_losses()
@@ -140,7 +140,7 @@ class BudgetEnforcer:
             await self._log_levels(usages, account)
 
     async def _granted(self, snapshot: FleetSnapshot, now: float, used_up: UsedUp) -> frozenset[NodeName]:
-        """Return the nodes that a grant covers; none if a budget does not spare them."""
+        """Return the nodes covered by a grant; empty if a budget does not spare them."""
         if not all(budget.spares_granted for budget, _ in used_up):
             return frozenset()
         # READY nodes too: if another process just saw one end, the ledger has no open span of it
@@ -148,7 +148,7 @@ class BudgetEnforcer:
         return await asyncio.to_thread(self._ledger.covered_nodes, nodes, now)
 
     async def _record(self, snapshot: FleetSnapshot) -> None:
-        """Record the nodes as last seen, unless that is already recorded."""
+        """Record the last known state of the nodes, unless it is already recorded."""
         look, before = observation_of_fleet(snapshot, before=self._recorded), self._recorded
         if not look.as_of or (look.as_of, look.read_at) == (before.as_of, before.read_at):
             return
@@ -156,7 +156,7 @@ class BudgetEnforcer:
         self._recorded = look
 
     async def _log_levels(self, usages: Sequence[tuple[Budget, Usage]], account: Account) -> None:
-        """Log each threshold once per window, in the user's first process that sees it."""
+        """Log each threshold once per window, in the user's first process that detects it."""
         for budget, usage in usages:
             level = (budget, usage.window, usage.level)
             if usage.level == "ok" or level in self._logged:
@@ -182,7 +182,7 @@ class BudgetEnforcer:
         now: float,
         first: tuple[Budget, Usage],
     ) -> None:
-        """Stop each node that is or soon will be billed, except `spared`; one failure does not affect the others."""
+        """Stop each node that is or soon will be billed, except `spared`; a failure does not affect the others."""
         for node in snapshot.nodes:
             if node.name not in spared and (node.is_billed or _is_on_its_way(snapshot, node)):
                 try:
@@ -230,7 +230,7 @@ class BudgetEnforcer:
         self._ended[verb].add(node.name.node_id)
 
     async def _with_outcome(self, fleet: Fleet, asked: EndRequest) -> EndRequest:
-        """Add the outcome of the last request; hides a refusal, because the request is repeated."""
+        """Add the outcome of the last request; hide a rejection, because the request is repeated."""
         intent = await fleet.intent(asked.intent_id) if asked.intent_id else None
         if intent is None:
             return asked
@@ -241,14 +241,14 @@ class BudgetEnforcer:
         return asked.refused(intent.verb, intent.error)
 
     async def _log_stop(self, intent: Intent, now: float, reason: str) -> None:
-        """Write the entry once per intent, because another process may have started the same one."""
+        """Write the entry once per intent, because another process may have started the same intent."""
         detail = {"intent_id": intent.intent_id}
         at, subject = self._clock.to_local(now), str(intent.node_name)
         entry = Entry(at=at, action=intent.verb, subject=subject, reason=reason, detail=detail)
         await asyncio.to_thread(self._ledger.record_once, entry)
 
     async def _log_failure(self, intent: Intent) -> None:
-        """Add the failure to the audit log, which already has the request."""
+        """Add the failure to the audit log, which already contains the request."""
         if intent.error is None:
             return
         detail = {"intent_id": intent.intent_id, "error": intent.error.to_json()}
@@ -265,12 +265,14 @@ class BudgetEnforcer:
         return self._notices
 
     async def check_create(self, spec: NodeSpec, *, accept_unknown_price: bool) -> None:
-        """Check whether the budgets allow such a node; see `Budget.spares_granted` for one that a grant covers.
+        """Check whether the budgets allow a node with these properties.
+
+        See `Budget.spares_granted` for nodes covered by a grant.
 
         Raises:
             BudgetExceeded: a budget is used up.
             BadInput: there is a budget, the price is unknown, and `accept_unknown_price` is false.
-            JournalUnwritable: a budget cannot be read.
+            JournalUnwritable: a budget can't be read.
         """
         account = await self._readable()
         if account is None:
@@ -301,7 +303,7 @@ class BudgetEnforcer:
         _refuse_used_up(used_up, account, is_free=is_free)
 
     async def _readable(self) -> Account | None:
-        """Return an up-to-date account; None without budgets. Raises JournalUnwritable for one that cannot be read."""
+        """Return an up-to-date account; None without budgets. Raises JournalUnwritable if a budget can't be read."""
         if not await asyncio.to_thread(self._ledger.has_budgets):
             return None
         await self._update()
@@ -311,7 +313,7 @@ class BudgetEnforcer:
         return account
 
     async def _update(self) -> None:
-        """List and record the nodes unless that was done recently, so that nodes which ended meanwhile do not count."""
+        """List and record the nodes unless done recently, so that nodes stopped in the meantime do not count."""
         if self._clock.now() - self._recorded.as_of <= FRESH_S:
             return
         requested = self._clock.steady()
@@ -331,12 +333,12 @@ def _open_intents(snapshot: FleetSnapshot, node: Node) -> list[Intent]:
 
 
 def _is_on_its_way(snapshot: FleetSnapshot, node: Node) -> bool:
-    """Whether we are creating the node: it can be deleted before it is ever billed."""
+    """Return whether the node is being created by jupyter_tpu, so that it can be deleted before it is ever billed."""
     return node.state == "CREATING" and any(each.verb == "create" for each in _open_intents(snapshot, node))
 
 
 def can_stop(node: Node) -> bool:
-    """Whether the cloud can stop the node; spot nodes and nodes with several workers can only be deleted."""
+    """Return whether the cloud can stop the node; spot nodes and nodes with several workers can only be deleted."""
     kind = find_accelerator(node.accelerator_type)
     workers = kind.workers if kind else len(node.workers)
     return workers <= 1 and not (node.spot or node.preemptible)
@@ -355,7 +357,7 @@ def _spared_notice(spared: frozenset[NodeName]) -> tuple[str, ...]:
 
 
 def _used_up(usages: Sequence[tuple[Budget, Usage]]) -> UsedUp:
-    """Return the used-up budgets whose action is to stop nodes."""
+    """Return the used-up budgets with the action to stop nodes."""
     return [(budget, usage) for budget, usage in usages if usage.is_used_up and budget.stops_nodes]
 
 
@@ -364,15 +366,15 @@ def _reason(budget: Budget, usage: Usage) -> str:
 
 
 def _cause(budget: Budget, usage: Usage) -> EndCause:
-    """Return why a node ends, for the users of its kernels."""
+    """Return why a node will be stopped, for the users of its kernels."""
     return EndCause(cause="budget", name=budget.name, detail=usage_text(budget, usage))
 
 
 def _notice(budget: Budget, account: Account, ended: Mapping[Verb, Collection[str]]) -> str:
-    """Return a notice of what the budget did and does, without changing amounts, so that the same text is logged once.
+    """Return a notice about the budget's actions, without changing amounts, so that the same text is logged only once.
 
     Args:
-        ended: ids of the nodes that were stopped, and of those that were deleted because they cannot be stopped.
+        ended: ids of the nodes that were stopped, and of those that were deleted because they can't be stopped.
     """
     done = [_ENDED[verb].with_arguments(nodes=", ".join(sorted(ids))) for verb, ids in ended.items() if ids]
     usual = (

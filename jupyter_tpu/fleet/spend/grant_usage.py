@@ -1,4 +1,4 @@
-"""How much of the user's grants the current nodes use (also as JSON), and whether a grant covers a new node."""
+"""Usage of the user's grants by current nodes (also as JSON), and whether a grant covers a new node."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ JSON = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantUsage:
-    """The grants and their use at one moment.
+    """The grants and their usage at one time.
 
     Attributes:
-        allotment: which nodes use which rows of the grants.
-        spent: US dollars used of the credits since they began, by name; None where that is not known.
+        allotment: the nodes that use each row of the grants.
+        spent: US dollars of each credit used since its start, by name; None if unknown.
         now: Unix seconds.
     """
 
@@ -42,12 +42,12 @@ class GrantUsage:
     now: float
 
     def coverage(self, request: NodeRequest) -> Coverage:
-        """Return which grants would cover that node."""
+        """Return the grants that would cover this node."""
         left = {grant.name: self._left(grant) for grant in self.written.grants}
         return coverage(request, self.written.grants, self.allotment, now=self.now, left=left)
 
     def to_json(self) -> JSON:
-        """Return all grants as JSON, damaged ones too, sorted by name."""
+        """Return all grants as JSON, including damaged ones, sorted by name."""
         views = {grant.name: self._view(grant) for grant in self.written.grants}
         views.update({name: _broken_view(name, problem) for name, problem in self.written.broken.items()})
         return {"grants": [views[name] for name in sorted(views)]}
@@ -82,12 +82,12 @@ class GrantUsage:
 
 
 async def is_covered(cloud: CloudApi, journal: Journal, name: NodeName, request: NodeRequest) -> bool:
-    """Whether a TRC grant covers the node with that name if it is created or started now.
+    """Return whether a TRC grant would cover the node with this name if it were created or started now.
 
-    Where there is a grant, the nodes that use it are listed; without an answer the node counts as not covered.
+    If there is a grant, the nodes that use it are listed; without a response, the node counts as not covered.
 
     Raises:
-        JournalUnwritable: the grants cannot be read.
+        JournalUnwritable: the grants can't be read.
     """
     place = {"endpoint": cloud.settings.endpoint, "project": cloud.settings.project}
     if not (await asyncio.to_thread(Grants(journal, **place).read)).grants:
@@ -109,10 +109,10 @@ async def is_covered(cloud: CloudApi, journal: Journal, name: NodeName, request:
 
 
 async def read_grant_usage(journal: Journal, settings: CloudSettings, snapshot: FleetSnapshot) -> GrantUsage:
-    """Read the stored grants and their use by the nodes of the last list.
+    """Read the stored grants and their usage by the nodes in the last list.
 
     Raises:
-        JournalUnwritable: they cannot be read.
+        JournalUnwritable: the grants can't be read.
     """
     return await asyncio.to_thread(_read, journal, settings, snapshot, time.time() - snapshot.clock_ahead_s)
 
@@ -127,7 +127,7 @@ def _read(journal: Journal, settings: CloudSettings, snapshot: FleetSnapshot, no
 def grant_usage(
     written: WrittenGrants, snapshot: FleetSnapshot, *, now: float, spent: Mapping[str, float | None]
 ) -> GrantUsage:
-    """Return the grants and their use by the nodes as last seen; unknown without a current list."""
+    """Return the grants and their usage by the last known nodes; unknown without a current list."""
     nodes = _nodes(snapshot) if snapshot.as_of and snapshot.error is None else None
     allotment = allot(written.grants, nodes, today=day_of(now), unreachable=snapshot.unreachable)
     return GrantUsage(written=written, allotment=allotment, spent=spent, now=now)

@@ -1,6 +1,6 @@
-"""Choose the prices of this process: the Billing Catalog's if they could be read, else the dated table's.
+"""Choose the prices for this process: from the Billing Catalog if they could be read, else from the dated table.
 
-They are stored on disk for all processes of the user, and updated in the background, so that nothing waits for them.
+Prices are stored on disk for all processes of the user and updated in the background, so that nothing waits for them.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class StoredPrices:
     """The stored prices.
 
     Attributes:
-        address: address of the catalogue that they are from.
-        read_at: when the rows were read (Unix seconds); 0 = never.
-        failed_at: when reading failed last, after `read_at` (Unix seconds); 0 = it did not.
-        failure: why, for display.
+        address: address of the catalogue from which they were read.
+        read_at: when the prices were read (Unix seconds); 0 = never.
+        failed_at: when reading last failed, after `read_at` (Unix seconds); 0 = never.
+        failure: the reason, for display.
     """
 
     address: str
@@ -55,16 +55,16 @@ class StoredPrices:
     failure: str = ""
 
     def is_usable(self, now: float) -> bool:
-        """Whether they are used instead of the table; prices from the future mean a wrong clock."""
+        """Whether these prices are used instead of the table; prices from the future mean a wrong clock."""
         return bool(self.rows) and -FRESH_S < now - self.read_at < USABLE_S
 
     def is_due(self, now: float) -> bool:
-        """Whether they should be read again now."""
+        """Whether the prices should be read again now."""
         return abs(now - self.read_at) >= FRESH_S and abs(now - self.failed_at) >= _TRY_AGAIN_S
 
 
 class PriceUpdater:
-    """The prices of a cloud; `environment` may name an emulator. Every method but `start` may block."""
+    """The prices of a cloud; `environment` may name an emulator. Every method except `start` may block."""
 
     def __init__(self, settings: CloudSettings, environment: Mapping[str, str], folder: Path) -> None:
         self._settings = settings
@@ -85,7 +85,7 @@ class PriceUpdater:
         return stored
 
     def stored(self) -> StoredPrices:
-        """Return the stored prices; none if the file is missing, damaged, or another cloud's."""
+        """Return the stored prices; empty if the file is missing, damaged, or from another cloud."""
         try:
             found = json.loads(self._file.read_bytes())
             stored = StoredPrices(
@@ -101,10 +101,10 @@ class PriceUpdater:
         return stored if stored.address == self._address else StoredPrices(address=self._address)
 
     def read(self, now: float) -> StoredPrices:
-        """Read the catalogue, apply and store its prices; a failure is stored too.
+        """Read the catalogue, then apply and store its prices; a failure is stored too.
 
         Raises:
-            TpuError: it could not be read, see `read_catalog`; the prices are unchanged.
+            TpuError: the catalogue could not be read, see `read_catalog`; the prices are unchanged.
         """
         day = datetime.fromtimestamp(now, UTC).date().isoformat()
         try:
@@ -121,7 +121,7 @@ class PriceUpdater:
         return stored
 
     def refresh(self, now: float) -> None:
-        """Read the catalogue if that is due, or apply prices that another process stored; a failure is logged once."""
+        """Read the catalogue if due, or apply prices that another process stored; log a failure once."""
         # another process may have read them in the meantime
         before = self.apply_stored(now)
         if not before.is_due(now):
@@ -133,12 +133,12 @@ class PriceUpdater:
                 log.warning("Current prices could not be read: %s", failure_text(error))
 
     def start(self, first_after_s: float = _FIRST_AFTER_S) -> None:
-        """Refresh from now on, in a daemon thread: no process waits for it at exit."""
+        """Refresh from now on, in a daemon thread, so that no process waits for it at exit."""
         if self._address:
             threading.Thread(target=self._run, args=(first_after_s,), name="jupyter_tpu prices", daemon=True).start()
 
     def close(self) -> None:
-        """Stop refreshing; a read under way is not waited for."""
+        """Stop refreshing, without waiting for a read in progress."""
         self._ended.set()
 
     def _run(self, first_after_s: float) -> None:
@@ -148,7 +148,7 @@ class PriceUpdater:
             wait_s = _TRY_AGAIN_S
 
     def _store(self, stored: StoredPrices) -> None:
-        """Store the prices for other processes; on a full disk they read the catalogue themselves."""
+        """Store the prices for other processes; if the disk is full, they read the catalogue themselves."""
         body = {
             "address": stored.address,
             "read_at": stored.read_at,

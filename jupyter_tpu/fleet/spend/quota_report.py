@@ -1,4 +1,4 @@
-"""The project's quota: limits read from the cloud, use counted from its nodes, and what a request would leave."""
+"""The project's quota: limits read from the cloud, usage by its nodes, and quota left after a request."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ KEEP_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaReport:
-    """Limits and use of the project's quota.
+    """Limits and usage of the project's quota.
 
     Attributes:
         holdings: the nodes and queued resources that use the quota.
-        limits: None where they could not be read; `limits_error` says why.
-        limits_asked_at: when they were read (Unix seconds).
+        limits: the limits; None if they could not be read, with the reason in `limits_error`.
+        limits_asked_at: when the limits were read (Unix seconds).
     """
 
     holdings: Holdings
@@ -44,12 +44,12 @@ class QuotaReport:
 
     @property
     def uncounted(self) -> tuple[str, ...]:
-        """Return the names of resources whose use of quota is unknown, because their type is not in the catalogue."""
+        """Return the names of resources whose quota usage is unknown, because their type is not in the catalogue."""
         return tuple(held.name for held in self.holdings.held if not held.is_counted)
 
     @property
     def is_complete(self) -> bool:
-        """Whether all use is counted."""
+        """Whether all usage is counted."""
         return self.holdings.is_complete and not self.uncounted
 
     def uses(self) -> tuple[QuotaUse, ...]:
@@ -57,7 +57,7 @@ class QuotaReport:
         return quota.uses(self.limits, self.holdings.held)
 
     def after(self, *, zone: str, accelerator_type: str, provisioning: Provisioning) -> tuple[QuotaAfter, ...]:
-        """Return what a node of this type would leave of each quota; a reserved node uses none.
+        """Return the rest of each quota after creating a node of this type; a reserved node uses none.
 
         Raises:
             BadInput: there is no such type.
@@ -76,7 +76,7 @@ class QuotaReport:
 
 
 class QuotaService:
-    """A cache of the report; a changed `seen`, which describes the nodes, makes it count the use again."""
+    """A cache of the report; a change of `seen`, which describes the nodes, makes it count the usage again."""
 
     def __init__(self, cloud: CloudApi, *, keep_s: float = KEEP_S) -> None:
         self._cloud = cloud
@@ -86,7 +86,7 @@ class QuotaService:
         self._seen: Hashable = None
 
     async def report(self, seen: Hashable = None) -> QuotaReport:
-        """Return limits and use; a failure is part of the report, not raised. Concurrent calls share one reading."""
+        """Return limits and usage; a failure is part of the report, not raised. Concurrent calls share one read."""
         async with self._lock:
             known = self._report
             oldest = time.time() - self._keep_s
@@ -98,12 +98,12 @@ class QuotaService:
             return self._report
 
     def forget_use(self) -> None:
-        """Count the use again at the next call, after a deletion."""
+        """Make the next call count the usage again, after a deletion."""
         self._seen = object()  # equals no other value, so the next call counts again
 
 
 async def read_quota(cloud: CloudApi) -> QuotaReport:
-    """Read the limits and the use now; a failure is in the report, not raised."""
+    """Read limits and usage now; a failure is part of the report, not raised."""
     return await _report(cloud, None, None)
 
 
@@ -128,7 +128,7 @@ async def _limits(cloud: CloudApi, known: QuotaReport | None) -> tuple[QuotaLimi
 
 
 def quota_view(report: QuotaReport, *, everything: bool = False) -> JSON:
-    """Return the report as JSON, limits in use first; without `everything` only those that matter to the user."""
+    """Return the report as JSON, limits in use first; without `everything`, only limits relevant to the user."""
     error = report.holdings.error or report.limits_error
     shown = [use for use in report.uses() if everything or quota.is_worth_showing(use)]
     return {
@@ -143,7 +143,7 @@ def quota_view(report: QuotaReport, *, everything: bool = False) -> JSON:
 
 
 def no_quota_view(error: TpuError) -> JSON:
-    """Return the report when the fleet could not start: empty, with the reason."""
+    """Return the report for a fleet that could not start: empty, with the reason."""
     return {
         "as_of": None,
         "is_complete": False,
@@ -188,7 +188,7 @@ def _user_view(user: QuotaUser) -> JSON:
 
 
 def after_view(report: QuotaReport, rows: tuple[QuotaAfter, ...]) -> JSON:
-    """Return what a request would leave, quota by quota, as JSON."""
+    """Return the rest of each quota after a request, as JSON."""
     error = report.holdings.error or report.limits_error
     return {
         "as_of": report.as_of,

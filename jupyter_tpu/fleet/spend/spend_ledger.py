@@ -1,6 +1,6 @@
-"""Read and write what a project spends: ledger, budgets, grants and audit log together.
+"""Read and write a project's spending data: ledger, budgets, grants and audit log together.
 
-Used by the fleet's loop, the server and the CLI. Every method may block on the disk.
+Used by the fleet's loop, the server and the CLI. Every method may block on disk I/O.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class Place(Protocol):
 
 
 class SpendLedger:
-    """What the nodes of a project have cost, and the budgets that limit it.
+    """The cost of a project's nodes and the budgets that limit it.
 
     Attributes:
-        notices: those of the journal.
+        notices: notices from the journal.
     """
 
     def __init__(self, journal: Journal, place: Place) -> None:
@@ -86,16 +86,16 @@ class SpendLedger:
         """Record an observation of the nodes.
 
         Raises:
-            JournalUnwritable: it was not recorded.
+            JournalUnwritable: the observation was not recorded.
         """
         self._ledger.record(look)
 
     def preview(self, look: NodesObservation) -> Accrual:
-        """Return what an observation would change, without recording it; raises `JournalUnwritable`."""
+        """Return the changes that an observation would cause, without recording it; raises `JournalUnwritable`."""
         return self._ledger.preview(look)
 
     def has_budgets(self) -> bool:
-        """Whether there are budgets, unreadable and lost ones included; raises `JournalUnwritable`."""
+        """Return whether there are budgets, including unreadable and lost ones; raises `JournalUnwritable`."""
         return bool(self._documents.each(_KIND) or self._losses.open())
 
     def account(self, now: float, *, without_grant: str = "", unwritten: NodesObservation | None = None) -> Account:
@@ -103,10 +103,10 @@ class SpendLedger:
 
         Args:
             without_grant: name of a grant to ignore, as if it had been removed.
-            unwritten: an observation to add that is not recorded, as yet or because the disk is full.
+            unwritten: an additional observation that is not recorded yet, or can't be because the disk is full.
 
         Raises:
-            JournalUnwritable: the ledger cannot be read; an unreadable budget is part of the account.
+            JournalUnwritable: the ledger can't be read; an unreadable budget is part of the account.
         """
         budgets = [_budget(each) for each in self._documents.each(_KIND)]
         # one stands for all: the newest loss
@@ -122,20 +122,20 @@ class SpendLedger:
         )
 
     def history(self, by: By, last: int, *, now: float, unwritten: NodesObservation | None = None) -> JSON:
-        """Return the spend of each of the last hours or days, see `history_view`; for `unwritten`, see `account`.
+        """Return the spending in each of the last hours or days, see `history_view`; for `unwritten`, see `account`.
 
         Raises:
-            BadInput: `last` is more than is shown.
-            JournalUnwritable: the ledger cannot be read.
+            BadInput: `last` exceeds the maximum.
+            JournalUnwritable: the ledger can't be read.
         """
         return history_view(self.account(now, unwritten=unwritten), by, last, utc_offset_s)
 
     def burn_down(self, name: str, *, now: float, unwritten: NodesObservation | None = None) -> JSON:
-        """Return how a budget was used over time, see `burn_down_view`; for `unwritten`, see `account`.
+        """Return the usage of a budget over time, see `burn_down_view`; for `unwritten`, see `account`.
 
         Raises:
-            BudgetNotFound: there is none with that name.
-            JournalUnwritable: it, or the ledger, cannot be read.
+            BudgetNotFound: there is no budget with this name.
+            JournalUnwritable: the budget or the ledger can't be read.
         """
         account = self.account(now, unwritten=unwritten)
         for budget in account.budgets:
@@ -153,10 +153,10 @@ class SpendLedger:
         return self._ledger.spans() if unwritten is None else self._ledger.spans_if_recorded(unwritten)
 
     def covered_nodes(self, nodes: Iterable[Node], now: float) -> frozenset[NodeName]:
-        """Return which of the ledger's READY nodes and of these `nodes` a TRC grant covers now.
+        """Return which of the ledger's READY nodes and of these `nodes` a TRC grant currently covers.
 
         Raises:
-            JournalUnwritable: the ledger or the grants cannot be read.
+            JournalUnwritable: the ledger or the grants can't be read.
         """
         ready = [span for span in self._ledger.spans() if span.is_open]
         known = {span.name for span in ready}
@@ -164,20 +164,20 @@ class SpendLedger:
         return paid_by_grants(self._grants.read().grants, [*ready, *others], now)
 
     def node_costs(self, now: float, *, unwritten: NodesObservation | None = None) -> NodeCosts:
-        """Return the cost of each node; empty if the ledger cannot be read. See `account` for `unwritten`."""
+        """Return the cost of each node; empty if the ledger can't be read. See `account` for `unwritten`."""
         try:
             return node_costs(self._billed(now, unwritten), now)
         except JournalUnwritable:
             return {}
 
     def set_budget(self, name: str, wanted: Mapping[str, Any], *, now: float) -> Budget:
-        """Write a budget, replacing any with this name; this confirms the others too, see `confirm_budgets`.
+        """Write a budget, replacing any with the same name; also confirm the others, see `confirm_budgets`.
 
         Args:
             now: Unix seconds by this computer's clock, as for all changes by the user.
 
         Raises:
-            BadInput: it is invalid.
+            BadInput: the budget is invalid.
             JournalUnwritable: nothing has changed.
         """
         # a project number or a misspelt id would store a budget that limits nothing
@@ -193,10 +193,10 @@ class SpendLedger:
         return budget
 
     def confirm_budgets(self, *, now: float) -> bool:
-        """Record that the user checked the budgets after damage to the journal; return whether that was needed.
+        """Record that the user has checked the budgets after damage to the journal; return whether this was needed.
 
         Raises:
-            JournalUnwritable: they are not confirmed.
+            JournalUnwritable: the budgets are not confirmed.
         """
         return self._losses.confirm(now=now)
 
@@ -208,7 +208,7 @@ class SpendLedger:
         """Remove a budget; removing `LOST` confirms the others.
 
         Raises:
-            BudgetNotFound: there is none with that name.
+            BudgetNotFound: there is no budget with this name.
             JournalUnwritable: nothing has changed.
         """
         if name == LOST and self.confirm_budgets(now=now):
@@ -219,14 +219,14 @@ class SpendLedger:
         self._audit.record(Entry(at=now, action="budget", subject=name, reason=reason))
 
     def remove_grant(self, name: str, *, now: float) -> None:
-        """Remove a grant; nodes that it covered count as billed, in the past too.
+        """Remove a grant; nodes that it covered count as billed, also in the past.
 
         Args:
-            now: Unix seconds by the cloud's clock, by which usage is counted.
+            now: Unix seconds by the cloud's clock, with which usage is counted.
 
         Raises:
-            BadInput: there is none with that name.
-            WrongState: a budget would then be used up.
+            BadInput: there is no grant with this name.
+            WrongState: a budget would be used up as a result.
             JournalUnwritable: nothing has changed.
         """
         # only budgets that the removal would use up: others are beyond their cap in any case
@@ -237,10 +237,10 @@ class SpendLedger:
         self._grants.remove(name, now=time.time())
 
     def record_once(self, entry: Entry) -> bool:
-        """Add a line to the audit log unless the same one exists, see `Audit.record_once`; return whether it was added.
+        """Add an entry to the audit log unless it already exists, see `Audit.record_once`; return whether it was added.
 
         Raises:
-            JournalUnwritable: it was not added.
+            JournalUnwritable: the entry was not added.
         """
         return self._audit.record_once(entry)
 
@@ -265,7 +265,7 @@ def _budget(read: Document | tuple[str, JournalUnwritable]) -> Budget | BrokenBu
 
 
 def utc_offset_s(at: float) -> float:
-    """Return how far this computer's time zone is ahead of UTC at a moment, in seconds; follows daylight saving."""
+    """Return the offset of this computer's time zone from UTC at a time, in seconds, including daylight saving."""
     return float(time.localtime(at).tm_gmtoff)
 
 
@@ -298,23 +298,23 @@ def _needed(grant: str, budget: Budget, usage: Usage) -> WrongState:
 def observation_of(
     listed: NodeList, *, as_of: float, before: NodesObservation = NEVER, **changes: Any
 ) -> NodesObservation:
-    """Convert a list of nodes to an observation for the ledger.
+    """Convert a list of nodes to a ledger observation.
 
-    `before` is the last observation of this process. If it is old, as after a sleep of this computer, a node that is
-    READY now may have been READY since then, or since it was created.
+    `before` is the last observation by this process. If it is old, for example because this computer slept, a node that
+    is now READY may have been READY since then or since its creation.
     """
     look = NodesObservation(as_of=as_of, unreachable=listed.unreachable, **changes)
     return replace(look, ready=tuple(_sight(node, look, before) for node in listed.nodes if node.is_billed))
 
 
 def observation_of_fleet(snapshot: FleetSnapshot, *, before: NodesObservation = NEVER) -> NodesObservation:
-    """Convert the fleet as last seen to an observation for the ledger; for `before`, see `observation_of`."""
+    """Convert the last known state of the fleet to a ledger observation; for `before`, see `observation_of`."""
     listed = NodeList(nodes=snapshot.nodes, unreachable=snapshot.unreachable)
     return observation_of(listed, as_of=snapshot.as_of, before=before, read_at=dict(snapshot.looked_at))
 
 
 def _as_ready(node: Node, now: float) -> Span:
-    """Return a span for a node that the ledger does not have as READY, as if it became READY now."""
+    """Return a span for a node that is not READY in the ledger, as if it became READY now."""
     return Span(
         name=node.name,
         uid=node.uid,
@@ -342,7 +342,7 @@ def _sight(node: Node, look: NodesObservation, before: NodesObservation) -> Obse
 
 
 def _unwatched_s(node: Node, seen_at: float, seen_before_at: float) -> float:
-    """Return how many seconds the node may have been READY unobserved."""
+    """Return the seconds for which the node may have been READY unobserved."""
     created_at = _unix_seconds(node.create_time)
     # seen a moment ago: the ledger knows whether it was READY then
     if created_at is None or seen_at - seen_before_at <= FRESH_S:

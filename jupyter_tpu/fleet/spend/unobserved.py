@@ -1,7 +1,7 @@
-"""Bound the time for which a node may have been READY while no process here observed it, from the cloud's operations.
+"""Bound the time for which a node may have been READY unobserved, from the cloud's operations.
 
-The cloud's list of operations has each stop, deletion and start, including those by the node's guard. Where it has
-none, as for a pre-empted node, the longest possible time counts.
+The cloud's list of operations contains each stop, deletion and start, including those by the node's guard. If it
+contains none, for example for a pre-empted node, the longest possible time counts.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def record_observation(cloud: CloudApi, ledger: SpendLedger, look: NodesOb
 
 
 async def _operations(cloud: CloudApi, zones: Iterable[str]) -> Operations:
-    """Return the operations of each zone; a zone that does not answer is missing."""
+    """Return the operations of each zone; a zone that does not respond is missing."""
     operations: Operations = {}
     for zone in zones:
         try:
@@ -71,10 +71,10 @@ def _bounded(sight: ObservedNode, look: NodesObservation, operations: Operations
 
 
 def ended_at_latest(span: Span, operations: Iterable[Operation]) -> float | None:
-    """Return the latest time at which a node can have been READY: its first deletion, or else its last stop.
+    """Return the latest time at which a node can have been READY: its first deletion or, without one, its last stop.
 
-    It is None if neither happened since the node was last seen READY. A stopped node may have been started again, so
-    its last stop counts.
+    None if neither has happened since the node was last seen READY. The last stop counts because a stopped node may
+    have been restarted.
     """
     done = _done(span.name, operations)
     since = [each for each in done if each.ended_at is not None and each.ended_at >= span.ended_at]
@@ -85,12 +85,12 @@ def ended_at_latest(span: Span, operations: Iterable[Operation]) -> float | None
 
 
 def began_at_earliest(name: NodeName, operations: Iterable[Operation]) -> float | None:
-    """Return when the last creation or start was requested (Unix seconds); None where no operation says so."""
+    """Return when the last creation or start was requested (Unix seconds); None if no operation shows one."""
     asked = [each.asked_at for each in _done(name, operations) if each.verb in ("create", "start")]
     return max((at for at in asked if at is not None), default=None)
 
 
 def _done(name: NodeName, operations: Iterable[Operation]) -> list[Operation]:
-    """Return a node's successful operations; the project is not compared, the cloud may give its number."""
+    """Return a node's successful operations; ignores the project, for which the cloud may return the number."""
     place = f"/locations/{name.zone}/nodes/{name.node_id}"
     return [each for each in operations if each.done and each.error is None and each.target.endswith(place)]

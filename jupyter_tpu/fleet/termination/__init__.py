@@ -1,5 +1,5 @@
-"""Stop or delete nodes one by one, each after its checkpoint hooks had time to run.
+"""Stop or delete individual nodes, each after its checkpoint hooks have had time to run.
 
-Start with `termination_executor`. Used by auto-stop, budgets and clean-up; decides nothing itself, except in
-`stop_refusals`: whether a refused stop becomes a deletion.
+Start with `termination_executor`. Used by auto-stop, budgets and clean-up, which make the decisions. Only
+`stop_refusals` decides whether to delete a node after a rejected stop.
 """

@@ -1,6 +1,6 @@
-"""Run the checkpoint hooks on a node before auto-stop or a budget ends it, and add their outcome to the audit log.
+"""Run a node's checkpoint hooks before auto-stop or a budget stops it, and add their outcome to the audit log.
 
-It uses open links only; without one, only the guard on the node can run the hooks.
+It uses only open links; without one, only the guard on the node can run the hooks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SAME_END_S = 60.0
 
 
 class CheckpointHooks:
-    """An `Agents` that finds the outcomes of hooks in the answers to all calls."""
+    """An `Agents` that extracts the outcomes of hooks from the responses to all calls."""
 
     def __init__(self, agents: Agents, journal: Journal, settings: CloudSettings) -> None:
         self._agents = agents
@@ -51,9 +51,9 @@ class CheckpointHooks:
         return self._agents.was_reached(node)
 
     async def is_ready(self, node: Node, reason: str, *, ends_in_s: float = math.inf) -> bool:
-        """Whether the node may be ended: it has no hooks, they have run, or their time is over.
+        """Return whether the node may be stopped: it has no hooks, they have run, or their time is over.
 
-        Call it at every turn when the end is near; `ends_in_s` is how long the end can be postponed, in seconds.
+        Call this in every turn when the stop is near; `ends_in_s` is how long the stop can be postponed, in seconds.
         """
         if ends_in_s <= 0 or self._seconds_since_asked(node) > HOOK_S + _ANSWER_S:
             return True
@@ -70,7 +70,7 @@ class CheckpointHooks:
         return answer is None or answer.get("is_ready") is not False
 
     def _seconds_since_asked(self, node: Node) -> float:
-        """Return the seconds since the first of the calls about the same end."""
+        """Return the seconds since the first call for the same stop."""
         key, now = (str(node.name), node.uid), time.monotonic()
         first, last = self._begun.get(key, (now, now))
         first = first if now - last <= _SAME_END_S else now
@@ -78,7 +78,7 @@ class CheckpointHooks:
         return now - first
 
     async def _log_outcomes(self, node: NodeName, hooks: Iterable[Mapping[str, Any]]) -> None:
-        """Log each outcome once, in the user's first process that gets it."""
+        """Log each outcome once, in the user's first process that receives it."""
         for outcome in hooks:
             with suppress(KeyError, TypeError, ValueError):
                 key = (str(node), *(str(outcome[name]) for name in ("notice_id", "kernel_id", "status")))

@@ -1,4 +1,4 @@
-"""Interpret a refusal to stop a node. Most are temporary: deleting the node then would lose its disk for nothing."""
+"""Interpret an error from a stop request. Most are temporary, and deleting the node would needlessly lose its disk."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ _FOR_GOOD = re.compile(
 
 
 def is_permanent(error: TpuError) -> bool:
-    """Whether the cloud says that such a node can never be stopped."""
+    """Return whether the error means that a node of this kind can never be stopped."""
     is_about_the_node = type(error) in (BadInput, CloudRefused) or error.code == "wrong_state"
     return is_about_the_node and _FOR_GOOD.search(f"{error.raw} {error.message}") is not None
 
 
 def is_temporary(error: TpuError) -> bool:
-    """Whether it is a temporary refusal to stop this node: of permission or state, not for the rate of requests."""
+    """Return whether the error is temporary for this node: due to permissions or its state, not to the request rate."""
     is_refusal = isinstance(error, (CloudRefused, BadInput)) and not isinstance(error, (NodeNotFound, RateExceeded))
     return is_refusal and not is_permanent(error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndRequest:
-    """The requests to end one node.
+    """The requests to stop or delete one node.
 
     Attributes:
         intent_id: intent of the last request; empty = it was sent without an intent.
-        at: when that was (seconds of the caller's clock).
-        times: how many there were.
-        refused_since: the time since which every stop was refused for a temporary reason; None = the last one was not.
-        cannot_be_stopped: the cloud said that the node can never be stopped.
+        at: when the last request was sent (seconds of the caller's clock).
+        times: number of requests.
+        refused_since: the time since which every stop was rejected for a temporary reason; None = the last one was not.
+        cannot_be_stopped: whether the cloud reported that the node can never be stopped.
     """
 
     intent_id: str = ""
@@ -52,7 +52,7 @@ class EndRequest:
     cannot_be_stopped: bool = False
 
     def refused(self, verb: str, error: TpuError) -> EndRequest:
-        """Return the record after the last request failed."""
+        """Return the updated record after the last request has failed."""
         if verb == "stop" and is_permanent(error):
             return replace(self, cannot_be_stopped=True)
         # since the first of them: a request in between that gets no answer changes nothing

@@ -1,4 +1,4 @@
-"""Stop and delete nodes and queued resources, with each result in the audit log."""
+"""Stop and delete nodes and queued resources; add each result to the audit log."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ _OPERATION_TIMEOUT_S = 120.0
 
 
 class Opened(Protocol):
-    """The part of an `OpenFleet` that is needed here."""
+    """The required part of an `OpenFleet`."""
 
     @property
     def fleet(self) -> Fleet:
-        """The fleet, which performs the intents."""
+        """The fleet that performs the intents."""
 
     @property
     def cloud(self) -> CloudApi:
-        """The cloud; it is called directly for queued resources, and on a full disk."""
+        """The cloud, called directly for queued resources and when the disk is full."""
 
     @property
     def journal(self) -> Journal:
@@ -67,12 +67,12 @@ class Opened(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The result of ending one item.
+    """The result of stopping or deleting one item.
 
     Attributes:
-        action: the action, as in the audit log; empty where none was possible.
-        error: None when it was done, or started without a refusal.
-        why: why the item was deleted though it was to be stopped; empty = it was not.
+        action: the action, as in the audit log; empty if none was possible.
+        error: None if the action was done, or started and not rejected.
+        why: why the item was deleted instead of stopped; empty = it was not.
     """
 
     name: str
@@ -86,19 +86,19 @@ class Result:
 
 
 def ignore_result(result: Result) -> None:
-    """Do nothing, for callers who only wait for the results."""
+    """Do nothing, for callers that only wait for the results."""
 
 
 class TerminationExecutor:
-    """Stop and delete items, and add each result to the audit log. A failure of one does not affect the others.
+    """Stops and deletes items and logs each result in the audit log. A failure with one does not affect the others.
 
     Args:
         reason: for the audit log.
-        because: for the users of a node's kernels; None = the user asks for this end.
-        wait: wait until an item is gone, not only until the cloud has accepted the request.
-        on_result: called with each result as it comes.
-        accepted_s: how long the cloud may take to accept each request, in seconds.
-        refused_s: how long a refused stop is repeated before the node is deleted with its disk, in seconds.
+        because: reason for the users of a node's kernels; None = requested by the user.
+        wait: wait until an item is stopped or deleted, not only until the cloud has accepted the request.
+        on_result: called with each result as it arrives.
+        accepted_s: timeout for the cloud to accept each request, in seconds.
+        refused_s: how long a rejected stop is retried before the node is deleted with its disk, in seconds.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class TerminationExecutor:
         self._room = asyncio.Semaphore(_AT_A_TIME)
 
     async def each(self, works: Iterable[Awaitable[Result]]) -> tuple[Result, ...]:
-        """Await these, a few at a time; return their results in the same order."""
+        """Await these awaitables, a few at a time; return their results in the same order."""
 
         async def one(work: Awaitable[Result]) -> Result:
             async with self._room:
@@ -137,7 +137,7 @@ class TerminationExecutor:
         return tuple(await asyncio.gather(*(one(work) for work in works)))
 
     async def delete(self, kind: Kind, name: str, nodes: Iterable[NodeName] = ()) -> Result:
-        """Delete a node, or a queued resource with its `nodes`, which the audit log then names."""
+        """Delete a node, or a queued resource with its `nodes`, which are listed in the audit log."""
         if kind == "node":
             return Result(name=name, action="delete", error=await self._attempt("delete", kind, name))
         # before the request, as an intent is: when the nodes end, the log must already say that the user asked for it
@@ -148,9 +148,9 @@ class TerminationExecutor:
         return Result(name=name, action="delete", error=error)
 
     async def stop(self, name: str) -> Result:
-        """Stop a node; delete it where the cloud cannot stop it, or keeps refusing.
+        """Stop a node; delete it if the cloud can't stop it or keeps rejecting the request.
 
-        Never delete after a timeout or a rate-limit error: neither means that the node cannot be stopped, and deletion
+        Never deletes after a timeout or a rate-limit error: neither means that the node can't be stopped, and deletion
         loses its disk.
         """
         error = await self._attempt("stop", "node", name)
@@ -167,7 +167,7 @@ class TerminationExecutor:
         return replace(await self.delete("node", name), why=why)
 
     def _waits(self) -> Iterator[float]:
-        """Yield the pauses between refused requests: 2 s, doubled up to 30 s, in all at most `refused_s`."""
+        """Yield the pauses between rejected requests: 2 s, doubled up to 30 s, in total at most `refused_s`."""
         wait_s, left_s = 2.0, self._refused_s
         while left_s > 0:
             yield min(wait_s, left_s)
@@ -175,7 +175,7 @@ class TerminationExecutor:
             wait_s = min(2 * wait_s, 30.0)
 
     async def done(self, action: str, name: str, work: Awaitable[object]) -> Result:
-        """Await `work` as an action; return its result, which is also in the audit log."""
+        """Await `work` as an action; log its result in the audit log and return it."""
         result = Result(name=name, action=action, error=await self._logged(action, name, work))
         self._tell(result)
         return result
@@ -189,7 +189,7 @@ class TerminationExecutor:
         return error
 
     async def _log(self, action: str, subject: str, detail: dict[str, Any]) -> None:
-        """Add a line to the audit log, later if the disk is full: the action has already been performed."""
+        """Add an entry to the audit log, later if the disk is full, because the action has already been performed."""
         entry = Entry(at=time.time(), action=action, subject=subject, reason=self._reason, detail=detail)
         try:
             await asyncio.to_thread(self._audit.record, entry)
@@ -211,10 +211,10 @@ class TerminationExecutor:
             await self._until_ended(intent)
 
     async def _until_ended(self, intent: Intent) -> None:
-        """Wait until an intent is settled, but not for long once the cloud has accepted it.
+        """Wait until an intent is settled, but only briefly once the cloud has accepted it.
 
         Raises:
-            TpuError: it failed, or the cloud has not accepted it.
+            TpuError: the intent failed, or the cloud has not accepted it.
         """
         # first for the acceptance: without it, it is unknown whether the node will end
         try:
@@ -253,12 +253,12 @@ class TerminationExecutor:
 
 
 async def end_directly(cloud: CloudApi, verb: str, node: NodeName, *, wait: bool = True) -> None:
-    """Stop or delete a node without the journal: a full disk must not keep a node billed.
+    """Stop or delete a node without the journal, so that a full disk does not keep a node billed.
 
-    With `wait` it waits for the operation, up to 2 min.
+    With `wait`, wait for the operation, up to 2 min.
 
     Raises:
-        TpuError: the cloud refused, or the operation failed.
+        TpuError: the cloud rejected the request, or the operation failed.
     """
     operation = await (cloud.stop_node(node) if verb == "stop" else cloud.delete_node(node))
     if wait:
@@ -266,7 +266,7 @@ async def end_directly(cloud: CloudApi, verb: str, node: NodeName, *, wait: bool
 
 
 class DirectEnds:
-    """Stop and delete nodes while the journal cannot be written; write the causes later, if this process still runs."""
+    """Stops and deletes nodes while the journal can't be written; writes the causes later, if still running."""
 
     def __init__(self, cloud: CloudApi, journal: Journal) -> None:
         settings = cloud.settings
@@ -275,7 +275,7 @@ class DirectEnds:
         self._audit = Audit(journal, endpoint=settings.endpoint, project=settings.project)
 
     async def end(self, verb: Verb, node: NodeName, *, because: EndCause | None = None, wait: bool = False) -> Intent:
-        """Stop or delete a node, see `end_directly`; return an intent that is in no list, because nothing follows it.
+        """Stop or delete a node, see `end_directly`; return an intent that is in no list, because nothing tracks it.
 
         Raises:
             TpuError: as `end_directly` does.
@@ -289,10 +289,10 @@ class DirectEnds:
     async def request(
         self, verb: Verb, node: NodeName, asked: EndRequest, at: float, *, because: EndCause, reason: str
     ) -> EndRequest:
-        """End a node for auto-stop or a budget; return the state of the request afterwards.
+        """Stop or delete a node for auto-stop or a budget; return the resulting state of the request.
 
         Args:
-            at: when, by the clock that dates `asked`.
+            at: time of the request, by the same clock as `asked`.
             reason: for the audit log.
         """
         log.warning("The journal cannot be written. Asking the cloud to %s %s without it.", verb, node)

@@ -51,7 +51,7 @@ def examine_agent(facts: Facts) -> Findings:
 
 
 def _judged(facts: Facts, check: str, name: str, judge: Callable[[Answer], Findings]) -> Findings:
-    """Check one response from the agent; a missing or unreadable response gives a finding too."""
+    """Check one response from the agent; a missing or unreadable response also results in a finding."""
     answer = facts.answers[name]
     if isinstance(answer, TpuError):
         # One silent agent leaves every check without an answer; only the agent's own check calls that a fault.
@@ -149,7 +149,7 @@ def _guard_text(guard: Mapping[str, Any]) -> Text:
 
 
 def _has_no_rules(answer: Answer) -> bool:
-    """Return whether the node has received no rules; its owner's computer may still have some for it."""
+    """Return whether the node has received no rules; its owner's computer may still have some."""
     return answer.get("has_rules", True) is False and answer["ends_in_s"] is None
 
 

@@ -1,6 +1,7 @@
-"""Examine this worker in the kernels' Python: gather the facts, then let the checks judge them.
+"""Examine this worker in the kernels' Python: gather the facts and run the checks on them.
 
-It starts, imports and changes nothing. As a program it prints its findings as one JSON line, for the agent.
+The examination starts, imports and changes nothing. Run as a program, the module prints the findings as one JSON line,
+for the agent.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ _QUESTIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 
 def examine(environ: Mapping[str, str] = os.environ) -> list[Finding]:
-    """Run all checks, which takes some 10 s at most, and return their findings."""
+    """Run all checks, which takes about 10 s at most, and return their findings."""
     facts = gather(environ)
     return [*examine_agent(facts), *examine_environment(facts), *examine_machine(facts)]
 
 
 def gather(environ: Mapping[str, str]) -> Facts:
-    """Collect the facts about this machine, this process and the agent's answers."""
+    """Collect facts about this machine and this process, and the agent's responses."""
     worker, installed, clock = this_worker(environ), installed_frameworks(), list[float]()
     # Metadata server and agent are asked at the same time, since both may be slow.
     asking = threading.Thread(target=_read_clock, args=(environ, clock), daemon=True)
@@ -78,7 +79,7 @@ def _ask(environ: Mapping[str, str]) -> Mapping[str, Mapping[str, Any] | TpuErro
 
 
 def _platforms() -> dict[str, str]:
-    """Return the platform that JAX uses, if JAX has started; asking it earlier would start it and take the chips."""
+    """Return the platform that JAX uses, if initialised; asking earlier would initialise JAX and acquire the chips."""
     if "jax" in imported_frameworks():
         bridge = sys.modules.get("jax._src.xla_bridge")
         with suppress(AttributeError, RuntimeError):
@@ -98,7 +99,7 @@ def _disks() -> dict[str, tuple[int, int]]:
 
 
 def _read_clock(environ: Mapping[str, str], found: list[float]) -> None:
-    """Measure how far this clock is ahead, from the metadata server's date header, which has whole seconds."""
+    """Measure how far this clock is ahead of the metadata server's date header, which has whole seconds."""
     host = environ.get("GCE_METADATA_HOST") or "metadata.google.internal"
     request = urllib.request.Request(
         f"http://{host}/computeMetadata/v1/instance/id", headers={"Metadata-Flavor": "Google"}

@@ -1,4 +1,4 @@
-"""The facts about this worker that the doctor's checks judge."""
+"""The facts about this worker for the doctor's checks."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from jupyter_tpu.notebook.node.this_worker import ThisWorker
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The state of this worker at one moment.
+    """The state of this worker at one time.
 
     Attributes:
         python: version of the kernels' Python.
-        pid: id of this process, which may be a kernel that uses the chips.
+        pid: pid of this process, which may be a kernel that uses the chips.
         versions: the version of each library, by framework.
         requirements: the requirements in each framework's package metadata.
         platforms: ``tpu``, ``cpu`` … by framework, for the frameworks that have started in this process.
         disks: free and total bytes by folder.
-        read_only: the folders among `disks` that cannot be written to.
-        clock_ahead_s: seconds that this machine's clock is ahead of the cloud's; None: not known.
-        answers: each response from the agent, or the error instead of it.
+        read_only: the folders among `disks` that are not writable.
+        clock_ahead_s: seconds that this machine's clock is ahead of the cloud's; None: unknown.
+        answers: the agent's responses, or the error for a missing one.
     """
 
     worker: ThisWorker

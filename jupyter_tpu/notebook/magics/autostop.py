@@ -1,4 +1,4 @@
-"""``%tpu autostop``, ``extend``, ``stop`` and ``delete``: when this node ends, keeping it running, ending it now."""
+"""``%tpu autostop``, ``extend``, ``stop`` and ``delete``: show auto-stop, keep this node running, stop or delete it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ END_TIMEOUT_S = 20.0
 
 
 def autostop(context: MagicContext) -> MagicOutput:
-    """Show the activity on this node and when auto-stop will end it."""
+    """Show the activity on this node and when auto-stop will stop it."""
     answer = context.call("activity", {})
     return _shown(answer, lambda report: [*filter(None, [reminder(context.call, report)]), *report_lines(report)])
 
 
 def reminder(ask: Callable[[str, Answer], Answer], answer: Answer) -> str:
-    """Return a reminder that this unused node is billed, with its cost so far; empty if none is due."""
+    """Return a reminder that this unused node is billed, with its cost until now; empty if none is due."""
     return reminder_line(answer, node_cost(ask) if answer.get("reminder") else None)
 
 
 def extend(context: MagicContext, options: Namespace) -> MagicOutput:
-    """Keep this node running for a time or until the current cell ends, or cancel an extension."""
+    """Keep this node running for a time or until the current cell finishes, or cancel an extension."""
     params = extension(options, context.now)
     try:
         answer = context.call("keep", params)
@@ -40,7 +40,7 @@ def extend(context: MagicContext, options: Namespace) -> MagicOutput:
 
 
 def autostop_section(answer: Answer) -> Section:
-    """Return the part of ``%tpu`` that shows when the node ends."""
+    """Return the part of ``%tpu`` that shows when the node will stop."""
     return Section(title=Text("Auto-stop"), age=Text("now"), lines=_lines(answer, end_lines))
 
 
@@ -56,7 +56,7 @@ def _lines(answer: Answer, lines: Callable[[Answer], list[str]]) -> list[str]:
 
 
 def stop(context: MagicContext, options: Namespace) -> MagicOutput:
-    """Stop or delete this node through its guard, with the machine's own token and no credentials of the user's."""
+    """Stop or delete this node through its guard, with the machine's own token and without the user's credentials."""
     return _end(context, "delete" if options.delete else "stop", is_sure=options.yes)
 
 
@@ -103,7 +103,7 @@ def _stop_question(action: str, node: str, kernels: Answer | TpuError) -> Text:
 
 
 def _kernels_text(kernels: Answer | TpuError) -> Text:
-    """Return how many kernels end with the node."""
+    """Return a text with the number of kernels that will be shut down with the node."""
     if isinstance(kernels, TpuError) or not isinstance(kernels.get("kernels"), list):
         return Text("All its kernels stop.")
     alive = [each for each in kernels["kernels"] if isinstance(each, dict) and each.get("alive")]

@@ -27,10 +27,10 @@ _ITSELF = Text("This kernel itself uses the chips. Restart it to release them.")
 
 
 def sample_of(answer: Answer) -> Sample:
-    """Return the sample in an answer to ``metrics``.
+    """Return the sample in a response to ``metrics``.
 
     Raises:
-        AgentBroken: the answer has no sample that this version can read.
+        AgentBroken: the response has no sample that this version can read.
     """
     try:
         return Sample.from_json(answer["sample"])
@@ -79,7 +79,7 @@ def _why_unknown(sample: Sample) -> Iterator[str]:
 
 
 def host_section(host: Host, age: str) -> Section:
-    """Return the load of the machine around the chips."""
+    """Return the load of the host of the chips."""
     return Section(
         title=Text("Host"),
         age=age,
@@ -119,7 +119,7 @@ def _holders(answer: Answer, name: str) -> list[Holder]:
 
 
 def processes_section(holders: Sequence[Holder], now: float, age: str = "") -> Section:
-    """Return a table of TPU processes; `now` in Unix seconds."""
+    """Return a table of TPU processes; `now` is in Unix seconds."""
     title = Text("TPU processes")
     if not holders:
         return Section(title=title, age=age, lines=[Text("No process that the agent can see.")])
@@ -138,7 +138,7 @@ def _of(holder: Holder) -> str:
 
 
 def _command(holder: Holder) -> str:
-    """Return the command of a process, shortened; for our kernels just ``ipykernel`` instead of long paths."""
+    """Return the command of a process, shortened; for kernels started by the agent, only ``ipykernel``."""
     command = "ipykernel" if "kernel_bootstrap.py" in holder.command else holder.command
     return command if len(command) <= _LONGEST_COMMAND else f"{command[:_LONGEST_COMMAND]}…"
 
@@ -163,7 +163,7 @@ def _lock_lines(answer: Answer) -> Iterator[str]:
 
 
 def release(context: MagicContext, options: Namespace) -> MagicOutput:
-    """End the processes that use the chips, after a confirmation; a process of another user needs its own."""
+    """Kill the processes that use the chips, after a confirmation; another user's process needs a separate one."""
     if options.force and options.pid is None:
         raise BadInput(FORCE_NEEDS_PID, exists=NOTHING_DONE)
     holders = _holders(context.call("who", {}), "holders")

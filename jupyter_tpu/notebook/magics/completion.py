@@ -24,12 +24,12 @@ def candidates(line: str) -> list[str]:
 
 
 def completed(words: Mapping[str, Sequence[str]], before: Sequence[str], help_option: str = "--help") -> list[str]:
-    """Return the matching commands, or the arguments of a command that are not on the line yet.
+    """Return the matching commands, or the arguments of a command that are not yet on the line.
 
     Args:
-        words: what each command takes.
+        words: the arguments of each command.
         before: the whole words before the cursor.
-        help_option: offered everywhere.
+        help_option: the help option, always offered.
     """
     if not before:
         return [*words, help_option]
@@ -38,9 +38,9 @@ def completed(words: Mapping[str, Sequence[str]], before: Sequence[str], help_op
 
 
 def register_completion(shell: Any, find: Find = candidates) -> None:
-    """Make IPython complete lines that begin with ``%tpu`` by `find`, which replaces an earlier registration of ours.
+    """Make IPython use `find` to complete lines that start with ``%tpu``; replace an earlier registration.
 
-    A shell without completion is left alone.
+    A shell without completion is not changed.
     """
     completer: Any = getattr(shell, "Completer", None)
     if hasattr(completer, "custom_matchers"):
@@ -51,7 +51,7 @@ def register_completion(shell: Any, find: Find = candidates) -> None:
 
 
 def _matcher(find: Find) -> Any:
-    """Return a matcher of IPython's API version 2, which can suppress Python's own names in the line of a magic."""
+    """Return a matcher of IPython's API version 2, which can suppress Python names in a magic's line."""
 
     def match_tpu(context: Any) -> dict[str, Any]:
         """Return the completions in IPython's form."""
@@ -63,7 +63,7 @@ def _matcher(find: Find) -> Any:
 
 
 def _marked(matcher: Any) -> Any:
-    """Set the attributes that IPython's decorator would set; IPython may be missing, so nothing imports it here."""
+    """Set the attributes that IPython's decorator would set, without importing IPython, which may be missing."""
     matcher.matcher_api_version = 2
     matcher.matcher_priority = 0
     matcher.matcher_identifier = _NAME
@@ -72,7 +72,7 @@ def _marked(matcher: Any) -> Any:
 
 def _hook(find: Find) -> Callable[[Any, Any], list[str]]:
     def complete(_shell: Any, event: Any) -> list[str]:
-        """Return the completions; IPython before 8.6 calls it."""
+        """Return the completions; called by IPython before 8.6."""
         return _matches(find, event.text_until_cursor, event.symbol)
 
     return complete

@@ -1,4 +1,4 @@
-"""The kernel that a magic runs in, and how it reaches the agent and asks the user."""
+"""The kernel in which a magic runs, with calls to the agent and questions to the user."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ Answer = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class MagicContext:
-    """The kernel that a magic runs in.
+    """The kernel in which a magic runs.
 
     Attributes:
-        environ: the kernel's environment, which names the agent's socket.
-        now: when the magic began, in Unix seconds.
+        environ: the kernel's environment, which contains the agent's socket.
+        now: when the magic started, in Unix seconds.
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -37,14 +37,14 @@ class MagicContext:
 
     @property
     def patience_s(self) -> float:
-        """Seconds to wait for answers that are only shown; an environment variable makes it longer on slow nodes."""
+        """Seconds to wait for responses that are only shown; an environment variable extends it for slow nodes."""
         text = self.environ.get(PATIENCE_VARIABLE, "")
         return (
             float(text) if text.isascii() and text.isdigit() and 0 < int(text) <= LONGEST_PATIENCE_S else CELL_TIMEOUT_S
         )
 
     def call(self, method: str, params: Mapping[str, Any], patience_s: float | None = None) -> dict[str, Any]:
-        """Call one method of the agent, see `call_agent`; waits for the longer of `patience_s` and the usual time."""
+        """Call one method of the agent, see `call_agent`; wait for `patience_s` or the usual time if longer."""
         return call_agent(method, params, self.environ, patience_s=max(patience_s or 0.0, self.patience_s))
 
     def call_all(self, calls: Mapping[str, Call]) -> Mapping[str, dict[str, Any] | TpuError]:
@@ -52,10 +52,10 @@ class MagicContext:
         return call_all(calls, self.environ, patience_s=self.patience_s)
 
     def confirm(self, question: Text, hint: str = "Add --yes to the line.") -> bool:
-        """Ask the user a yes-or-no question, and return whether the answer is yes.
+        """Ask the user a yes-or-no question; return whether the answer is yes.
 
         Raises:
-            BadInput: the front end cannot ask; `hint` says how to answer without it.
+            BadInput: the front end can't ask; `hint` explains how to skip the question.
         """
         try:
             return input(f"{plainly(question)} [y/N] ").strip().lower() in ("y", "yes")

@@ -1,4 +1,4 @@
-"""``%tpu doctor``: find what could keep this kernel from using its chips, and say how to fix it."""
+"""``%tpu doctor``: find problems that could prevent this kernel from using its chips, with their fixes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``%tpu python`` and ``%tpu logs``: this kernel's Python, and the end of the agent's log; neither calls the agent."""
+"""``%tpu python`` and ``%tpu logs``: show this kernel's Python, or the end of the agent's log."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _LOG_BYTES = 256 * 1024
 
 
 def python(context: MagicContext) -> MagicOutput:
-    """Show this kernel's Python, the packages that matter for TPUs, and the variables that frameworks read."""
+    """Show this kernel's Python, the packages relevant for TPUs, and the variables that frameworks read."""
     versions = {name: _version(name) for name in PACKAGES}
     missing = ", ".join(name for name, number in versions.items() if not number)
     variables = list(variables_shown(context.environ))
@@ -110,7 +110,7 @@ def log_path(environ: Mapping[str, str]) -> Path:
 
 
 def last_lines(path: Path, count: int) -> list[str]:
-    """Return the last `count` lines of a file that may be large or binary; raises OSError."""
+    """Return the last `count` lines of a file, which may be large or binary; raises OSError."""
     with path.open("rb") as file:
         begin = max(0, file.seek(0, os.SEEK_END) - _LOG_BYTES)
         file.seek(begin)

@@ -37,19 +37,19 @@ _SAME_S = 1.0
 
 
 def report_lines(report: Mapping[str, Any]) -> list[str]:
-    """Format the agent's report; the cell that asks is counted as one of the running cells."""
+    """Format the agent's report; the cell with the magic counts as one of the running cells."""
     return [*source_lines(report), *end_lines(report)]
 
 
 def extend_lines(report: Mapping[str, Any]) -> list[str]:
-    """Format the report after a ``keep``, which may have extended nothing."""
+    """Format the report after a ``keep``, which may have had no effect."""
     keep = report["keep"]
     is_kept = keep["for_s"] is not None or keep["while_busy"]
     return [*report_lines(report), *([] if is_kept else [Text("Extension cancelled.")])]
 
 
 def source_lines(report: Mapping[str, Any]) -> list[str]:
-    """Return one line for each kind of activity, with the time since the last one."""
+    """Return one line for each kind of activity, with the time since the last activity."""
     return [
         Text("{topic}: {text}", topic=_WORDS.get(name, name), text=_source(source))
         for name, source in report["sources"].items()
@@ -59,7 +59,7 @@ def source_lines(report: Mapping[str, Any]) -> list[str]:
 def reminder_line(report: Mapping[str, Any], usd: float | None) -> str:
     """Return the reminder that an unused node is billed, with what to do; empty if none is due.
 
-    Agents of older versions never report one.
+    Agents with older versions never report one.
     """
     due = report.get("reminder")
     if not due:
@@ -69,7 +69,7 @@ def reminder_line(report: Mapping[str, Any], usd: float | None) -> str:
 
 
 def end_lines(report: Mapping[str, Any]) -> list[str]:
-    """Return when the node ends, whether it is kept running, and whether its guard can end it."""
+    """Return when the node will stop, whether it is kept running, and whether its guard can stop it."""
     rules, keep, guard = report["rules"], report["keep"], report["guard"]
     idle_s = rules["idle_after_s"]
     # An unattended cell counts as idle only by the idle rule; agents of older versions do not send this limit.

@@ -1,4 +1,4 @@
-"""``%tpu cost``, ``%tpu quota`` and ``%tpu grant``: snapshots that the user's own machine sent to this node, with age.
+"""``%tpu cost``, ``%tpu quota`` and ``%tpu grant``: dated snapshots that the user's own machine sent to this node.
 
 Nothing here calls the cloud, because the user's credentials are never on the node.
 """
@@ -39,15 +39,15 @@ class LaptopSnapshot:
 
 
 def snapshot_call(kind: str) -> Call:
-    """Return the call of the agent that gets the newest snapshot of a kind."""
+    """Return the call to the agent for the newest snapshot of a kind."""
     return "told", {"kind": kind}
 
 
 def snapshot_of(answer: JSON | TpuError) -> LaptopSnapshot | None:
-    """Return the snapshot in an answer; None if the node has received none.
+    """Return the snapshot in a response; None if the node has received none.
 
     Raises:
-        TpuError: the answer is an error or cannot be read.
+        TpuError: the response is an error or can't be read.
     """
     if isinstance(answer, TpuError):
         raise answer
@@ -60,7 +60,7 @@ def snapshot_of(answer: JSON | TpuError) -> LaptopSnapshot | None:
 
 
 def unreadable_snapshot(error: Exception | None = None) -> AgentBroken:
-    """Return the error for a snapshot that this version cannot read."""
+    """Return the error for a snapshot that this version can't read."""
     return AgentBroken(
         "This version can't read the data that the node received.",
         hint="The Jupyter server on your own machine may be a different version.",
@@ -69,7 +69,7 @@ def unreadable_snapshot(error: Exception | None = None) -> AgentBroken:
 
 
 def no_snapshot_lines(command: str) -> list[str]:
-    """Return why a value is unknown, and what to do."""
+    """Return why a value is unknown and what to do."""
     return [
         Text("unknown: this node has received no data yet."),
         Text("A Jupyter server with jupyter_tpu on your own machine sends this data while the server is connected."),
@@ -95,7 +95,7 @@ def per_hour(value: float | None) -> str:
 
 
 def cost(context: MagicContext) -> MagicOutput:
-    """Show the cost of this node and of the project, and the use of the budgets."""
+    """Show the cost of this node and of the project, and the usage of the budgets."""
     answers = context.call_all({"cost": snapshot_call("cost"), "budget": snapshot_call("budget")})
     spent, budgets = snapshot_of(answers["cost"]), snapshot_of(answers["budget"])
     if spent is None:
@@ -121,7 +121,7 @@ def _cost_sections(spent: LaptopSnapshot, now: float) -> Iterator[Section]:
 
 
 def node_cost(ask: Callable[[str, Mapping[str, Any]], JSON]) -> float | None:
-    """Return what this node has cost in dollars, by the newest snapshot; None if that is unknown."""
+    """Return the cost of this node in dollars, according to the newest snapshot; None if unknown."""
     try:
         known = snapshot_of(ask(*snapshot_call("cost")))
         return None if known is None else float(known.data["nodes"][-1]["usd"])
@@ -130,7 +130,7 @@ def node_cost(ask: Callable[[str, Mapping[str, Any]], JSON]) -> float | None:
 
 
 def node_lines(data: JSON) -> Iterator[str]:
-    """Yield the price of this node and its cost so far."""
+    """Yield the price of this node and its cost until now."""
     rows = data["nodes"]
     if not rows:
         yield Text("The ledger has no entry for it yet.")
@@ -258,7 +258,7 @@ def _grant_sections(known: LaptopSnapshot, now: float) -> list[Section]:
 
 
 def grant_lines(view: JSON) -> Iterator[str]:
-    """Yield until when a grant is valid, and how much of a credit is left."""
+    """Yield the expiry of a grant and the rest of a credit."""
     if view["error"]:
         yield Text("It cannot be read: {error}", error=view["error"])
         return

@@ -1,6 +1,6 @@
 """Registration of the magics of a kernel on a node: ``%tpu``, ``%tpu_init``, ``%%tpu_time``, ``%%tpu_on_preempt``.
 
-The docstrings of the methods are the help that ``%tpu?`` shows. What a magic needs is imported when it first runs.
+The docstrings of the methods are the help that ``%tpu?`` shows. The code of a magic is imported when it first runs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from jupyter_tpu.notebook.magics.completion import register_completion
 
 
 def register_magics(shell: Any) -> None:
-    """Add our magics to an IPython shell."""
+    """Add jupyter_tpu's magics to an IPython shell."""
     magics = Magics(shell)
     shell.register_magic_function(magics.tpu_init, magic_kind="line", magic_name="tpu_init")
     shell.register_magic_function(magics.tpu, magic_kind="line", magic_name="tpu")
@@ -28,14 +28,14 @@ class Magics:
         self._checkpoint_hook: Any = None
 
     def tpu_init(self, line: str) -> None:
-        """Start a framework on the chips of this node, and prove that it computes there.
+        """Start a framework on the chips of this node and check that it computes there.
 
-        ``%tpu_init`` or ``%tpu_init auto`` chooses the framework that is imported, else the one that is installed; with
-        several, name it: ``jax``, ``torch_xla``, ``torch_tpu`` or ``tf``. It sets the variables that the framework
-        needs, starts it on the chips of this worker, runs one operation over them, checks the versions and shows the
-        result. Afterwards use ``tpu.devices``, ``tpu.device``, ``tpu.mesh`` (JAX, PyTorch/XLA) and ``tpu.strategy``
-        (TensorFlow). Run it before anything else that uses the framework. If the chips cannot be used, the cell fails
-        with the reason; it never falls back to the CPU.
+        ``%tpu_init`` or ``%tpu_init auto`` chooses the imported framework or, if none is imported, the installed one.
+        If there are several, specify one: ``jax``, ``torch_xla``, ``torch_tpu`` or ``tf``. The magic sets the variables
+        that the framework needs, starts it on the chips of this worker, runs one operation on all of them, checks the
+        versions and shows the result. Afterwards, use ``tpu.devices``, ``tpu.device``, ``tpu.mesh`` (JAX, PyTorch/XLA)
+        and ``tpu.strategy`` (TensorFlow). Run the magic before anything else that uses the framework. If the chips
+        can't be used, the cell fails with the reason; it never falls back to the CPU.
         """
         from jupyter_tpu.notebook.tpu_init.command import tpu_init
 
@@ -46,8 +46,8 @@ class Magics:
 
         ``%tpu`` shows the node, the load of its chips, the processes that use them, auto-stop, costs and grants, each
         with its age. ``%tpu --help`` lists the commands, ``%tpu COMMAND --help`` explains one. A command that only
-        shows something waits 2 s for the agent at most; set the variable ``JUPYTER_TPU_PATIENCE_S`` of the kernel to
-        more seconds if the node is slow.
+        shows something waits at most 2 s for the agent; if the node is slow, set the kernel's environment variable
+        ``JUPYTER_TPU_PATIENCE_S`` to more seconds.
         """
         from jupyter_tpu.notebook.magics.context import MagicContext
         from jupyter_tpu.notebook.magics.subcommands import run_line
@@ -55,10 +55,10 @@ class Magics:
         self._shell.display_pub.publish(data=run_line(line, MagicContext()).to_mimebundle())
 
     def tpu_time(self, line: str, cell: str | None = None) -> Any:
-        """Time a cell, with the use of the chips and the cost.
+        """Time a cell, with chip use and cost.
 
-        ``%%tpu_time`` above a cell, or ``%tpu_time`` and a call: shows the wall-clock time, the share of it in which
-        the chips computed (by their duty cycle), and the cost by the last known price. Unknown values come with the
+        ``%%tpu_time`` above a cell, or ``%tpu_time`` before a call, shows the wall-clock time, the share of it in which
+        the chips computed (their duty cycle), and the cost at the last known price. Unknown values are shown with the
         reason.
         """
         __tracebackhide__ = True
@@ -67,13 +67,13 @@ class Magics:
         return time_cell(self._shell, line, cell)
 
     def tpu_on_preempt(self, line: str, cell: str | None = None) -> None:
-        """Save your work when the node is about to end.
+        """Save your work when the node is about to stop.
 
         ``%%tpu_on_preempt`` stores the rest of its cell as a hook. The hook runs once when the cloud announces
-        pre-emption or maintenance, and before auto-stop or a budget ends the node; it has up to 25 s, less if the end
-        is nearer. It runs in the middle of a training cell and sees its variables. If a save in the middle of a step
-        would be inconsistent, let the hook set a flag and let the cell save between two steps. ``%tpu_on_preempt
-        --show`` shows the hook, ``--test`` runs it now, ``--clear`` removes it.
+        pre-emption or maintenance, and before auto-stop or a budget stops the node. It has up to 25 s, or less if the
+        node stops sooner. It can interrupt a running training cell and access the cell's variables. If a save in the
+        middle of a step would be inconsistent, let the hook set a flag and save between two steps in the cell.
+        ``%tpu_on_preempt --show`` shows the hook, ``--test`` runs it now, ``--clear`` removes it.
         """
         from jupyter_tpu.notebook.preemption.magic import CheckpointHook
 

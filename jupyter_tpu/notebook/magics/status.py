@@ -1,4 +1,4 @@
-"""``%tpu`` without a command: this node on one screen; each part shows its age, or why it is unknown."""
+"""``%tpu`` without a command: this node on one screen; each part shows its age or why it is unknown."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _CALLS: Mapping[str, Call] = {
 
 @dataclass(frozen=True)
 class AgentAnswers:
-    """The agent's answers to all calls, or the errors instead of them, at one moment (Unix seconds)."""
+    """The agent's responses to all calls, or the errors instead, at one time (Unix seconds)."""
 
     answers: Mapping[str, dict[str, Any] | TpuError]
     now: float
 
     def answer(self, name: str) -> dict[str, Any]:
-        """Return one answer; raises the error that the call got instead."""
+        """Return one response; raises the call's error if it failed."""
         answer = self.answers[name]
         if isinstance(answer, TpuError):
             raise answer
@@ -48,7 +48,7 @@ class AgentAnswers:
 
 
 def status(context: MagicContext) -> MagicOutput:
-    """Show the whole screen; a part whose data is missing does not keep the others from being shown."""
+    """Show the whole screen; missing data in one part does not affect the others."""
     # All calls at once: the cell waits once for the slowest of them.
     replies = AgentAnswers(context.call_all(_CALLS), context.now)
     node = Section(title=_machine(context.environ), lines=[])
@@ -72,7 +72,7 @@ def _wrong_clock(replies: AgentAnswers) -> Sequence[Section]:
 
 
 def _machine(environ: Mapping[str, str]) -> str:
-    """Return the headline from the kernel's own environment, which works without any snapshot."""
+    """Return the headline from the kernel's own environment, which is available without a snapshot."""
     known = {
         "node": this_worker(environ).node_id,
         "type": environ.get("TPU_ACCELERATOR_TYPE") or Text("accelerator type unknown"),
@@ -82,7 +82,7 @@ def _machine(environ: Mapping[str, str]) -> str:
 
 
 def _part(title: str, make: Callable[[AgentAnswers], Sequence[Section]], replies: AgentAnswers) -> Sequence[Section]:
-    """Return one part of the screen, or why it is unknown."""
+    """Return one part of the screen or why it is unknown."""
     try:
         return make(replies)
     except TpuError as error:

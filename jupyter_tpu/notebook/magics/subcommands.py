@@ -1,4 +1,4 @@
-"""The commands of ``%tpu`` in a kernel on a node: which function runs each, how a line is run, and the help."""
+"""The commands of ``%tpu`` in a kernel on a node: their functions, running a line, and the help."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MODULES = (status, chips, autostop, money, env_logs, doctor)
 
 
 def _acts() -> dict[str, Callable[..., MagicOutput]]:
-    """Return the function that runs each command: the one of its name in one of the modules.
+    """Return the function for each command: the function with its name in one of the modules.
 
     The function gets the context and, if the command takes any, the parsed arguments.
     """
@@ -44,7 +44,7 @@ _OLD_NAMES: Mapping[str, str] = {
 
 
 def run_line(line: str, context: MagicContext) -> MagicOutput:
-    """Run a line of ``%tpu``, and return its output.
+    """Run a line of ``%tpu`` and return its output.
 
     Raises:
         BadInput: the line has an unknown command or argument.
@@ -82,7 +82,7 @@ def _command(name: str) -> Command:
 
 
 def help_of(command: Command) -> MagicOutput:
-    """Return the help of one command: lines that are often used, then its options."""
+    """Return the help of one command: common examples, then its options."""
     options = [
         (", ".join(each.names), _text(each.settings["help"]))
         for each in command.all_arguments(NOTEBOOK)
@@ -96,7 +96,7 @@ def help_of(command: Command) -> MagicOutput:
 
 
 def _text(text: str) -> Text:
-    """Return a text of a command, which the catalogue has."""
+    """Return a command's text, which is in the catalogue."""
     return text if isinstance(text, Text) else Text(text)
 
 

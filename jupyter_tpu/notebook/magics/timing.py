@@ -1,4 +1,4 @@
-"""``%%tpu_time``: time a cell, with the share of time in which the chips computed, and the cost."""
+"""``%%tpu_time``: time a cell, with the share of time in which the chips computed and the cost."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _HOUR_S = 3600.0
 
 
 class CellSyntaxError(Exception):
-    """A syntax error in the cell, shown as IPython shows one: without the frames of the magic."""
+    """A syntax error in the cell, shown as in IPython: without the frames of the magic."""
 
     def __init__(self, error: Exception, shown: list[str]) -> None:
         super().__init__(f"{type(error).__name__}: {error}")
@@ -51,7 +51,7 @@ class CellSyntaxError(Exception):
 
 @dataclass(frozen=True)
 class Timed:
-    """When a cell ran, in Unix seconds, and for how long by the monotonic clock."""
+    """The start and end of a cell in Unix seconds, and its duration by the monotonic clock."""
 
     began_at: float
     ended_at: float
@@ -59,7 +59,7 @@ class Timed:
 
 
 def time_cell(shell: Any, line: str, cell: str | None) -> Any:
-    """Run a cell, or the rest of the line, in the user's namespace, and show its times, even if it fails.
+    """Run a cell or the rest of the line in the user's namespace, and show its times, even if it fails.
 
     Returns the value of its last expression, as a cell does; raises whatever the code raises.
 
@@ -120,7 +120,7 @@ def _above(source: str) -> int:
 
 
 def lines_of(timed: Timed, context: MagicContext) -> list[str]:
-    """Return wall-clock time, device time and cost, one line each; an unknown value says why instead of raising."""
+    """Return wall-clock time, device time and cost, one line each; an unknown value has a reason. Never raises."""
     # Some seconds more than the cell took, because the first sample may be from before it began.
     length_s = min(_HISTORY_S, math.ceil(timed.wall_s) + 5)
     calls = {
@@ -150,7 +150,7 @@ def wall_text(seconds: float) -> str:
 
 
 def _device_text(answer: Answer | TpuError, who: Answer | TpuError, timed: Timed) -> Text:
-    """Return the device time, or why it is unknown."""
+    """Return the device time or why it is unknown."""
     try:
         if isinstance(answer, TpuError):
             raise answer
@@ -171,7 +171,7 @@ def _is_ours(pid: int, kernel_id: str) -> bool:
 
 
 def device_text(history: Mapping[str, Any], interval_s: float, timed: Timed) -> Text:
-    """Return the device time by the chips' duty cycles while the cell ran; unknown if the samples do not cover it."""
+    """Return the device time from the chips' duty cycles while the cell ran; unknown if samples are missing."""
     within = [timed.began_at < at <= timed.ended_at for at in history.get("at", [])]
     samples = list(_means(history.get("duty_percent", {}), within))
     at = history.get("at", [])
@@ -221,7 +221,7 @@ def _cost_text(answers: Mapping[str, Answer | TpuError], timed: Timed, now: floa
 
 
 def _price(answers: Mapping[str, Answer | TpuError]) -> tuple[float | None, float] | None:
-    """Return dollars per hour and their date: the ledger's price, which counts grants, or else the list price."""
+    """Return dollars per hour and their date: the ledger's price, which includes grants, or else the list price."""
     spent = snapshot_of(answers["cost"])
     rows = [row for row in spent.data["nodes"] if row["is_open"]] if spent else []
     if spent and rows:

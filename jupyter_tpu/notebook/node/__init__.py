@@ -1,4 +1,4 @@
-"""A kernel's view of its own machine: the agent, the worker's environment, the processes that use the chips.
+"""Data about the kernel's own machine: the agent, the worker's environment, the processes that use the chips.
 
-Start with `agent_call`, through which magics and widgets get everything that only the agent knows.
+Start with `agent_call`, with which magics and widgets get data from the agent.
 """

@@ -1,6 +1,6 @@
-"""Calls of the agent on this machine over its Unix socket; every call has a time limit.
+"""Calls to the agent on this machine over its Unix socket; every call has a time limit.
 
-Blocking and without asyncio: it runs in the kernel's main thread, whose event loop belongs to IPython.
+Blocking and without asyncio, because it runs in the kernel's main thread, whose event loop belongs to IPython.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Call = tuple[str, Mapping[str, Any]]
 
 
 def is_agent_here(environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether an agent started this kernel, so that it runs on a node; the agent itself may be down now."""
+    """Return whether an agent started this kernel on a node; the agent itself may no longer be running."""
     return bool(environ.get(SOCKET_VARIABLE))
 
 
@@ -43,11 +43,11 @@ def call_agent(
     *,
     patience_s: float = REPLY_TIMEOUT_S,
 ) -> dict[str, Any]:
-    """Call one method of the agent that started this kernel, and return its result.
+    """Call one method of the agent that started this kernel; return its result.
 
     Raises:
-        WorkerUnreachable: there is no agent here, or it did not answer within `patience_s` seconds.
-        TpuError: the error that the agent answered with.
+        WorkerUnreachable: there is no agent here, or it did not respond within `patience_s` seconds.
+        TpuError: the error in the agent's response.
     """
     (answer,) = call_all({method: (method, params)}, environ, patience_s=patience_s).values()
     if isinstance(answer, TpuError):
@@ -58,9 +58,9 @@ def call_agent(
 def call_all(
     calls: Mapping[str, Call], environ: Mapping[str, str] = os.environ, *, patience_s: float = CELL_TIMEOUT_S
 ) -> dict[str, dict[str, Any] | TpuError]:
-    """Call several methods over one connection, and return each result under the caller's name for it.
+    """Call several methods over one connection; return each result under the caller's name for it.
 
-    A call that failed, or got no answer within `patience_s` seconds, has an error instead of a result.
+    A call that failed or got no response within `patience_s` seconds has an error instead of a result.
 
     Raises:
         WorkerUnreachable: no agent started this kernel.
@@ -81,7 +81,7 @@ def call_all(
 
 
 def _answers(path: str, calls: Mapping[str, Call], deadline: float) -> Iterator[tuple[str, dict[str, Any] | TpuError]]:
-    """Yield the answers as they arrive; raises OSError or ProtocolError when no more will."""
+    """Yield the responses as they arrive; raises OSError or ProtocolError when the connection breaks."""
     # Frame numbers start at 1: 0 stands for frames that belong to no call.
     names = dict(enumerate(calls, 1))
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as connection:

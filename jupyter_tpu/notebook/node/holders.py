@@ -1,4 +1,4 @@
-"""Find the processes that use the chips, from Linux's /proc; other users' processes show only part of it."""
+"""Find the processes that use the chips, from Linux's /proc; other users' processes are only partly visible."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _FOREIGN_KERNEL = "ipykernel_launcher"
 
 
 def find_holder(pid: int, proc: Path = PROC, kernels: Path | None = None) -> Holder:
-    """Return what /proc and the agent's folder say about a process; fields that could not be read are empty.
+    """Return the data about a process from /proc and the agent's folder; fields that can't be read are empty.
 
-    Command and notebook are untrusted text. Jupyter sets ``JPY_SESSION_NAME`` to the notebook of a kernel, and the
-    processes that the kernel starts inherit it. /proc shows the environment as it was when a process started, so a
-    spare kernel lacks the variable there. The agent's folder `kernels` tells which processes are kernels, and names the
-    notebook of a spare too.
+    Command and notebook are untrusted text. Jupyter sets ``JPY_SESSION_NAME`` to the notebook of a kernel, and
+    processes started by the kernel inherit it. /proc shows the initial environment of a process, in which a spare
+    kernel lacks the variable. The agent's folder `kernels` shows which processes are kernels and also contains the
+    notebook of a spare.
     """
     command = _fields(proc / str(pid) / "cmdline")
     noted = _noted_notebook(pid, kernels or Path.home() / ".jupyter-tpu" / "kernels")
@@ -35,7 +35,7 @@ def find_holder(pid: int, proc: Path = PROC, kernels: Path | None = None) -> Hol
 
 
 def who_holds(devices: Path, lock_file: Path, proc: Path = PROC) -> list[int]:
-    """Return the pids of processes that have a chip's device file open or hold libtpu's lock, lowest first.
+    """Return the pids of processes that have a chip's device file open or hold libtpu's lock, in ascending order.
 
     The kernel hides other users' open files, but not their locks.
     """
@@ -43,7 +43,7 @@ def who_holds(devices: Path, lock_file: Path, proc: Path = PROC) -> list[int]:
 
 
 def who_locks(lock_file: Path, proc: Path = PROC) -> Iterator[int]:
-    """Yield the pids of processes of any user that hold a POSIX lock on a file; none if the file does not exist."""
+    """Yield the pids of any user's processes that hold a POSIX lock on a file; none if the file does not exist."""
     try:
         wanted = _lock_id(lock_file.stat())
         lines = (proc / "locks").read_text().splitlines()
@@ -58,12 +58,12 @@ def who_locks(lock_file: Path, proc: Path = PROC) -> Iterator[int]:
 
 
 def _lock_id(file: os.stat_result) -> str:
-    """Return a file's id as /proc/locks writes it: the device in hexadecimal, the inode in decimal."""
+    """Return a file's id in the format of /proc/locks: the device in hexadecimal, the inode in decimal."""
     return f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
 
 
 def _noted_notebook(pid: int, kernels: Path) -> str | None:
-    """Return the notebook of a kernel that our agent started; None for any other process."""
+    """Return the notebook of a kernel that the agent started; None for any other process."""
     # The agent may be rewriting a file, or remove it, while this reads: such a kernel is skipped.
     for path in kernels.glob("*/kernel.json"):
         with suppress(OSError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The worker that this kernel runs on, as its environment variables describe it."""
+"""The worker on which this kernel runs, according to its environment variables."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from jupyter_tpu.tpu_files import devices_folder, lock_file
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThisWorker:
-    """The worker that this kernel runs on.
+    """The worker on which this kernel runs.
 
     Attributes:
-        node_id: the node's name, as the kernel's start gave it; else the host name.
-        accelerator: None if the catalogue does not know the accelerator type.
-        is_emulated: whether the node belongs to the emulated cloud, so that there are no chips.
+        node_id: the node's name if given when the kernel was started, else the host name.
+        accelerator: the accelerator type; None if it is not in the catalogue.
+        is_emulated: whether the node belongs to the emulated cloud and has no real chips.
         devices: the folder with the chips' device files.
         lock_file: the file that libtpu locks while a process uses the chips.
-        visible_chips: how many chips the environment lets this process see; None: all.
+        visible_chips: number of chips that the environment makes visible to this process; None: all.
     """
 
     devices: Path
@@ -34,7 +34,7 @@ class ThisWorker:
 
     @property
     def jax_devices(self) -> int | None:
-        """How many devices JAX has on this worker alone; None if the type is not known."""
+        """The number of JAX devices on this worker alone; None if the type is unknown."""
         if self.accelerator is None:
             return None
         of_worker = self.accelerator.jax_devices // self.accelerator.workers
@@ -45,17 +45,17 @@ class ThisWorker:
 
     @property
     def workers(self) -> int:
-        """How many workers the node has; 1 if the type is not known."""
+        """The number of workers of the node; 1 if the type is unknown."""
         return self.accelerator.workers if self.accelerator else 1
 
     @property
     def is_on_node(self) -> bool:
-        """Whether this is a TPU VM or an emulated worker: both name their accelerator type."""
+        """Whether this is a TPU VM or an emulated worker, whose environments both contain the accelerator type."""
         return bool(self.accelerator_type)
 
 
 def this_worker(environ: Mapping[str, str]) -> ThisWorker:
-    """Read the worker from the environment that TPU VMs and emulated workers give to a login shell."""
+    """Read the worker from the environment of a login shell on a TPU VM or emulated worker."""
     accelerator_type = environ.get("TPU_ACCELERATOR_TYPE", "")
     # libtpu accepts both names; TPU_VISIBLE_DEVICES is the older one.
     chips = environ.get("TPU_VISIBLE_CHIPS") or environ.get("TPU_VISIBLE_DEVICES") or ""

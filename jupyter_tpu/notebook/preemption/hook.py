@@ -1,12 +1,12 @@
-"""Run a kernel's checkpoint hook once for each notice from the agent: in the main thread if possible, else in a thread.
+"""Run a kernel's checkpoint hook once per notice from the agent, in the main thread if possible, else in another.
 
-A thread waits for notices on a socket of the kernel's own. It interrupts the main thread with a signal, so that the
-hook runs between two Python instructions of the running cell and sees the cell's variables. If the main thread is
+A thread waits for notices on the kernel's own socket. It interrupts the main thread with a signal, so that the hook
+runs between two Python instructions of the running cell and can access the cell's variables. If the main thread is
 inside a library call that does not return in time, the hook runs in the thread. A library that holds Python's global
 lock blocks both.
 
-The signal is SIGURG. Its default action is to do nothing, so a stray or late one ends no process. The others are in
-use: ipykernel uses SIGINT and SIGTERM, JAX and libtpu SIGTERM, job systems SIGUSR1 and SIGUSR2, profilers SIGPROF.
+The signal is SIGURG. Its default action is to do nothing, so a stray or late signal kills no process. Other signals are
+in use: ipykernel uses SIGINT and SIGTERM, JAX and libtpu SIGTERM, job systems SIGUSR1 and SIGUSR2, profilers SIGPROF.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Hook:
         exec(self._code, self._namespace)
 
     def run_in_cell(self) -> None:
-        """Run the code so that its output goes to the running cell, or to the defining cell if none runs."""
+        """Run the code so that its output appears in the running cell or, if none is running, in the defining cell."""
         # ipykernel's stdout has an empty parent header between cells; a stream that is not ipykernel's has none.
         if getattr(sys.stdout, "parent_header", True):
             self.run()
@@ -68,7 +68,7 @@ class Hook:
 
 
 class HookRun:
-    """One run of a hook, which the main thread and the waiting thread both try to start; only one succeeds."""
+    """One run of a hook. Both the main thread and the waiting thread try to start it; only one succeeds."""
 
     def __init__(self, hook: Hook) -> None:
         self._hook = hook
@@ -79,7 +79,7 @@ class HookRun:
         self.error = ""
 
     def perform(self) -> None:
-        """Run the hook unless the other thread has started it. An error in it is shown and stored, never raised."""
+        """Run the hook unless the other thread has started it. Its errors are shown and stored, never raised."""
         if not self._claim.acquire(blocking=False):
             return
         self.has_begun.set()
@@ -101,7 +101,7 @@ class HookRun:
 
 
 class NoticeListener:
-    """Wait for notices between `start` and `stop`; call `report` in its own thread with the outcome of each run."""
+    """A thread that waits for notices between `start` and `stop`, and calls `report` with the outcome of each run."""
 
     def __init__(self, path: Path, hook: Hook, report: Callable[[dict[str, Any]], None]) -> None:
         self.hook = hook
@@ -113,14 +113,14 @@ class NoticeListener:
         self._before: Any = None
 
     def start(self) -> None:
-        """Start waiting; raises OSError if the socket cannot be created."""
+        """Start waiting; raises OSError if the socket can't be created."""
         self._path.unlink(missing_ok=True)
         self._socket.bind(str(self._path))
         self._catch_signal()
         threading.Thread(target=self._wait, name="jupyter-tpu notices", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop waiting, and restore the previous signal handler."""
+        """Stop waiting and restore the previous signal handler."""
         self._path.unlink(missing_ok=True)
         # shutdown() wakes the thread that waits in recv(); close() alone would leave it there.
         self._socket.shutdown(socket.SHUT_RDWR)
@@ -168,7 +168,7 @@ def _is_in_main_thread() -> bool:
 
 
 def _shown(error: BaseException) -> str:
-    """Return the traceback from the hook's own code on, without our frames."""
+    """Return the traceback starting with the hook's own code, without jupyter_tpu's frames."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename != FILE_NAME:
         frames = frames.tb_next

@@ -21,7 +21,7 @@ _NONE = "This kernel has no hook."
 
 
 class CheckpointHook:
-    """The magic's state in one kernel, which has one hook at most; `environ` names the sockets of its agent."""
+    """The magic's state in one kernel, which has at most one hook; `environ` contains the sockets of its agent."""
 
     def __init__(self, shell: Any, environ: Mapping[str, str] = os.environ) -> None:
         self._shell = shell
@@ -30,7 +30,7 @@ class CheckpointHook:
         self._notified: NoticeListener | None = None
 
     def run_line(self, line: str, cell: str | None) -> str:
-        """Perform a line or cell of the magic, and return the text to show.
+        """Perform a line or cell of the magic; return the text to show.
 
         Raises:
             BadInput: the line has an unknown option, or the cell is empty.
@@ -69,7 +69,7 @@ class CheckpointHook:
         return _("Hook cleared. It will not run.") if was_there else _(_NONE)
 
     def _test(self) -> str:
-        """Run the hook now; its errors become the cell's."""
+        """Run the hook now; raise its errors in the cell."""
         if self._hook is None:
             raise BadInput(_NONE, hint=_HOW)
         begun = time.monotonic()
@@ -77,7 +77,7 @@ class CheckpointHook:
         return _("The hook ran in {seconds} s.", seconds=f"{time.monotonic() - begun:.1f}")
 
     def _report(self, outcome: Mapping[str, Any]) -> None:
-        """Report the outcome to the agent, which records it."""
+        """Report the outcome to the agent, which stores it."""
         # If the agent is just restarting, it sends its notice again, and this is called again.
         kernel_id = self._environ.get("JUPYTER_TPU_KERNEL_ID", "")
         with suppress(TpuError):

@@ -1,4 +1,4 @@
-"""``%tpu_init``: start JAX, PyTorch or TensorFlow on this worker's chips and prove that it computes there.
+"""``%tpu_init``: start JAX, PyTorch or TensorFlow on this worker's chips and check that it computes there.
 
 Start with `command`; one module starts each framework. `known_errors` maps messages of frameworks to meanings and
 fixes.

@@ -1,4 +1,4 @@
-"""Choose the framework for a line of ``%tpu_init``: the named one, else an imported one, else an installed one."""
+"""Choose the framework for a line of ``%tpu_init``: the given one, else an imported one, else an installed one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ARGUMENTS = ("auto", *FRAMEWORKS)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A framework, and why ``auto`` chose it; empty if the user named it."""
+    """A framework and why ``auto`` chose it; empty if the user named it."""
 
     framework: str
     why: str = ""
@@ -32,7 +32,7 @@ def choose_framework(line: str, imported: Sequence[str], installed: Sequence[str
     """Return the framework that a line selects; None if the choice is free and no framework is installed.
 
     Raises:
-        BadInput: the line names no known framework, or ``auto`` finds several.
+        BadInput: the line contains no known framework, or ``auto`` finds several.
     """
     word = line.strip() or "auto"
     if word not in ARGUMENTS:
@@ -82,7 +82,7 @@ def _is_there(module: str) -> bool:
 
 
 def nothing_installed(worker: ThisWorker) -> AcceleratorFailed:
-    """Return the error for a Python without any framework for TPUs."""
+    """Return the error for a Python without a framework for TPUs."""
     return AcceleratorFailed(
         "No framework for TPUs is installed in this kernel's Python.",
         hint=Text(

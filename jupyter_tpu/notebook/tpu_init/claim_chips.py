@@ -11,10 +11,10 @@ from jupyter_tpu.notebook.tpu_init import diagnosis
 
 
 def claim_chips(worker: ThisWorker, framework: str) -> None:
-    """Raise an error if another process uses the chips; call it after the framework's import and just before its start.
+    """Raise an error if another process uses the chips; call this after the framework's import, just before its start.
 
-    Not every framework names that process: PyTorch/XLA starts without libtpu's lock. A process that may see only some
-    of the chips shares the machine with others, so there only the framework itself can find out.
+    Not every framework reports that process: PyTorch/XLA starts without libtpu's lock. A process that may use only some
+    of the chips shares the machine with others; in this case, only the framework itself can detect a conflict.
 
     Raises:
         AcceleratorBusy: another process uses the chips.
@@ -27,7 +27,7 @@ def claim_chips(worker: ThisWorker, framework: str) -> None:
 
 
 def _claim_emulated_chips(worker: ThisWorker, framework: str) -> None:
-    """Mark the emulated chips as used, as libtpu would on a real worker."""
+    """Acquire the emulated chips, as libtpu would on a real worker."""
     try:
         importlib.import_module("emulated_tpu").take()
     except ModuleNotFoundError:  # the kernel's Python was started without the worker's own path

@@ -1,4 +1,4 @@
-"""The command ``%tpu_init``: choose the framework, start it on this worker's chips, and show the proof."""
+"""The command ``%tpu_init``: choose the framework, start it on this worker's chips, and show the result of a test."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NAME = "tpu"
 
 
 class _Running:
-    """The framework that uses the chips in this process; libtpu serves only one."""
+    """The framework that uses the chips in this process; libtpu supports only one."""
 
     framework = ""
 
@@ -48,8 +48,8 @@ def tpu_init(line: str, shell: Any) -> None:
     """Perform a line of ``%tpu_init`` in an IPython shell.
 
     Raises:
-        BadInput: the line does not say which framework to start.
-        AcceleratorFailed: the framework cannot use the accelerator.
+        BadInput: the line does not select a framework.
+        AcceleratorFailed: the framework can't use the accelerator.
         AcceleratorBusy: another process uses the chips.
     """
     worker = this_worker(os.environ)
@@ -78,7 +78,7 @@ def _refuse_hopeless_start(framework: str, worker: ThisWorker) -> None:
 
 
 def _started(framework: str, worker: ThisWorker) -> tuple[Ready, str]:
-    """Start the framework; return it with an explanation of known warnings. Other warnings are shown unchanged."""
+    """Start the framework; return it with an explanation of known warnings. Show other warnings unchanged."""
     with warnings.catch_warnings(record=True) as caught, restore_environment_on_error():
         warnings.simplefilter("always")
         ready = STARTS[framework](worker)

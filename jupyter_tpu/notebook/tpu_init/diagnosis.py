@@ -1,6 +1,6 @@
-"""Turn a framework's message into an error that says what happened on this machine and what to do.
+"""Turn a framework's message into an error that explains what happened on this machine and what to do.
 
-`known_errors` is the table of messages and their meanings; this module adds the worker's type, its versions, and the
+`known_errors` is the table of messages and their meanings; this module adds the worker's type and versions, and the
 process that uses the chips.
 """
 
@@ -30,7 +30,7 @@ _WITHOUT_TPU = {"jax": "jax", "torch_xla": "torch_xla", "torch_tpu": "torch_tpu"
 def diagnose_start(
     raw: str, worker: ThisWorker, framework: str = "jax", holder_of: FindHolder = find_holder
 ) -> TpuError:
-    """Return the error for `raw`, the message with which a framework failed to start."""
+    """Return the error for `raw`, a framework's message when it failed to start."""
     known = find_known_error(raw)
     # An unknown message is shown as it is. A restart is the best guess, because frameworks choose devices only once.
     if known is None:
@@ -66,12 +66,12 @@ def _placeholders(worker: ThisWorker, framework: str) -> dict[str, str]:
 
 
 def either(choices: Sequence[str]) -> str:
-    """Return the choices as a text: ``one or another``; empty without any."""
+    """Return the choices as text: ``one or another``; empty if there are none."""
     return reduce(lambda some, last: Text("{some} or {last}", some=some, last=last), choices) if choices else ""
 
 
 def explain_warning(said: str, worker: ThisWorker, framework: str) -> str:
-    """Return the meaning of a warning that is known to be harmless; empty for any other."""
+    """Return the meaning of a known harmless warning; empty for any other."""
     known = find_known_error(said)
     if known is None or not known[0].is_harmless:
         return ""
@@ -80,7 +80,7 @@ def explain_warning(said: str, worker: ThisWorker, framework: str) -> str:
 
 
 def in_use(holder: Holder, raw: str = "") -> TpuError:
-    """Return the error for chips that another process uses; `raw` is the framework's message, if it gave one."""
+    """Return the error for chips that another process uses; `raw` is the framework's message, if any."""
     notebook = Text(
         "%tpu release ends that notebook's kernel after asking (its outputs stay); or shut the kernel down "
         "yourself. Then run %tpu_init again."
@@ -97,7 +97,7 @@ def in_use(holder: Holder, raw: str = "") -> TpuError:
 
 
 def _locked(worker: ThisWorker, raw: str, holder_of: FindHolder) -> TpuError:
-    """Return the error for libtpu's lock file: who holds it, or that it is left over."""
+    """Return the error for libtpu's lock file, either with the process that holds the lock or for a leftover file."""
     # The lock is advisory and dies with its process, so a leftover file blocks only users who may not open it.
     if holders := who_holds(worker.devices, worker.lock_file):
         return in_use(holder_of(holders[0]), raw)
@@ -118,7 +118,7 @@ def _locked(worker: ThisWorker, raw: str, holder_of: FindHolder) -> TpuError:
 
 
 def install_command(framework: str, worker: ThisWorker) -> str:
-    """Return the ``%pip install …`` for this Python, by the table in `frameworks`; without libtpu if emulated."""
+    """Return the ``%pip install …`` for this Python from the table in `frameworks`; without libtpu if emulated."""
     if worker.is_emulated:
         return f'%pip install "{_WITHOUT_TPU[framework]}"'
     try:
@@ -130,7 +130,7 @@ def install_command(framework: str, worker: ThisWorker) -> str:
 
 
 def missing(framework: str, worker: ThisWorker, raw: str) -> TpuError:
-    """Return the error for a missing package, the framework's own or one that it needs; `raw` names it."""
+    """Return the error for a missing package, the framework's own or a dependency, which `raw` contains."""
     return AcceleratorFailed(
         Text("{framework} is not installed in this kernel's Python.", framework=TITLES[framework]),
         hint=Text("Install it with: {install}, then run %tpu_init again.", install=install_command(framework, worker)),
@@ -139,7 +139,7 @@ def missing(framework: str, worker: ThisWorker, raw: str) -> TpuError:
 
 
 def does_not_load(framework: str, worker: ThisWorker, raw: str) -> TpuError:
-    """Return the error for a framework whose own code fails while it is imported."""
+    """Return the error for a framework whose own code fails on import."""
     return AcceleratorFailed(
         Text("{framework} is installed in this kernel's Python, but does not load.", framework=TITLES[framework]),
         hint=Text("Reinstall it with: {install}, then restart the kernel.", install=install_command(framework, worker)),
@@ -161,7 +161,7 @@ def hidden(framework: str, module: str, place: str) -> TpuError:
 
 
 def unknown_flags(framework: str, raw: str) -> TpuError:
-    """Return the error for a flag that XLA does not know; a trial in another process found it."""
+    """Return the error for a flag that XLA does not know, as found by a trial in another process."""
     return AcceleratorFailed(
         Text(
             "XLA_FLAGS contains an unknown flag, so starting {framework} would crash this kernel.",
@@ -175,7 +175,7 @@ def unknown_flags(framework: str, raw: str) -> TpuError:
 
 
 def fell_back_to_cpu(reason: str, worker: ThisWorker, framework: str = "jax") -> TpuError:
-    """Return the error for a framework that runs on the CPU instead; `reason` is not in the framework's message."""
+    """Return the error for a framework that fell back to the CPU; `reason` is not in the framework's message."""
     if not worker.is_on_node:
         return not_on_node(reason)
     return AcceleratorFailed(
@@ -202,7 +202,7 @@ def not_on_node(raw: str) -> TpuError:
 
 
 def wrong_devices(found: int, worker: ThisWorker, framework: str = "jax") -> TpuError:
-    """Return the error for a framework whose number of devices differs from what the worker should have."""
+    """Return the error for a framework that finds a different number of devices than the worker should have."""
     return AcceleratorFailed(
         Text(
             "{framework} has {devices} in this kernel, but {worker} of {type} has {expected}.",
@@ -226,7 +226,7 @@ def devices(count: int) -> Text:
 
 
 def wrong_sum(found: object, exact: int) -> TpuError:
-    """Return the error for a proof whose result is wrong."""
+    """Return the error for a test computation with a wrong result."""
     return AcceleratorFailed(
         Text("The devices compute wrong results: a sum is {found} instead of {exact}.", found=found, exact=exact),
         hint="Delete the node and create another one.",
@@ -260,7 +260,7 @@ def another_framework(running: str, wanted: str) -> TpuError:
 
 
 def needs_all_workers(worker: ThisWorker, framework: str = "jax") -> TpuError:
-    """Return the error for a slice of several workers, on which a framework waits for its other processes."""
+    """Return the error for a slice with several workers, on which a framework waits for its other processes."""
     return AcceleratorFailed(
         Text(
             "{type} has {count} workers and this kernel runs on one of them: {framework} would wait for the others"

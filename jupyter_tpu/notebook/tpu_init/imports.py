@@ -1,4 +1,4 @@
-"""Import a framework with the right environment variables, or say why it cannot be imported."""
+"""Import a framework with the right environment variables, or explain why this fails."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from jupyter_tpu.notebook.tpu_init.known_errors import find_known_error
 
 
 class _Before:
-    """The former values of the variables that we have set; None: a variable did not exist."""
+    """The original values of the variables that were set; None: a variable did not exist."""
 
     variables: ClassVar[dict[str, str | None]] = {}
 
 
 def set_environment(variables: Mapping[str, str]) -> None:
-    """Set environment variables; call it before the first import, because frameworks read them only once."""
+    """Set environment variables; call this before the first import, because frameworks read them only once."""
     # setdefault keeps the oldest value if a variable is set twice.
     for name in variables:
         _Before.variables.setdefault(name, os.environ.get(name))
@@ -30,9 +30,9 @@ def set_environment(variables: Mapping[str, str]) -> None:
 
 @contextmanager
 def restore_environment_on_error() -> Iterator[None]:
-    """Undo every `set_environment` within if an exception passes; variables that a framework sets itself stay.
+    """Undo every `set_environment` in the context on an exception; keep variables set by the framework itself.
 
-    A variable that limits TorchTPU to one chip, for example, would mislead the framework that is tried next.
+    Otherwise a variable that limits TorchTPU to one chip, for example, would affect the next framework.
     """
     _Before.variables.clear()
     try:
@@ -50,7 +50,7 @@ def import_framework(framework: str, module: str, worker: ThisWorker) -> Any:
     """Import and return a module of the framework.
 
     Raises:
-        AcceleratorFailed: it is not installed, does not load, or something else has its name.
+        AcceleratorFailed: the module is not installed, does not load, or is hidden by something with the same name.
     """
     importlib.invalidate_caches()  # %pip may have installed it a moment ago
     try:
@@ -69,7 +69,7 @@ def import_framework(framework: str, module: str, worker: ThisWorker) -> Any:
 
 
 def _refuse_impostor(framework: str, module: str, found: ModuleType) -> None:
-    """Raise an error for a user's own module or bare folder: every framework is a package with an ``__init__.py``."""
+    """Raise an error for a user's own module or plain folder: every framework is a package with an ``__init__.py``."""
     is_package, file = hasattr(found, "__path__"), getattr(found, "__file__", None)
     if "." not in module and not (is_package and file):
         raise diagnosis.hidden(framework, module, file or next(iter(found.__path__), module))

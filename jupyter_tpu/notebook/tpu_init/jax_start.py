@@ -1,6 +1,6 @@
-"""Start JAX on this worker's chips, and prove that it computes there.
+"""Start JAX on this worker's chips and check that it computes there.
 
-JAX decides at its first use which devices a process has. So every setting is made before that, and checked afterwards.
+JAX determines the devices of a process when first used, so all settings are made before that and checked afterwards.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jupyter_tpu.notebook.tpu_init.report import Device
 
 
 def start_jax(worker: ThisWorker) -> Ready:
-    """Start JAX on the devices of `worker` and run one operation over all of them.
+    """Start JAX on the devices of `worker` and run one operation on all of them.
 
     Raises:
         AcceleratorFailed: JAX is missing, runs on something else, or computes a wrong result.
@@ -35,7 +35,7 @@ def start_jax(worker: ThisWorker) -> Ready:
 
 
 def jax_settings(worker: ThisWorker) -> dict[str, str | int]:
-    """Return JAX's options: a real worker must find its TPU or fail, an emulated one gets CPU devices instead."""
+    """Return JAX's options: a real worker must find its TPU or fail; an emulated worker gets CPU devices instead."""
     # “cpu” stays in the list for code that places arrays on the host; JAX's default is the first entry.
     if not worker.is_emulated:
         return {"jax_platforms": "tpu,cpu"}
@@ -76,13 +76,13 @@ def _check_devices(devices: list[Any], worker: ThisWorker) -> None:
 
 
 def _fallback_reason() -> str:
-    """Return why JAX did not use the TPU; it records the reason, but only in a private variable."""
+    """Return why JAX did not use the TPU; JAX stores the reason only in a private variable."""
     bridge = importlib.import_module("jax._src.xla_bridge")
     return str(getattr(bridge, "_backend_errors", {}).get("tpu", ""))
 
 
 def _prove(jax: Any, mesh: Any, devices: list[Any]) -> None:
-    """Sum numbers that are spread over all devices, and compare the result with the exact sum."""
+    """Sum numbers distributed over all devices and compare the result with the exact sum."""
     count, exact = expected_sum(len(devices))
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("devices"))
     numbers = jax.device_put(jax.numpy.arange(count, dtype="int32"), sharding)

@@ -1,8 +1,8 @@
-"""A table of the messages that frameworks and libtpu give when they cannot use the chips, with meaning and fix. Pure.
+"""A table of messages from frameworks and libtpu when they can't use the chips, with meanings and fixes. Pure.
 
 The messages were recorded with JAX 0.10.2 and libtpu 0.0.42, torch_xla 2.9.0, torch_tpu 0.2.0 and TensorFlow 2.21;
-older ones are from issue reports. ``{framework}`` stands for the framework's usual name, ``{install}`` for the command
-that installs it with the libtpu it was built for, ``{runtime_versions}`` for those that fit the node's type.
+older messages are from issue reports. ``{framework}`` stands for the framework's usual name, ``{install}`` for the
+command that installs it with the matching libtpu, ``{runtime_versions}`` for the versions that fit the node's type.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class KnownError:
     """One known message.
 
     Attributes:
-        name: a stable word for it.
-        text: a regular expression that finds it.
-        means: what has happened.
+        name: a stable identifier.
+        text: a regular expression that matches the message.
+        means: the cause.
         fix: what to do.
         is_busy: whether another process uses the chips.
-        is_elsewhere: whether, on a machine that is not a TPU node, that is the whole cause.
-        is_harmless: whether it is a warning, and the framework starts.
+        is_elsewhere: whether a machine that is not a TPU node is a sufficient cause.
+        is_harmless: whether it is only a warning and the framework starts.
     """
 
     name: str
@@ -215,7 +215,7 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
 
 
 def find_known_error(message: str) -> tuple[KnownError, re.Match[str]] | None:
-    """Return the table's entry for a message, and the match, or None if the message is unknown."""
+    """Return the table's entry for a message with the match, or None if the message is unknown."""
     for refusal in KNOWN_ERRORS:
         if found := re.search(refusal.text, message):
             return refusal, found

@@ -1,4 +1,4 @@
-"""The installed versions of a framework and its libraries, and whether they fit together."""
+"""The installed versions of a framework and its libraries, and their compatibility."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def requirements_of(framework: str) -> list[str]:
 
 
 def libtpu_mismatch(framework: str, versions: Mapping[str, str], requirements: Iterable[str]) -> str:
-    """Return a warning if libtpu is not the version that this framework was built for; empty if it is.
+    """Return a warning if libtpu is not a version for which this framework was built; empty if it is.
 
-    The package's own requirement counts before the table in `frameworks`. Without either, or without libtpu, there is
-    no warning (a framework that needs libtpu would not have started).
+    The package's own requirement takes precedence over the table in `frameworks`. Without either, or without libtpu,
+    there is no warning (a framework that needs libtpu would not have started).
 
     >>> libtpu_mismatch("jax", {"jax": "0.10.2", "libtpu": "0.0.51"}, ["libtpu==0.0.42.*; extra == 'tpu'"])
     'libtpu 0.0.51 is installed, but JAX 0.10.2 is made for ==0.0.42.*.'
@@ -76,9 +76,9 @@ def libtpu_mismatch(framework: str, versions: Mapping[str, str], requirements: I
 
 
 def is_within(version: str, specifier: str) -> bool:
-    """Return whether a version meets a PEP 440 specifier; only plain numbers count, unknown clauses are met.
+    """Return whether a version meets a PEP 440 specifier; compares only plain numbers and ignores unknown clauses.
 
-    `packaging` is not certain to be installed in the kernel's Python.
+    `packaging` may not be installed in the kernel's Python.
 
     >>> is_within("0.0.42.1", "==0.0.42.*"), is_within("0.0.17", "~=0.0.14"), is_within("0.0.21", ">=0.0.50")
     (True, True, False)

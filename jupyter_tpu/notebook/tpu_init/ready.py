@@ -1,4 +1,4 @@
-"""The result of a framework's start: the object that the notebook gets as ``tpu``, and the proof for the report."""
+"""The result of a framework's start: the object ``tpu`` for the notebook and the test result for the report."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ VALUES_PER_DEVICE = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tpu:
-    """The accelerator of this kernel, in the framework's own objects.
+    """The accelerator of this kernel, as objects of the framework.
 
     Attributes:
         framework: ``jax``, ``torch_xla``, ``torch_tpu`` or ``tf``.
         devices: all devices of this process.
-        device: the device to put arrays on: the first one; for PyTorch/XLA the one that stands for all of them.
+        device: the device for arrays: the first one; for PyTorch/XLA, the device that represents all of them.
         mesh: all devices in one row, with an axis ``devices`` (JAX, PyTorch/XLA); None for the others.
         strategy: for ``with tpu.strategy.scope():`` (TensorFlow); None for the others.
         is_emulated: whether CPU devices stand in for the chips.
@@ -40,11 +40,11 @@ class Tpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """A framework that runs, and the proof of it.
+    """A running framework and its test result.
 
     Attributes:
-        proof: a phrase for what was computed over all devices.
-        note: what the user should know about this framework; empty if nothing.
+        proof: a phrase for the computation on all devices.
+        note: a note for the user about this framework; empty if none.
     """
 
     tpu: Tpu
@@ -54,13 +54,13 @@ class Ready:
 
 
 def expected_sum(count: int) -> tuple[int, int]:
-    """Return how many numbers the proof sums on `count` devices, and the exact result."""
+    """Return how many numbers the test sums on `count` devices, and the exact result."""
     numbers = VALUES_PER_DEVICE * count
     return numbers, numbers * (numbers - 1) // 2
 
 
 def proof_text(count: int) -> Text:
-    """Return the proof on `count` devices as a phrase."""
+    """Return the test result on `count` devices as a phrase."""
     numbers, exact = expected_sum(count)
     if count > 1:
         return Text("the sum of 0 to {last}, spread over all devices, is {sum}", last=numbers - 1, sum=exact)

@@ -20,7 +20,7 @@ _HEADER = (Text("device"), Text("kind"), Text("memory"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """One device of the framework; `memory_bytes` is None if it is not known."""
+    """One device of the framework; `memory_bytes` is None if unknown."""
 
     id: int
     kind: str
@@ -28,19 +28,19 @@ class Device:
 
     @property
     def memory(self) -> str:
-        """The size of its memory, such as ``16.0 GiB``."""
+        """The size of the device's memory, such as ``16.0 GiB``."""
         return UNKNOWN if self.memory_bytes is None else f"{self.memory_bytes / 2**30:.1f} GiB"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The proof that a framework runs on the accelerator.
+    """The report on a framework that runs on the accelerator.
 
     Attributes:
         why: why ``auto`` chose this framework; empty if the user named it.
-        remark: what the user should know about this framework; empty if nothing.
-        warning: mismatched versions, or harmless warnings explained; empty if there are none.
-        seconds: how long all of ``%tpu_init`` took.
+        remark: a note for the user about this framework; empty if none.
+        warning: mismatched versions or explanations of harmless warnings; empty if there are none.
+        seconds: total duration of ``%tpu_init``.
     """
 
     worker: ThisWorker
@@ -64,7 +64,7 @@ class Report:
 
     @property
     def rows(self) -> tuple[tuple[str, str, str], ...]:
-        """Id, kind and memory of each device."""
+        """The id, kind and memory of each device."""
         return tuple((str(each.id), self._kind(each), shown(each.memory)) for each in self.devices)
 
     def _kind(self, device: Device) -> str:
@@ -72,7 +72,7 @@ class Report:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The lines below the table: the proof, the versions, and any remark and warning."""
+        """The lines below the table: the test result, the versions, and any remark and warning."""
         missing = _("not installed")
         libraries = ", ".join(f"{name} {version or missing}" for name, version in self.versions.items())
         return (

@@ -1,6 +1,6 @@
-"""Start TensorFlow on this worker's chips, and prove that it computes there.
+"""Start TensorFlow on this worker's chips and check that it computes there.
 
-On an emulated worker, where TPUStrategy cannot run, a MirroredStrategy over CPU devices stands in for it.
+On an emulated worker, where TPUStrategy can't run, a MirroredStrategy on CPU devices replaces it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ STAND_IN = Text("a MirroredStrategy over CPU devices stands in for TPUStrategy h
 
 
 class _Started:
-    """The strategy of this process: starting the TPU a second time would lose the variables on it."""
+    """The strategy of this process, stored because starting the TPU a second time would lose the variables on it."""
 
     strategy: Any = None
 
 
 def start_tf(worker: ThisWorker) -> Ready:
-    """Start TensorFlow on the devices of `worker` and run one operation over all of them.
+    """Start TensorFlow on the devices of `worker` and run one operation on all of them.
 
     Raises:
-        AcceleratorFailed: it is missing, has no TPU, was started before, or computes a wrong result.
+        AcceleratorFailed: TensorFlow is missing, has no TPU, was started before, or computes a wrong result.
         AcceleratorBusy: another process uses the TPU.
     """
     tf = import_framework("tf", "tensorflow", worker)

@@ -1,6 +1,6 @@
-"""Start TorchTPU on one chip of this worker, and prove that it computes there.
+"""Start TorchTPU on one chip of this worker and check that it computes there.
 
-TorchTPU serves one chip per process. A kernel is one process, so it gets one chip; the others are for processes that
+TorchTPU supports one chip per process. A kernel is one process, so it gets one chip; the others are for processes that
 the notebook starts.
 """
 
@@ -29,7 +29,7 @@ def start_torch_tpu(worker: ThisWorker) -> Ready:
     """Start TorchTPU on the first chip of `worker` and run one operation on it.
 
     Raises:
-        AcceleratorFailed: it is missing, finds no chip, or computes a wrong result.
+        AcceleratorFailed: TorchTPU is missing, finds no chip, or computes a wrong result.
         AcceleratorBusy: another process uses the TPU.
     """
     _refuse_unsupported_worker(worker)
@@ -74,7 +74,7 @@ def _refuse_unsupported_worker(worker: ThisWorker) -> None:
 
 
 def _check_device(torch: Any, worker: ThisWorker) -> None:
-    """Raise an error if PyTorch has no TPU: without a chip it silently uses the CPU."""
+    """Raise an error if PyTorch has no TPU, because without a chip it silently uses the CPU."""
     found = torch.accelerator.current_accelerator()
     if found is None or found.type != "tpu":
         raise diagnosis.without_tpu(f"torch.accelerator.current_accelerator() is {found}", worker)

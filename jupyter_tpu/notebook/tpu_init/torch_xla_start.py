@@ -1,6 +1,6 @@
-"""Start PyTorch/XLA on all chips of this worker from one process (SPMD), and prove that it computes there.
+"""Start PyTorch/XLA on all chips of this worker from one process (SPMD), and check that it computes there.
 
-SPMD must be on before a device is touched: if it is turned on later, the next use of a tensor can end the process
+SPMD must be enabled before the first use of a device: if enabled later, the next use of a tensor can crash the process
 (segmentation fault with torch_xla 2.9.0 and several devices).
 """
 
@@ -25,10 +25,11 @@ NOTE = Text(
 
 
 def start_torch_xla(worker: ThisWorker) -> Ready:
-    """Start PyTorch/XLA in SPMD mode on the devices of `worker` and run one operation over all of them.
+    """Start PyTorch/XLA in SPMD mode on the devices of `worker` and run one operation on all of them.
 
     Raises:
-        AcceleratorFailed: it is missing, was started before, runs on something else, or computes a wrong result.
+        AcceleratorFailed: PyTorch/XLA is missing, was started before, runs on something else, or computes a wrong
+            result.
         AcceleratorBusy: another process uses the TPU.
     """
     set_environment(torch_xla_variables(worker))
@@ -48,9 +49,9 @@ def start_torch_xla(worker: ThisWorker) -> Ready:
 
 
 def torch_xla_variables(worker: ThisWorker) -> dict[str, str]:
-    """Return the variables that select the device: with PJRT_DEVICE=TPU PyTorch/XLA finds its TPU or fails.
+    """Return the variables that select the device: with PJRT_DEVICE=TPU, PyTorch/XLA finds its TPU or fails.
 
-    Without it, PyTorch/XLA falls back to the CPU and says so only in a log line.
+    Without it, PyTorch/XLA falls back to the CPU and reports this only in a log line.
     """
     if not worker.is_emulated:
         return {"PJRT_DEVICE": "TPU"}
@@ -58,7 +59,7 @@ def torch_xla_variables(worker: ThisWorker) -> dict[str, str]:
 
 
 def _refuse_if_late(torch_xla: Any, runtime: Any) -> None:
-    """Raise an error if a device was used while SPMD was off; only a private function of PyTorch/XLA knows that."""
+    """Raise an error if a device was used while SPMD was off, which only a private function of PyTorch/XLA shows."""
     # A version without that function counts as not locked: `bool()` is False.
     is_locked = getattr(torch_xla._XLAC, "_xla_get_spmd_config_is_locked", bool)
     if is_locked() and not runtime.is_spmd():

@@ -1,4 +1,4 @@
-"""Try the user's ``XLA_FLAGS`` in another process first, because XLA ends a process that has an unknown flag."""
+"""Try the user's ``XLA_FLAGS`` in another process first, because an unknown flag makes XLA abort the process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REFUSED = re.compile(r"parse_flags_from_env\.cc:\d+\] (.*XLA_FLAGS.*)")
 
 @dataclass(frozen=True)
 class _Trial:
-    """A program that makes a framework read its flags, on the CPU so that it does not use the chips."""
+    """A program that makes a framework parse its flags, on the CPU so that it does not use the chips."""
 
     program: str
     variables: Mapping[str, str]
@@ -32,7 +32,7 @@ _TRIALS = {
 
 
 def refuse_unknown_flags(framework: str) -> None:
-    """Try the flags in ``XLA_FLAGS`` in a new process, which is started only if the variable is set.
+    """Try the flags in ``XLA_FLAGS`` in a new process; do nothing if the variable is not set.
 
     Raises:
         AcceleratorFailed: XLA does not know one of the flags.
@@ -45,7 +45,7 @@ def refuse_unknown_flags(framework: str) -> None:
 
 
 def _stderr_of(trial: _Trial) -> str:
-    """Return what the program wrote to stderr; empty if it hangs, because an unknown flag ends it at once."""
+    """Return the program's stderr; empty if it hangs, because with an unknown flag it would abort immediately."""
     try:
         run = subprocess.run(
             [sys.executable, "-c", trial.program],

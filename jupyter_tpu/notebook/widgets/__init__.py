@@ -1,8 +1,8 @@
 """The widgets `TpuMonitor`, `IdleTimer` and `QuotaAndCredit`, which show this node inside a notebook.
 
-They are live if the kernel's Python has anywidget and the front end supports it; otherwise they show a snapshot, as
-text and HTML, of the moment at which the cell was run. Each kind of widget is a `View` (see `view`) with a script in
-JavaScript; a `Feed` reads the agent in a thread. docs/how-to/show-live-widgets.md says which front end shows what.
+They are live if the kernel's Python has anywidget and the front end supports it; otherwise they show a snapshot from
+when the cell was run, as text and HTML. Each kind of widget is a `View` (see `view`) with a JavaScript file; a `Feed`
+reads the agent in a thread. docs/how-to/show-live-widgets.md lists what each front end shows.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class NodeWidget:
             self._feed.notify(whole=True)
 
     def close(self) -> None:
-        """Remove the widget from all pages, and stop reading the agent."""
+        """Remove the widget from all pages and stop reading the agent."""
         self._feed.close()
         if self.live is not None:
             self.live.close()
@@ -63,14 +63,14 @@ class NodeWidget:
         return f"<{type(self).__name__}>"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        """Return the live widget for IPython, and a snapshot for front ends that show no widgets."""
+        """Return the live widget for IPython, and a snapshot for front ends without widgets."""
         is_live = self.live is not None and self.live.comm is not None
         live = _bundle_of(self.live) if is_live else {}
         return {**live, **self._view.as_text(_NOT_LIVE if is_live else _INSTALL).to_mimebundle()}
 
 
 class TpuMonitor(NodeWidget):
-    """A widget with duty cycle, HBM and recent history of each chip of this worker, and its CPU, memory and disk."""
+    """A widget with duty cycle, HBM and recent history of this worker's chips, and its CPU, memory and disk."""
 
     _view = MONITOR
 
@@ -82,7 +82,7 @@ class IdleTimer(NodeWidget):
 
 
 class QuotaAndCredit(NodeWidget):
-    """A widget with the cost of this node, and what is left of budgets, quota, grants and credit."""
+    """A widget with the cost of this node and the rest of budgets, quota, grants and credit."""
 
     _view = QUOTA
 
@@ -94,7 +94,7 @@ def _bundle_of(live: Any) -> dict[str, Any]:
 
 
 def _is_kernel_busy() -> bool:
-    """Ask the agent whether this kernel runs a cell; a kernel without an agent counts as idle."""
+    """Ask the agent whether this kernel is running a cell; a kernel without an agent counts as idle."""
     try:
         kernel = call_agent(
             "kernel_info", {"kernel_id": os.environ.get("JUPYTER_TPU_KERNEL_ID", "")}, patience_s=CELL_TIMEOUT_S

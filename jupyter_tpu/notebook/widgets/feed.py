@@ -1,14 +1,14 @@
 """A thread that keeps a live widget up to date while a page shows it.
 
-A page reports every 20 s that it shows the widget. A kernel that runs a cell may not receive that before the cell ends:
-only JupyterLab 4.4 and ipykernel 7 deliver messages of widgets while a cell runs, and not all of them. Yet a running
-cell is what people watch. So:
+A page reports every 20 s that it shows the widget. A kernel that is running a cell may not receive the report until the
+cell finishes: only JupyterLab 4.4 and ipykernel 7 deliver widget messages while a cell runs, and not all of them. But
+users watch the widget mainly while a cell runs. Therefore:
 
-- while pages report, the widget is updated at its own interval;
-- if an idle kernel, which would have received a report, gets none, no page shows the widget: the thread ends, and the
-  next report starts another one;
-- if a busy kernel gets none, the updates continue, but slow down to one every 5 s, because a page may still show the
-  widget. A tab that was closed during a cell of 5 hours leaves 3,600 messages of about 1.3 KB in the record.
+- While pages report, the widget is updated at its own interval.
+- If an idle kernel, which would have received a report, gets none, no page shows the widget. The thread then exits; the
+  next report starts a new one.
+- If a busy kernel gets none, the updates continue, but slow down to one every 5 s, because a page may still show the
+  widget. A tab that is closed during a 5-hour cell causes 3,600 messages of about 1.3 KB in the record.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def update_interval_s(every_s: float, silent_s: float) -> float:
 
 
 class Feed:
-    """The thread of one widget, which runs only while it is needed.
+    """The thread of one widget, which runs only while needed.
 
     Args:
-        update: performs requests from pages, reads the node and shows the result; its first argument says whether
-            a page wants the history too.
+        update: performs requests from pages, reads the node and shows the result; its first argument is whether a page
+            also wants the history.
         every_s: seconds between two updates while pages report.
-        is_kernel_busy: whether the kernel runs a cell, so that reports of pages may be stuck.
+        is_kernel_busy: returns whether the kernel is running a cell, so that reports from pages may be stuck.
         silence_s: the longest time between two reports from a page.
     """
 
@@ -66,7 +66,7 @@ class Feed:
 
     @property
     def is_running(self) -> bool:
-        """Whether the thread runs."""
+        """Whether the thread is running."""
         return self._thread is not None
 
     def notify(self, *, whole: bool = False, act: PageRequest | None = None) -> None:
@@ -83,7 +83,7 @@ class Feed:
                 self._thread.start()
 
     def close(self) -> None:
-        """Stop the updates; one that is under way may still finish."""
+        """Stop the updates; an update in progress may still finish."""
         self._is_over = True
         self._news.set()
 
@@ -103,7 +103,7 @@ class Feed:
         return whole, acts
 
     def _is_done(self) -> bool:
-        """End the thread if the widget is closed or no page shows it; return whether it has ended."""
+        """Stop the thread if the widget is closed or no page shows it; return whether it has stopped."""
         # The agent is asked outside the lock, because that takes a while; a page may report meanwhile.
         is_forgotten = self._silent_s() > self._silence_s and not self._is_kernel_busy()
         with self._changing:

@@ -1,4 +1,4 @@
-"""The view behind `IdleTimer`: when auto-stop ends this node and why, and keeping it running."""
+"""The view behind `IdleTimer`: when and why auto-stop stops this node, and keeping it running."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def read(ask: CallAgent, _whole: bool) -> Data:
 
 
 def act(ask: CallAgent, wish: Mapping[str, Any], now: float) -> str:
-    """Handle a click on a button: keep the node running ``for_s`` from the click on, ``while_busy``, or ``off``.
+    """Handle a click on a button: keep the node running ``for_s`` after the click, ``while_busy``, or ``off``.
 
-    `now` and the click's ``at`` are by the node's clock. A busy kernel may receive a click late; the time since the
+    `now` and the click's ``at`` use the node's clock. A busy kernel may receive a click late, so the time since the
     click is subtracted.
 
     Raises:

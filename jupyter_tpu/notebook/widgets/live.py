@@ -16,10 +16,10 @@ OnPage = Callable[[Mapping[str, Any]], None]
 
 
 def make_live_widget(script: str, on_page: OnPage, on_close: Callable[[], None]) -> Any:
-    """Create a widget that draws with `script`; None if the kernel's Python has no anywidget.
+    """Create a widget that draws with `script`; return None if the kernel's Python has no anywidget.
 
     Args:
-        script: name of a file next to this module.
+        script: name of a file in this module's folder.
         on_page: called with each message from a page.
         on_close: called when the widget is closed.
     """
@@ -32,7 +32,7 @@ def make_live_widget(script: str, on_page: OnPage, on_close: Callable[[], None])
 
 @cache
 def _live_class() -> Any:
-    """Define the widget's class; raises ImportError if anywidget, or something that it needs, is missing."""
+    """Define the widget's class; raises ImportError if anywidget or one of its dependencies is missing."""
     import anywidget
     import traitlets
 
@@ -54,7 +54,7 @@ def _live_class() -> Any:
                 self.picture = dict(picture)
 
         def send_state(self, key: Any = None) -> None:
-            """Send the state; ipywidgets calls it when a trait has changed or a page asks for it."""
+            """Send the state; called by ipywidgets when a trait has changed or a page requests it."""
             _publish(self.comm, self.get_state(key), is_answer=key != "picture")
 
         def close(self) -> None:
@@ -66,11 +66,11 @@ def _live_class() -> Any:
 
 
 def _allow_any_subshell(comm: Any) -> None:
-    """Let messages of pages arrive while a cell runs, if ipykernel can deliver them.
+    """Let messages from pages arrive while a cell runs, if ipykernel can deliver them.
 
-    JupyterLab sends messages to widgets in a subshell, past the running cell. But ipykernel 7.4 and later handles a
-    comm's messages in the subshell from which the comm sent last. Our comm sent from the main shell, because a cell
-    opened it.
+    JupyterLab sends messages to widgets in a subshell, bypassing the running cell. But ipykernel 7.4 and later handle a
+    comm's messages in the subshell from which the comm last sent a message. This widget's comm sent from the main
+    shell, because a cell opened it.
     """
     if hasattr(comm, "_reply_subshell_id"):
         del comm._reply_subshell_id
@@ -79,8 +79,8 @@ def _allow_any_subshell(comm: Any) -> None:
 def _publish(comm: Any, state: Mapping[str, Any], *, is_answer: bool) -> None:
     """Send a state to all pages, through the kernel's own session.
 
-    The message has a parent only if a page asked for it: otherwise hours of snapshots would count as output of the
-    running cell. It bypasses the comm, which would record its subshell; see `_allow_any_subshell`.
+    The message has a parent only if a page requested it; otherwise hours of snapshots would count as output of the
+    running cell. The message bypasses the comm, which would record its subshell; see `_allow_any_subshell`.
     """
     data = {"method": "update", "state": dict(state), "buffer_paths": []}
     kernel = getattr(comm, "kernel", None)
@@ -101,5 +101,5 @@ _MARKED = re.compile(r'(\btranslated\(\s*)("(?:[^"\\]|\\.)*")')
 
 
 def _translated(script: str) -> str:
-    """Put the user's language into a script: each marked text is replaced with its translation."""
+    """Translate a script: replace each marked text with its translation."""
     return _MARKED.sub(lambda found: found[1] + json.dumps(_(json.loads(found[2]))), script)

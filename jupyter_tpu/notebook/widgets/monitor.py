@@ -1,4 +1,4 @@
-"""The view behind `TpuMonitor`: the load of this worker's chips, cores and machine."""
+"""The view behind `TpuMonitor`: the load of this worker's chips, cores and host."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _MOST_HOLDERS = 4
 
 
 def read(ask: CallAgent, whole: bool) -> Data:
-    """Return the newest sample in few bytes: lists instead of records, and TPU processes as text.
+    """Return the newest sample in a compact form: lists instead of records, and TPU processes as text.
 
-    Percentages are not rounded here: the page rounds them as the panel does, so that both show the same.
+    Percentages are not rounded here: the page rounds them like the panel, so that both show the same values.
     """
     answer = ask(*(_WITH_HISTORY if whole else NEWEST_SAMPLE))
     sample = Sample.from_json(answer["sample"])
@@ -67,7 +67,7 @@ def _core(core: Core) -> list[Any]:
 
 
 def _history(history: Mapping[str, Any], cores: Sequence[Core]) -> dict[str, Any]:
-    """Return the duty cycle and the share of HBM in use, in percent, by the chips' ids as strings."""
+    """Return the duty cycle and the share of HBM in use, in percent, by chip id (as a string)."""
     duty = {chip: [_rounded(percent) for percent in row] for chip, row in (history.get("duty_percent") or {}).items()}
     used = history.get("hbm_used_bytes") or {}
     hbm = {str(chip): _shares([core for core in cores if core.chip == chip], used) for chip in _chips(cores)}
@@ -79,7 +79,7 @@ def _chips(cores: Sequence[Core]) -> list[int]:
 
 
 def _shares(cores: Sequence[Core], used: Mapping[str, Sequence[int | None]]) -> list[float | None]:
-    """Return the share of HBM in use over all cores of a chip, in percent, for each moment."""
+    """Return the share of HBM in use on all cores of a chip, in percent, for each time."""
     total = sum(core.hbm_total_bytes or 0 for core in cores)
     moments = zip(*(used.get(str(core.core), ()) for core in cores), strict=False)
     return [None if None in moment or not total else round(100 * sum(moment) / total, 1) for moment in moments]

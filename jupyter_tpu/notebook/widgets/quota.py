@@ -1,4 +1,4 @@
-"""The view behind `QuotaAndCredit`: cost, budgets, quota and grants, as the user's own machine sent them."""
+"""The view behind `QuotaAndCredit`: cost, budgets, quota and grants, sent by the user's own machine."""
 
 from __future__ import annotations
 

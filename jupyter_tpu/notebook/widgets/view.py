@@ -1,4 +1,4 @@
-"""The parts of a widget in the kernel: how it reads the node, which requests of pages it serves, and its plain text."""
+"""The kernel's part of a widget: reading the node, handling requests from pages, and its plain text."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class View:
         every_s: seconds between two updates.
         read: reads the agent and returns the data for the page, with the history if its second argument is true.
             ``at``, if present, is the time of the data in Unix seconds by the node's clock. Raises `TpuError`, or the
-            exception of an unreadable answer.
-        subcommands: the subcommands of ``%tpu`` that show the same, for front ends without live widgets.
+            exception caused by an unreadable response.
+        subcommands: the subcommands of ``%tpu`` that show the same data, for front ends without live widgets.
         act: performs a page's request, given the time in Unix seconds, and returns the result as a sentence; raises
             `TpuError`.
     """
@@ -45,13 +45,13 @@ class View:
     act: Callable[[CallAgent, Mapping[str, Any], float], str] = _no_act
 
     def as_text(self, how: str) -> MagicOutput:
-        """Return a snapshot of this moment as text, and a line on `how` to see live numbers."""
+        """Return a current snapshot as text, and a line on `how` to see live numbers."""
         context = MagicContext()
         at = Text("as of {time}", time=time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(context.now)))
         return MagicOutput(sections=[Section(title=self.title, age=at), *self._seen(context), Section(lines=[how])])
 
     def _seen(self, context: MagicContext) -> list[Section]:
-        """Return the output of the subcommands, up to the first that fails, so that a cell does not wait for each."""
+        """Return the output of the subcommands up to the first failure, so that a cell does not wait for each."""
         seen: list[Section] = []
         try:
             for word in self.subcommands:
@@ -66,11 +66,11 @@ def _in_a_line(error: TpuError) -> str:
 
 
 class SnapshotReader:
-    """Read the node for a view, and keep the last data for times when the agent does not answer.
+    """Reader of the node for a view; keeps the last data for when the agent does not respond.
 
     Args:
-        ask: calls the agent for the data to show.
-        request: calls the agent for a page's request, with the longer time limit of a call that changes something.
+        ask: calls the agent for data to show.
+        request: calls the agent for a page's request, with the longer time limit for calls that change something.
     """
 
     def __init__(self, view: View, ask: CallAgent, request: CallAgent | None = None) -> None:
@@ -80,11 +80,11 @@ class SnapshotReader:
         self._data: Data | None = None
 
     def snapshot(self, *, whole: bool = False, acts: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
-        """Return the snapshot for the pages: the last data, the problem if it is old, and the results of requests.
+        """Return the snapshot for the pages: the last data, the problem if the data is old, and results of requests.
 
         Args:
             whole: whether to add the history.
-            acts: requests of pages, which are performed first, so that the data shows their effect.
+            acts: requests from pages, performed first so that the data shows their effect.
         """
         results = [self._performed(act) for act in acts]
         # The history is sent only when a page asks for it, since it makes up most of the bytes.

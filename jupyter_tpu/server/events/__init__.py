@@ -1,6 +1,6 @@
 """The events that this extension emits; the YAML files in this folder are their schemas.
 
-`jupyter_tpu.kernels.progress` emits the events of kernels and links, and defines their ids.
+`jupyter_tpu.kernels.progress` emits the events of kernels and links and defines their ids.
 """
 
 from __future__ import annotations

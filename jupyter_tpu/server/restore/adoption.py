@@ -1,8 +1,8 @@
-"""Adopt the kernels that an earlier server left on their nodes, and leave this server's own running when it stops.
+"""Adopt the kernels that an earlier server left on their nodes, and leave this server's kernels running when it stops.
 
-An adopted kernel keeps its id, and its sessions keep theirs, so a browser that is reloaded continues as before. The
-start waits for the network only for a moment; a kernel whose node cannot be reached counts as alive until its agent
-says otherwise.
+Adopted kernels and their sessions keep their ids, so a reloaded browser page continues as before. The server start
+waits for the network only briefly; a kernel whose node can't be reached counts as alive until its agent reports
+otherwise.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LAST_SEEN = ("last_output_at", "state_since", "started_at")
 
 
 class Adoption:
-    """Restore and leave the kernels on nodes of one Jupyter server. Call it in the server's event loop only.
+    """Adoption of a Jupyter server's kernels on nodes, at its start and stop. Call it only in the server's event loop.
 
     Args:
         serverapp: the Jupyter server.
@@ -43,15 +43,15 @@ class Adoption:
         self._settling: set[asyncio.Task[None]] = set()
 
     def claim(self) -> tuple[RegisteredKernel, ...]:
-        """Claim the kernels of ended servers of the same folder, so that no other server can adopt them.
+        """Claim the kernels of stopped servers with the same folder, so that no other server can adopt them.
 
         Raises:
-            OSError, TpuError: the folder with the registry cannot be read or written.
+            OSError, TpuError: the folder with the registry can't be read or written.
         """
         return KernelRegistry().claim(os.path.realpath(self._kernels.root_dir))
 
     async def adopt(self, notes: tuple[RegisteredKernel, ...]) -> None:
-        """Adopt kernels and wait up to `PATIENCE_S` for their nodes; slower ones are checked in the background."""
+        """Adopt kernels and wait up to `PATIENCE_S` for their nodes; check slower ones in the background."""
         await asyncio.gather(*(self._adopt(note) for note in notes if not note.is_ended))
         if self._settling:
             await asyncio.wait(self._settling, timeout=PATIENCE_S)
@@ -64,7 +64,7 @@ class Adoption:
         """Record sessions in the registry when they are created and changed.
 
         SessionManager has no hook for this, so two of its methods are wrapped. A session is recorded before the front
-        end gets it, so that a server killed right afterwards still restores it.
+        end gets it, so that it can be restored even if the server is killed immediately afterwards.
         """
         # on this server's instance only, so that another server in the same process is not changed
         save, update = self._sessions.save_session, self._sessions.update_session
@@ -87,7 +87,7 @@ class Adoption:
         await asyncio.gather(*self._settling, return_exceptions=True)
 
     async def leave(self) -> None:
-        """Leave the kernels on nodes running; those without a note in the registry end with the server."""
+        """Leave the kernels on nodes running; kernels without a registry entry are shut down with the server."""
         await self.close()
         left = [kernel_id for kernel_id in self._kernels.list_kernel_ids() if await self._can_be_left(kernel_id)]
         await asyncio.gather(*map(self._leave, left))
@@ -137,7 +137,7 @@ class Adoption:
             self.log.warning("%s: the kernel %s was shut down but may still run. %s", note.node, note.kernel_id, error)
 
     async def _start(self, note: RegisteredKernel) -> None:
-        """Make Jupyter start the kernel; our provisioner finds its note and connects instead of starting one."""
+        """Make Jupyter start the kernel; jupyter_tpu's provisioner finds the registry entry and connects instead."""
         self._kernels.kernel_spec_manager.get_kernel_spec(note.kernel_name)
         options: dict[str, Any] = {"env": self._env(note)}
         if note.extra_arguments:
@@ -150,7 +150,7 @@ class Adoption:
             manager.execution_state = "unknown"
 
     def _env(self, note: RegisteredKernel) -> dict[str, str]:
-        """Return the environment that Jupyter gives the kernel of the first session; a restart needs it."""
+        """Return the environment that Jupyter passes to the kernel of the first session, which a restart needs."""
         for session in note.sessions:
             if session.path is not None:
                 return dict(self._sessions.get_kernel_env(session.path, session.name))
@@ -175,7 +175,7 @@ class Adoption:
             self.log.info("%s: the kernel %s is restored", note.node, note.kernel_id)
 
     async def _keep_from_culling(self, manager: Any) -> None:
-        """Renew the last activity until cancelled: a kernel of unknown state may be busy, and must not be culled."""
+        """Renew the last activity until cancelled, because a kernel with an unknown state may be busy."""
         limit_s = self._kernels.cull_idle_timeout
         while limit_s > 0:  # 0 or less turns Jupyter's culler off
             manager.last_activity = datetime.now(UTC)
@@ -212,7 +212,7 @@ class Adoption:
 
 
 def _show(manager: Any, info: Mapping[str, Any]) -> None:
-    """Show the state and last activity that the agent reported, unless the record has brought a newer state."""
+    """Show the state and last activity reported by the agent, unless the record has provided a newer state."""
     if manager.execution_state == "unknown":
         manager.execution_state = str(info.get("execution_state", "unknown"))
     seen = [float(info[name]) for name in _LAST_SEEN if info.get(name)]

@@ -1,9 +1,9 @@
-"""Cursors: how far each page has read each kernel's record, in a small file that outlives the server.
+"""Cursors: the position of each page in each kernel's record, in a small file that outlives the server.
 
-The file has a fixed number of slots of 64 bytes, one per kernel and session. Each is written whole by a single call, so
-a killed server leaves the old slot or the new one; a checksum detects a slot that a power failure damaged. If all slots
-are used, the least recently used one is overwritten. Several servers may share the file without locks: one that finds
-its slot overwritten uses another.
+The file has a fixed number of 64-byte slots, one per kernel and session. Each slot is written by a single call, so a
+killed server leaves either the old slot or the new one; a checksum detects a slot damaged by a power failure. If all
+slots are in use, the least recently used one is overwritten. Several servers may share the file without locks: a server
+whose slot was overwritten uses another.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _NOTHING_RECEIVED = 1 << 63  # a flag in `arrived`: no record is that long
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a session has read a record.
+    """The position of a session in a record.
 
     Attributes:
-        arrived: the page acknowledged everything up to this seq; it may have received more.
-        written: nothing after this seq was sent to the page.
-        has_received: whether the page acknowledged anything; if False, the session has only sent requests so far.
+        arrived: seq up to which the page acknowledged everything; it may have received more.
+        written: seq of the last message sent to the page.
+        has_received: whether the page has acknowledged anything; if False, the session has only sent requests.
     """
 
     arrived: int
@@ -71,11 +71,11 @@ class _Place:
 
 
 class Cursors:
-    """The cursors in one file, created if needed; if the file cannot be used, that is logged and memory is used.
+    """The cursors in one file, created if needed; if the file can't be used, log this and use memory.
 
     Args:
-        path: the file; None keeps the cursors in memory.
-        places: how many cursors the file can have.
+        path: the file; None: store the cursors in memory.
+        places: number of cursors in the file.
         now: returns the time in Unix seconds.
     """
 
@@ -86,7 +86,7 @@ class Cursors:
         self._file = self._open(path) if path else io.BytesIO(self._empty())
 
     def find(self, kernel_id: str, session_id: str) -> Cursor | None:
-        """Return the cursor of a session; None for an unknown session."""
+        """Return the cursor of a session, or None for an unknown session."""
         key = _key(kernel_id, session_id)
         return next((place.cursor for _, place in self._all() if place and place.key == key), None)
 
@@ -96,7 +96,7 @@ class Cursors:
         return cursor.arrived if cursor and cursor.has_received else 0
 
     def store(self, kernel_id: str, session_id: str, cursor: Cursor) -> None:
-        """Store the cursor of a session; never raises for a broken disk."""
+        """Store the cursor of a session; never raises on a disk error."""
         key = _key(kernel_id, session_id)
         place = _Place(key, cursor, self._now())
         try:
@@ -156,7 +156,7 @@ class Cursors:
         return file
 
     def _begin(self, file: io.FileIO, path: Path) -> None:
-        """Use the existing file, or empty it in place: other servers would still use a file that was replaced."""
+        """Use the existing file, or clear it in place, because other servers would continue to use a replaced file."""
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
         if size == len(self._empty()) and file.read(_PLACE_BYTES) == self._empty()[:_PLACE_BYTES]:

@@ -1,8 +1,8 @@
-"""Read the outputs of a notebook's cells from the record of its kernel, for a page that was away.
+"""Read the outputs of a notebook's cells from the record of its kernel, for a page that was disconnected.
 
 Reading waits for the worker; reducing runs in a thread, in steps that do not block the server's event loop. A response
-is a snapshot of the record: everything up to its `seq`, nothing newer. Reading over a slow link may take many seconds,
-so the snapshot shows the state at its end. Requests that take too long are left for the page's next call.
+is a snapshot of the record up to its `seq`. Reading over a slow link may take many seconds; the snapshot shows the
+state at the end of reading. Requests that take too long to read are left for the page's next call.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ async def outputs_of(
     """Return the response to ``GET kernels/{kernel_id}/outputs`` as pieces of JSON.
 
     Args:
-        only: ids of requests; empty for the last request of each cell and the newest ones without a cell.
-        cursors: what pages have received, so that text in their Output widgets is not put into cells as well.
+        only: ids of requests; empty for the last request of each cell and the newest requests without a cell.
+        cursors: what pages have received, so that text in their Output widgets is not added to cells too.
 
     Raises:
-        LinkDown: the worker does not answer.
-        AgentBroken: its response is invalid.
+        LinkDown: the worker does not respond.
+        AgentBroken: the agent's response is invalid.
     """
     excerpts: dict[str, RequestRange] = {}
     read: dict[str, int] = {}
@@ -89,7 +89,7 @@ async def outputs_of(
 
 
 def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Join pieces into larger ones, because each piece costs a write and a turn of the event loop."""
+    """Join pieces into larger ones, because each piece takes a write and an iteration of the event loop."""
     waiting: list[bytes] = []
     size = 0
     for piece in pieces:
@@ -102,7 +102,7 @@ def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 async def _read_all(provisioner: Provisioner, requests: Sequence[ListedRequest]) -> dict[str, RequestRange]:
-    """Read as many requests as time allows, by msg_id, without those that the agent has dropped since the list."""
+    """Read as many requests as time allows, by msg_id, except those that the agent has since dropped."""
     loop = asyncio.get_running_loop()
     until = loop.time() + _BEGIN_S
     excerpts: dict[str, RequestRange] = {}
@@ -129,7 +129,7 @@ async def _read_all(provisioner: Provisioner, requests: Sequence[ListedRequest])
 
 
 def _chosen(requests: Sequence[ListedRequest], only: frozenset[str]) -> list[ListedRequest]:
-    """Return the last request of each cell and the newest ones without a cell, in the order sent."""
+    """Return the last request of each cell and the newest requests without a cell, in the order sent."""
     if only:
         return [each for each in requests if each.msg_id in only]
     last = {each.cell_id: each.msg_id for each in requests if each.cell_id is not None}
@@ -139,7 +139,7 @@ def _chosen(requests: Sequence[ListedRequest], only: frozenset[str]) -> list[Lis
 
 
 def _within_budget(chosen: Iterable[ListedRequest]) -> list[ListedRequest]:
-    """Return the most urgent requests that fit into `_READ_BYTES` together, at least one."""
+    """Return the most urgent requests that together fit into `_READ_BYTES`, at least one."""
     taken: list[ListedRequest] = []
     left = _READ_BYTES
     for each in by_urgency(chosen):
@@ -150,7 +150,7 @@ def _within_budget(chosen: Iterable[ListedRequest]) -> list[ListedRequest]:
 
 
 def _updating(requests: Sequence[ListedRequest], chosen: Sequence[ListedRequest]) -> list[ListedRequest]:
-    """Return requests that are not shown themselves, but may have updated displays that are shown."""
+    """Return requests that are not shown but may have updated shown displays."""
     if not chosen:
         return []
     shown, since = {each.msg_id for each in chosen}, min(each.first_seq for each in chosen)

@@ -1,4 +1,4 @@
-"""Serialise a kernel's requests and their outputs as the JSON response of a route. Runs in a thread, never waits."""
+"""Serialise a kernel's requests and their outputs as the JSON response of a route. Runs in a thread; never waits."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def outputs_response(
     excerpts: Iterable[RequestRange],
     arrived: Arrived = _nothing,
 ) -> list[bytes]:
-    """Return the response in pieces that are each quick to encode.
+    """Return the response in pieces that can each be encoded quickly.
 
     Args:
         chosen: the requests to show, in this order.
-        excerpts: the entries of these requests, and of others that may have updated their displays.
+        excerpts: the record entries of these requests and of others that may have updated their displays.
         arrived: as for `Reducer`.
 
     Raises:
@@ -61,7 +61,7 @@ def outputs_response(
 def reduce_excerpts(excerpts: Iterable[RequestRange], last_seq: int, arrived: Arrived = _nothing) -> Reducer:
     """Feed the entries of all requests to one reducer, in the order of the record up to `last_seq`.
 
-    They cannot be reduced one request at a time, because one may update the displays of another.
+    Requests can't be reduced one at a time, because one may update the displays of another.
     """
     steps: list[tuple[int, int, Any]] = []
     for excerpt in excerpts:
@@ -80,7 +80,7 @@ def reduce_excerpts(excerpts: Iterable[RequestRange], last_seq: int, arrived: Ar
 
 
 def _omitted_text(excerpt: RequestRange, entries: Sequence[Entry]) -> int:
-    """Estimate how much text was left out: the omitted bytes without headers, which are as large as in `entries`."""
+    """Estimate the omitted text: the omitted bytes without headers, whose size is taken from `entries`."""
     # the largest part of a stream message is its content; the rest is header, parent header and frame
     around = sum(_entry_bytes(entry) - max(map(len, entry.parts), default=0) for entry in entries)
     return max(1, excerpt.omitted_bytes - excerpt.omitted_messages * around // len(entries))
@@ -91,7 +91,7 @@ def _entry_bytes(entry: Entry) -> int:
 
 
 def _views(chosen: Sequence[ListedRequest], reducer: Reducer) -> list[dict[str, Any]]:
-    """Return a view per request; those that do not fit into the response have no outputs."""
+    """Return a view per request; views that do not fit into the response have no outputs."""
     views: dict[str, dict[str, Any]] = {}
     text, bundles = _ANSWER_TEXT, _ANSWER_BUNDLES
     for listed in by_urgency(chosen):
@@ -147,7 +147,7 @@ def _input(request: Request) -> dict[str, Any] | None:
 
 
 def _json_pieces(view: Mapping[str, Any]) -> Iterator[bytes]:
-    """Encode a view output by output: a single call of `json.dumps` would block other threads."""
+    """Encode a view one output at a time, because a single call to `json.dumps` would block other threads."""
     lists = {name: view[name] for name in ("outputs", "messages")}
     yield json.dumps({name: value for name, value in view.items() if name not in lists})[:-1].encode()
     for name, values in lists.items():

@@ -1,4 +1,4 @@
-"""List a kernel's requests and read their messages, by calls to the agent."""
+"""List a kernel's requests and read their messages through calls to the agent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UP = ("live", "resuming")
 
 
 class Provisioner(Protocol):
-    """What this module needs from a kernel's provisioner."""
+    """The required part of a kernel's provisioner."""
 
     @property
     def link_state(self) -> Any: ...
@@ -30,7 +30,7 @@ class Provisioner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListedRequest:
-    """A request as the agent lists it; fields as in its response to ``list_requests``."""
+    """A request in the agent's list; fields as in the response to ``list_requests``."""
 
     msg_id: str
     session: str
@@ -45,12 +45,12 @@ class ListedRequest:
 
     @property
     def outcome(self) -> str:
-        """The state, or how the request ended if it did not run to completion."""
+        """The state, or the final status of a request that did not run to completion."""
         return self.status if self.state == "done" and self.status in ("aborted", "lost") else self.state
 
     @property
     def bytes_to_read(self) -> int:
-        """How many bytes `read_request` reads of it, at most."""
+        """The maximum number of bytes that `read_request` reads for this request."""
         return min(self.bytes, HEAD_BYTES + TAIL_BYTES)
 
 
@@ -66,7 +66,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class RequestRange:
-    """The entries of a request that were read; omitted ones come after `head_seq`."""
+    """The entries read for a request; omitted ones come after `head_seq`."""
 
     msg_id: str
     entries: bytes
@@ -79,11 +79,11 @@ async def list_requests(provisioner: Provisioner, *, at_any_speed: bool = False)
     """Return all requests in the kernel's record.
 
     Args:
-        at_any_speed: wait as long as the link is up, no matter how slow it is.
+        at_any_speed: wait while the link is up, however slow it is.
 
     Raises:
-        LinkDown: the worker does not answer.
-        AgentBroken: its response is invalid.
+        LinkDown: the worker does not respond.
+        AgentBroken: the agent's response is invalid.
     """
     answer = await _call(provisioner, "list_requests", {}, at_any_speed=at_any_speed)
     link = asdict(provisioner.link_state)
@@ -95,16 +95,16 @@ async def list_requests(provisioner: Provisioner, *, at_any_speed: bool = False)
 
 
 async def read_request(provisioner: Provisioner, msg_id: str, *, waits_for_link: bool = False) -> RequestRange:
-    """Read the messages of a request, no matter how slow the link is.
+    """Read the messages of a request, however slow the link is.
 
     Args:
-        waits_for_link: wait until a link that is down is back, lost, or needs a repair. The waiting page gets no answer
+        waits_for_link: if the link is down, wait until it is back, lost, or needs repair. The page gets no response
             until then.
 
     Raises:
         BadInput: the agent no longer has the request.
-        WorkerUnreachable: the link is lost; or it is down and `waits_for_link` is false (`LinkDown`).
-        AgentBroken: its response is invalid.
+        WorkerUnreachable: the link is lost, or it is down and `waits_for_link` is false (`LinkDown`).
+        AgentBroken: the agent's response is invalid.
     """
     params = {"msg_id": msg_id, "head_bytes": HEAD_BYTES, "tail_bytes": TAIL_BYTES}
     answer = await _call(provisioner, "read_request", params, at_any_speed=True, waits_for_link=waits_for_link)
@@ -133,7 +133,7 @@ async def _call(
     at_any_speed: bool,
     waits_for_link: bool = False,
 ) -> dict[str, Any]:
-    """Call the agent; by default fail at once while the link is down, because a page is waiting."""
+    """Call the agent; by default, fail immediately while the link is down, because a page is waiting."""
     status = provisioner.link_state
     if status.needs_repair or (status.state == "down" and not waits_for_link):
         raise _link_down(status.message)
@@ -159,5 +159,5 @@ def _link_down(message: str) -> LinkDown:
 
 
 def invalid_response(error: Exception) -> AgentBroken:
-    """Return the exception for a response from the agent that cannot be read."""
+    """Return the exception for an unreadable response from the agent."""
     return AgentBroken("The agent's response is invalid.", raw=f"{type(error).__name__}: {error}"[:500])

@@ -1,4 +1,4 @@
-"""Stream the whole text that a request printed from the record, as fast as its reader takes it."""
+"""Stream a request's full text output from the record, as fast as the reader consumes it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _ENDS = ("gone", "lost", "closed", "new_record")
 
 
 class Source(Protocol):
-    """What this module needs from a kernel's provisioner."""
+    """The required part of a kernel's provisioner."""
 
     async def follow(self, from_seq: int, deliver: Callable[[list[KernelMessage]], Awaitable[None]]) -> LoopBridge: ...
 
 
 async def text_of(source: Source, request: ListedRequest) -> AsyncGenerator[bytes, None]:
-    """Yield the text that a request has printed so far, as UTF-8, with a notice for missing parts.
+    """Yield the text that a request has printed until now, as UTF-8, with a notice for missing parts.
 
     The record is read no faster than the pieces are consumed. Close the iterator if it is not read to the end.
     """
@@ -41,7 +41,7 @@ async def text_of(source: Source, request: ListedRequest) -> AsyncGenerator[byte
 
 
 class _Reader:
-    """Pass text from the follower, which pushes messages, to the iterator, which pulls pieces."""
+    """A buffer between the follower, which pushes messages, and the iterator, which pulls pieces of text."""
 
     def __init__(self, request: ListedRequest) -> None:
         self._request = request
@@ -49,7 +49,7 @@ class _Reader:
         self._is_over = False
 
     async def deliver(self, batch: list[KernelMessage]) -> None:
-        """Process a batch of the record; the next batch comes after the text of this one was consumed."""
+        """Process a batch of the record; the next batch follows when the text of this one has been consumed."""
         if self._is_over:
             return
         text = await asyncio.to_thread(_text_in, batch, self._request)
@@ -63,7 +63,7 @@ class _Reader:
         """Return the next piece of text; None at the end.
 
         Raises:
-            TimeoutError: nothing came for `_PATIENCE_S`.
+            TimeoutError: nothing arrived for `_PATIENCE_S`.
         """
         async with asyncio.timeout(_PATIENCE_S):
             return await self._pieces.get()

@@ -1,4 +1,4 @@
-"""The routes of auto-stop: the rules by which nodes stop, and extending the time of one."""
+"""The routes of auto-stop: the rules of nodes, and keeping a node running for longer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class NodeAutostopHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def put(self, zone: str, node_id: str) -> None:
-        """Change the rules in the body; others stay as they are."""
+        """Change the rules in the body; leave others unchanged."""
         changes = rules_from_body(self.request.body)
         opened = await self.app.fleet.get()
         node = await _node(self, opened, zone, node_id)
@@ -50,9 +50,9 @@ class NodeAutostopHandler(TpuHandler):
 
 
 class AutostopHistoryHandler(TpuHandler):
-    """``…/autostop/history``: the activity of a node in the last hour, as its guard recorded it.
+    """``…/autostop/history``: the activity of a node in the last hour, as recorded by its guard.
 
-    It does not count as activity, and opens no connection to a node.
+    A request does not count as activity and opens no connection to a node.
     """
 
     @web.authenticated
@@ -70,7 +70,7 @@ class ExtendHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def post(self, zone: str, node_id: str) -> None:
-        """Extend as the body says; an empty object cancels."""
+        """Extend by the time in the body; an empty object cancels."""
         keep = extension_from_body(self.request.body, time.time())
         opened = await self.app.fleet.get()
         node = await _node(self, opened, zone, node_id)
@@ -91,7 +91,7 @@ def rules_from_body(body: bytes) -> dict[str, Any]:
     """Parse the body of ``PUT …/autostop``: the rules that change.
 
     Raises:
-        BadInput: it is not the JSON object that rest-api.yml describes.
+        BadInput: the body is not the JSON object described in rest-api.yml.
     """
     data = _object(body, _RULES)
     for name in DURATION_FIELDS:
@@ -103,13 +103,13 @@ def rules_from_body(body: bytes) -> dict[str, Any]:
 
 
 def extension_from_body(body: bytes, now: float) -> KeepRunning:
-    """Parse the body of ``POST …/extend``: for how long, until when, or while a cell runs; an empty object cancels.
+    """Parse the body of ``POST …/extend``: a duration, a time, or while a cell runs; an empty object cancels.
 
     Args:
         now: Unix seconds.
 
     Raises:
-        BadInput: it is not the JSON object that rest-api.yml describes.
+        BadInput: the body is not the JSON object described in rest-api.yml.
     """
     data = _object(body, _KEEP)
     if len(data) > 1:

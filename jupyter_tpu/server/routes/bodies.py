@@ -1,4 +1,4 @@
-"""Parse request bodies into records, and refuse anything else with a clear error.
+"""Parse request bodies into records; reject anything else with a clear error.
 
 Pure. Every field is named and typed here, so nothing else in a body can reach the cloud.
 """
@@ -24,7 +24,7 @@ def node_spec_from_body(body: bytes, project: str) -> NodeSpec:
     """Parse the body of ``POST nodes``.
 
     Raises:
-        BadInput: it is not the JSON object that rest-api.yml describes.
+        BadInput: the body is not the JSON object described in rest-api.yml.
     """
     data = json_object(body, _listed(_FIELDS))
     refuse_unknown_fields(data, _FIELDS)
@@ -33,10 +33,10 @@ def node_spec_from_body(body: bytes, project: str) -> NodeSpec:
 
 
 def candidate_of(data: dict[str, Any], provisioning: Provisioning) -> Candidate:
-    """Return the node that the `CANDIDATE_FIELDS` of a body describe, under this provisioning model.
+    """Return the node described by the `CANDIDATE_FIELDS` of a body, with this provisioning model.
 
     Raises:
-        BadInput: one is missing, or is something else.
+        BadInput: a field is missing or invalid.
     """
     return Candidate(
         zone=text_field(data, "zone"),
@@ -48,20 +48,20 @@ def candidate_of(data: dict[str, Any], provisioning: Provisioning) -> Candidate:
 
 
 def provisioning_field(data: dict[str, Any]) -> Provisioning:
-    """Return the provisioning model in a body, by ``provisioning`` or by ``spot`` alone.
+    """Return the provisioning model in a body, from ``provisioning`` or from ``spot`` alone.
 
     Raises:
-        BadInput: it is unknown, or the two fields contradict each other.
+        BadInput: the model is unknown, or the two fields contradict each other.
     """
     named = text_field(data, "provisioning") if data.get("provisioning") is not None else None
     return parse_provisioning(named, spot=flag_field(data, "spot") if "spot" in data else None)
 
 
 def at_once(provisioning: Provisioning) -> Provisioning:
-    """Return the provisioning model if a node with it can be created without waiting in a queue.
+    """Return the provisioning model if it allows creating a node without waiting in a queue.
 
     Raises:
-        BadInput: it is flex-start, which the API offers for queued resources only.
+        BadInput: the model is flex-start, which the API offers only for queued resources.
     """
     if provisioning == "flex-start":
         raise BadInput(
@@ -76,10 +76,10 @@ _FLAGS = {"": None, "false": False, "true": True}
 
 
 def provisioning_parameters(provisioning: str, spot: str) -> Provisioning:
-    """Return the provisioning model in the parameters of a query; both may be empty.
+    """Return the provisioning model in query parameters; both may be empty.
 
     Raises:
-        BadInput: one is unknown, or they contradict each other.
+        BadInput: a parameter is unknown, or the two contradict each other.
     """
     if spot not in _FLAGS:
         raise BadInput("The parameter 'spot' must be true or false.", hint="Send true or false.")
@@ -87,7 +87,7 @@ def provisioning_parameters(provisioning: str, spot: str) -> Provisioning:
 
 
 def accepts_unknown_price(body: bytes) -> bool:
-    """Whether the body of ``POST nodes`` accepts an unknown price.
+    """Return whether the body of ``POST nodes`` accepts an unknown price.
 
     Raises:
         BadInput: as for `node_spec_from_body`.
@@ -96,13 +96,13 @@ def accepts_unknown_price(body: bytes) -> bool:
 
 
 def json_object(body: bytes, fields: str) -> dict[str, Any]:
-    """Parse a body that is one JSON object.
+    """Parse a body that must be a JSON object.
 
     Args:
         fields: the expected fields as text, for the hint of an error.
 
     Raises:
-        BadInput: it is something else, or too long.
+        BadInput: the body is not an object or too long.
     """
     if len(body) > _LONGEST_BODY:
         raise BadInput("The request body is too long.", hint=Text("Send at most {count} bytes.", count=_LONGEST_BODY))
@@ -120,10 +120,10 @@ def json_object(body: bytes, fields: str) -> dict[str, Any]:
 
 
 def refuse_unknown_fields(data: dict[str, Any], fields: tuple[str, ...]) -> None:
-    """Refuse a body with unknown fields, because they may be misspelled.
+    """Reject a body with unknown fields, because they may be misspelled.
 
     Raises:
-        BadInput: it has some.
+        BadInput: the body has unknown fields.
     """
     unknown = sorted(set(data) - set(fields))
     if unknown:
@@ -138,7 +138,7 @@ def text_field(data: dict[str, Any], name: str) -> str:
     """Return a required short text.
 
     Raises:
-        BadInput: it is missing, too long or not plain text.
+        BadInput: the field is missing, too long or not plain text.
     """
     value = data.get(name)
     if not isinstance(value, str) or not value:
@@ -158,7 +158,7 @@ def flag_field(data: dict[str, Any], name: str) -> bool:
     """Return an optional boolean; False if it is missing.
 
     Raises:
-        BadInput: it is something else.
+        BadInput: the field is something else.
     """
     value = data.get(name, False)
     if not isinstance(value, bool):
@@ -173,7 +173,7 @@ def number_field(data: dict[str, Any], name: str) -> float | None:
     """Return an optional finite number above 0; None if it is missing or null.
 
     Raises:
-        BadInput: it is something else.
+        BadInput: the field is something else.
     """
     value = data.get(name)
     if value is None:

@@ -38,7 +38,7 @@ _QUEUE_FIELDS = ("node_id", *CANDIDATE_FIELDS, "valid_for_s", "run_for_s", "rese
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedSearch:
-    """The body of ``POST searches``; `for_s` is how long to search in seconds, None tries each candidate once."""
+    """The body of ``POST searches``; `for_s` is the search duration in seconds; None: try each candidate once."""
 
     node_id: str
     candidates: tuple[Candidate, ...]
@@ -50,7 +50,7 @@ def search_from_body(body: bytes) -> WantedSearch:
     """Parse the body of ``POST searches``.
 
     Raises:
-        BadInput: it is not the JSON object that rest-api.yml describes.
+        BadInput: the body is not the JSON object described in rest-api.yml.
     """
     data = json_object(body, ", ".join(_SEARCH_FIELDS))
     refuse_unknown_fields(data, _SEARCH_FIELDS)
@@ -82,7 +82,7 @@ def _queued_on(data: dict[str, Any], run_for_s: float | None) -> Provisioning:
 
 
 class OffersHandler(TpuHandler):
-    """``offers``: what each zone offers, with list prices, what grants cover, and how past creations went."""
+    """``offers``: the offers of each zone, with list prices, coverage by grants, and results of past creations."""
 
     @web.authenticated
     @authorized
@@ -98,7 +98,7 @@ class OffersHandler(TpuHandler):
 
 
 class SearchesHandler(TpuHandler):
-    """``searches``: list all searches or begin one."""
+    """``searches``: list all searches or start one."""
 
     @web.authenticated
     @authorized
@@ -110,7 +110,7 @@ class SearchesHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def post(self) -> None:
-        """Begin a search."""
+        """Start a search."""
         wanted = search_from_body(self.request.body)
         opened = await self.app.fleet.get()
         search = await opened.searches.begin(
@@ -139,7 +139,7 @@ class QueueHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """Return the queued resources as the cloud lists them now."""
+        """Return the cloud's current list of queued resources."""
         opened = await self.app.fleet.get()
         self.write_json(queue_view(await opened.queue.list()))
 

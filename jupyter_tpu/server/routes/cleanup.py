@@ -36,7 +36,7 @@ class CleanupHandler(QuotaRoute):
     @web.authenticated
     @authorized
     async def post(self) -> None:
-        """Delete the items that the body names."""
+        """Delete the items in the body."""
         names = names_from_body(self.request.body)
         opened = await self.app.fleet.get()
         chosen = marked(await list_holdings(opened.cloud), names)
@@ -46,7 +46,7 @@ class CleanupHandler(QuotaRoute):
 
 
 class StopAllHandler(QuotaRoute):
-    """``stop-all``: stop or delete every billed node, and cancel everything that would create one."""
+    """``stop-all``: stop or delete every billed node and cancel everything that would create one."""
 
     @web.authenticated
     @authorized
@@ -62,7 +62,7 @@ def names_from_body(body: bytes) -> list[str]:
     """Parse the body of ``POST cleanup``.
 
     Raises:
-        BadInput: it is not a list of names. There is deliberately no way to name everything at once.
+        BadInput: the body is not a list of names. By design, everything can't be named at once.
     """
     data: dict[str, Any] = json_object(body, "names")
     names = data.get("names")

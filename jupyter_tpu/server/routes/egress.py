@@ -1,4 +1,4 @@
-"""The route of egress: the buckets that a notebook names and what reading them costs."""
+"""The route of egress: the buckets in a notebook and the cost of reading them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jupyter_tpu.server.routes.nodes import TpuHandler
 
 
 class EgressHandler(TpuHandler):
-    """``egress``: what reading a notebook's buckets from a node in a zone adds to the bill."""
+    """``egress``: the cost of reading a notebook's buckets from a node in a zone."""
 
     @web.authenticated
     @authorized

@@ -1,4 +1,4 @@
-"""The routes of the failure simulator: they answer only for an emulated cloud, and pass requests on to it."""
+"""The routes of the failure simulator, which forward requests to an emulated cloud and work only with one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHANGES_NODES = frozenset(["clock", "maintenance", "preempt", "project", "reset
 
 
 class EmulatedApp(Protocol):
-    """What these routes need from the extension in addition to `nodes.App`."""
+    """The part of the extension that these routes need in addition to `nodes.App`."""
 
     shown: ServedCloud
 
@@ -41,13 +41,13 @@ class FailureSimulatorHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def post(self, part: str) -> None:
-        """Change the part as the body says."""
+        """Change the part according to the body."""
         await self._pass_on(part, json_object(self.request.body, "the fields of the control API"))
 
     @web.authenticated
     @authorized
     async def delete(self, part: str) -> None:
-        """Remove one entry of the part, or all."""
+        """Remove one entry of the part or all."""
         item = self.get_argument("id", "")
         if not re.fullmatch(r"\d{0,12}", item, re.ASCII):
             raise BadInput("The id is not a number.", hint="Use an id from `GET emulator/state`.")

@@ -32,7 +32,7 @@ class GrantRoute(TpuHandler):
         return Grants(opened.journal, endpoint=settings.endpoint, project=settings.project)
 
     async def grant_usage(self) -> GrantUsage:
-        """Return the grants and their use by the nodes, as last listed."""
+        """Return the grants and their usage by the nodes in the last list."""
         opened = await self.app.fleet.get()
         snapshot = opened.fleet.snapshot()
         if not snapshot.as_of and snapshot.error is None:  # just started: wait for the first list
@@ -117,7 +117,7 @@ class CoverageHandler(GrantRoute):
 
 
 def _autostop_of(request: NodeRequest) -> dict[str, Any]:
-    """Return the auto-stop rules of a new node, and after how many idle seconds it stops at the latest."""
+    """Return the auto-stop rules of a new node, and the maximum number of idle seconds before it stops."""
     node = Node(
         name=NodeName(project="any-project", zone=request.zone, node_id="new"),
         state="CREATING",

@@ -1,4 +1,4 @@
-"""The routes of a kernel on a node: its link, and the outputs in its record."""
+"""The routes of a kernel on a node: its link and the outputs in its record."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class KernelHandler(TpuHandler):
         """Return the provisioner of a kernel on a node.
 
         Raises:
-            OutputsNotFound: there is no such kernel, or it does not run on a node.
+            OutputsNotFound: there is no such kernel, or it is not running on a node.
         """
         kernels = self.kernel_manager
         died = TPUProvisioner.started.get(kernel_id)  # a dead kernel is off Jupyter's list, but its record still exists
@@ -87,11 +87,11 @@ class KernelLinkHandler(KernelHandler):
 
 
 class RequestTextHandler(KernelHandler):
-    """``kernels/{kernel_id}/requests/{msg_id}/text``: everything that a request has printed, as plain text."""
+    """``kernels/{kernel_id}/requests/{msg_id}/text``: the full text output of a request, as plain text."""
 
     @property
     def content_security_policy(self) -> str:
-        """The server's policy plus a sandbox: what a kernel prints must never run as a page of the server."""
+        """The server's policy plus a sandbox, because a kernel's output must never run as a page of the server."""
         return super().content_security_policy + "; sandbox"
 
     @web.authenticated

@@ -1,4 +1,4 @@
-"""The routes of a node's TPU metrics, and of releasing its chips from the processes that use them."""
+"""The routes of a node's TPU metrics and of releasing its chips."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ChipsRoute(TpuHandler):
     """Base class of these handlers."""
 
     async def node(self, zone: str, node_id: str) -> tuple[OpenFleet, Node]:
-        """Return the node as last listed; the cloud is asked only for a node that is not in the list.
+        """Return the node from the last list; ask the cloud only for a node that is not in the list.
 
         Raises:
             NodeNotFound: the cloud does not have it either.
@@ -72,12 +72,12 @@ class MetricsHandler(ChipsRoute):
 
 
 class ReleaseHandler(ChipsRoute):
-    """``nodes/{zone}/{node_id}/release``: end the processes that use the chips of a worker."""
+    """``nodes/{zone}/{node_id}/release``: kill the processes that use the chips of a worker."""
 
     @web.authenticated
     @authorized
     async def post(self, zone: str, node_id: str) -> None:
-        """End processes and return which of them released the chips."""
+        """Kill processes; return which of them released the chips."""
         worker_id, params = release_from_body(self.request.body)
         opened, node = await self.node(zone, node_id)
         keys = await asyncio.to_thread(workers_to_look_at, node, opened.settings.endpoint)
@@ -101,11 +101,11 @@ class ReleaseHandler(ChipsRoute):
 
 
 def workers_to_look_at(node: Node, endpoint: str) -> tuple[WorkerKey, ...]:
-    """Return all workers of a node to which this machine has connected before. Blocks on the disk.
+    """Return all workers of a node to which this machine has connected before. Blocks on disk I/O.
 
     Raises:
         WrongState: the node is not READY.
-        WorkerUnreachable: this machine has never connected to the node, and does not connect just to show metrics.
+        WorkerUnreachable: this machine has never connected to the node, and does not do so only to show metrics.
     """
     name = node.name.node_id
     if node.state != "READY":
@@ -125,7 +125,7 @@ def release_from_body(body: bytes) -> tuple[int, dict[str, Any]]:
     """Parse the body of ``POST …/release`` into the worker's id and the parameters of the agent's call.
 
     Raises:
-        BadInput: it is not the JSON object that rest-api.yml describes.
+        BadInput: the body is not the JSON object described in rest-api.yml.
     """
     data = json_object(body, ", ".join(_FIELDS))
     refuse_unknown_fields(data, _FIELDS)

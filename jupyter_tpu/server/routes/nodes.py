@@ -1,4 +1,4 @@
-"""The base class of all handlers under ``/jupyter-tpu/v1``, and the routes of the nodes; see ``rest-api.yml``.
+"""The base class of all handlers under ``/jupyter-tpu/v1``, and the routes of nodes; see ``rest-api.yml``.
 
 Handlers parse the request, call the fleet and write a view. A `TpuError` becomes a JSON body in one place,
 `TpuHandler.write_error`; no handler writes HTML.
@@ -41,7 +41,7 @@ _SAFE_VERBS = ("GET", "HEAD", "OPTIONS")
 
 
 class App(Protocol):
-    """What the routes need from the extension (`server.app.TPUApp`)."""
+    """The part of the extension (`server.app.TPUApp`) that the routes need."""
 
     metrics_pool: MetricsPool
     billing_export: str
@@ -53,12 +53,12 @@ class App(Protocol):
 
     @property
     def fleet(self) -> LazyFleet:
-        """Its fleet."""
+        """The fleet of this cloud."""
         ...
 
     @property
     def kernelspecs(self) -> KernelspecSync:
-        """Its kernelspecs."""
+        """The kernelspecs of this cloud."""
         ...
 
     async def status(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class App(Protocol):
 
 
 class TpuHandler(ExtensionHandlerMixin, APIHandler):
-    """Base class of all handlers: authorization, what counts as user activity, and the format of errors."""
+    """Base class of all handlers: authorization, user activity, and the format of errors."""
 
     auth_resource = "tpu"
     _track_activity = False
@@ -76,7 +76,8 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         """Store the extension's name.
 
         Args:
-            renamed_to: how the path ends now, if this route is an old path; the response then has a deprecation header.
+            renamed_to: the new end of the path, if this route is an old path; the response then has a deprecation
+                header.
         """
         super().initialize(name=name)
         if renamed_to:
@@ -84,7 +85,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
             self.set_header("Warning", f'299 - "this path was renamed to end in {renamed_to}"')
 
     async def prepare(self) -> None:  # type: ignore[override]
-        """Check the user, and decide whether the request counts as activity."""
+        """Check the user and decide whether the request counts as activity."""
         # Only what a person does is activity: polls of an open panel would keep every idle culler from working.
         self._track_activity = self.request.method not in _SAFE_VERBS
         await super().prepare()
@@ -98,7 +99,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         """Return the running fleet.
 
         Raises:
-            TpuError: it cannot be opened.
+            TpuError: the fleet can't be opened.
         """
         return (await self.app.fleet.get()).fleet
 
@@ -114,7 +115,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         )
 
     async def _creation_seconds(self, snapshot: FleetSnapshot) -> Mapping[tuple[str, str], float]:
-        """Return how long creations took before, by accelerator type and zone; read only while a node is created."""
+        """Return the duration of past creations, by accelerator type and zone; read it only during a creation."""
         if not any(intent.verb == "create" and not intent.settled for intent in snapshot.intents):
             return {}
         opened = await self.app.fleet.get()
@@ -124,14 +125,14 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
             return {}
 
     async def costs(self) -> NodeCosts:
-        """Return what each node has cost."""
+        """Return the cost of each node."""
         books, now, seen = await self.ledger(), await self.cloud_now(), await self.seen()
         return await asyncio.to_thread(lambda: books.node_costs(now, unwritten=seen))
 
     async def seen(self) -> NodesObservation:
-        """Return the nodes as last seen: the ledger records them up to a second later, or not on a full disk.
+        """Return the last known nodes, which the ledger records up to a second later or, on a full disk, not at all.
 
-        So the panel's rate and costs match the nodes that it lists.
+        This makes the panel's rate and costs match the nodes that it lists.
         """
         snapshot = (await self.fleet()).snapshot()
         # unobserved time before it is not added here: only the recording finds out whether the nodes were READY then
@@ -139,7 +140,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         return replace(observation_of_fleet(snapshot, before=before), now=await self.cloud_now())
 
     async def end(self, verb: Literal["stop", "delete"], zone: str, node_id: str) -> None:
-        """Begin to stop or delete a node, and finish the response with the intent."""
+        """Start to stop or delete a node, and finish the response with the intent."""
         name = await self.node_name(zone, node_id)
         opened = await self.app.fleet.get()
         try:
@@ -149,7 +150,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         await self.write_request(intent)
 
     async def write_request(self, intent: Intent) -> None:
-        """Finish the response with the intent that the user requested, and add it to the audit log."""
+        """Finish the response with the user's intent, and add the intent to the audit log."""
         await asyncio.to_thread((await self.audit()).record_user_request, intent)
         self.write_json(intent_view(intent), status=202)
 
@@ -159,7 +160,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         return Audit(opened.journal, endpoint=opened.settings.endpoint, project=opened.settings.project)
 
     async def cloud_now(self) -> float:
-        """Return the time by the cloud's clock (Unix seconds); all computations with money use it."""
+        """Return the time by the cloud's clock (Unix seconds), which all computations with money use."""
         return (await self.app.fleet.get()).cloud.clock.now()
 
     async def project(self) -> str:
@@ -180,7 +181,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         self.finish(json.dumps(body))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Write a `TpuError` as the error body of rest-api.yml, anything else as Jupyter Server does."""
+        """Write a `TpuError` as the error body in rest-api.yml, anything else as Jupyter Server does."""
         error = _tpu_error(kwargs)
         if error is None:
             super().write_error(status_code, **kwargs)
@@ -191,7 +192,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
     def log_exception(
         self, typ: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None
     ) -> None:
-        """Log a `TpuError` as one line without traceback, because it is meant for the user and is not a bug."""
+        """Log a `TpuError` as one line without traceback, because it is for the user and not a bug."""
         if isinstance(value, TpuError):
             self.log.warning("%s %s: %r", self.request.method, self.request.path, _shortened(value))
             return
@@ -201,7 +202,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
 async def _end_directly(
     opened: OpenFleet, verb: Literal["stop", "delete"], name: NodeName, unwritable: JournalUnwritable
 ) -> Intent:
-    """Ask the cloud without the journal, and return the intent with the reason why no list has it."""
+    """Send the request without the journal; return the intent with the reason why it is in no list."""
     intent = await DirectEnds(opened.cloud, opened.journal).end(verb, name)
     await opened.fleet.refresh()  # the list shows what the node does
     return replace(intent, message=str(Text("{message} The request is sent anyway.", message=unwritable.message)))
@@ -218,7 +219,7 @@ def _shortened(error: TpuError, longest: int = 500) -> str:
 
 
 class StatusHandler(TpuHandler):
-    """``status``: the cloud that this server uses, and whether it can be reached."""
+    """``status``: the cloud that this server uses and whether it can be reached."""
 
     @web.authenticated
     @authorized
@@ -247,7 +248,7 @@ class NodesHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def post(self) -> None:
-        """Begin to create a node and return the intent."""
+        """Start to create a node; return the intent."""
         spec = node_spec_from_body(self.request.body, await self.project())
         accepts = accepts_unknown_price(self.request.body)
         intent = await (await self.fleet()).create(spec, accept_unknown_price=accepts)
@@ -255,12 +256,12 @@ class NodesHandler(TpuHandler):
 
 
 class RefreshHandler(TpuHandler):
-    """``refresh``: list all nodes as they are in the cloud now."""
+    """``refresh``: list all nodes in the cloud now."""
 
     @web.authenticated
     @authorized
     async def post(self) -> None:
-        """Ask the cloud and return all nodes."""
+        """Read the list from the cloud; return all nodes."""
         self.write_json(await self.list_view(await (await self.fleet()).refresh()))
 
 
@@ -285,27 +286,27 @@ class NodeHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def delete(self, zone: str, node_id: str) -> None:
-        """Begin to delete the node and return the intent."""
+        """Start to delete the node; return the intent."""
         await self.end("delete", zone, node_id)
 
 
 class StopHandler(TpuHandler):
-    """``…/stop``: stop a node; its disk stays, billing of the node ends."""
+    """``…/stop``: stop a node; its disk is kept, and billing of the node stops."""
 
     @web.authenticated
     @authorized
     async def post(self, zone: str, node_id: str) -> None:
-        """Begin to stop the node and return the intent."""
+        """Start to stop the node; return the intent."""
         await self.end("stop", zone, node_id)
 
 
 class StartHandler(TpuHandler):
-    """``…/start``: start a stopped node; billing begins when it is READY."""
+    """``…/start``: start a stopped node; billing starts when it is READY."""
 
     @web.authenticated
     @authorized
     async def post(self, zone: str, node_id: str) -> None:
-        """Begin to start the node and return the intent."""
+        """Request the start of the node; return the intent."""
         name = await self.node_name(zone, node_id)
         intent = await (await self.fleet()).start_node(name)
         await self.write_request(intent)

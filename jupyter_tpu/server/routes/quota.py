@@ -1,4 +1,4 @@
-"""The routes of quota: limits, their use, and what a request would leave."""
+"""The routes of quota: limits, their usage, and the rest after a request."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _DESK = "jupyter_tpu_quota_desk"
 
 
 class QuotaRoute(TpuHandler):
-    """Base class of these handlers; one `QuotaService` for the whole server, whose cache makes polls cheap."""
+    """Base class of these handlers; the whole server shares one `QuotaService`, whose cache makes polls fast."""
 
     async def report(self) -> QuotaReport:
-        """Return the limits and the use of the project's quota.
+        """Return the limits and the usage of the project's quota.
 
         Raises:
-            TpuError: the cloud cannot be reached.
+            TpuError: the cloud can't be reached.
         """
         opened = await self.app.fleet.get()
         nodes = opened.fleet.snapshot().nodes
@@ -35,7 +35,7 @@ class QuotaRoute(TpuHandler):
 
 
 class QuotaHandler(QuotaRoute):
-    """``quota``: all quotas that are in use or could be used."""
+    """``quota``: all quotas that are or could be used."""
 
     @web.authenticated
     @authorized
@@ -50,12 +50,12 @@ class QuotaHandler(QuotaRoute):
 
 
 class QuotaAfterHandler(QuotaRoute):
-    """``quota/after``: what a node would leave of its quotas."""
+    """``quota/after``: the rest of a node's quotas after its creation."""
 
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """Return the quotas after the node."""
+        """Return the quotas after creation of the node."""
         zone = self.get_query_argument("zone", "")
         provisioning = provisioning_parameters(
             self.get_query_argument("provisioning", ""), self.get_query_argument("spot", "")

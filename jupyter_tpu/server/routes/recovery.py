@@ -1,4 +1,4 @@
-"""The routes of auto-recovery: whether nodes are recreated after a pre-emption."""
+"""The routes of auto-recovery: whether nodes are recreated after pre-emption."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def choice_from_body(body: bytes) -> dict[str, Any]:
     """Parse the body of ``PUT …/recovery``.
 
     Raises:
-        BadInput: it is not the JSON object that rest-api.yml describes.
+        BadInput: the body is not the JSON object described in rest-api.yml.
     """
     data = json_object(body, ", ".join(_FIELDS))
     unknown = sorted(set(data) - set(_FIELDS))

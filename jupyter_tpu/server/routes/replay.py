@@ -1,4 +1,4 @@
-"""The route of lost cells: cells that ran on a kernel whose node is gone, for the user to rerun."""
+"""The route of lost cells: cells that ran on a kernel whose node no longer exists, for the user to rerun."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ReplayHandler(KernelHandler):
 
 
 def _end_view(provisioner: TPUProvisioner) -> dict[str, Any]:
-    """Return how the kernel's node ended, and whether it will be recreated. Blocks on the disk."""
+    """Return what happened to the kernel's node, and whether it will be recreated. Blocks on disk I/O."""
     end = provisioner.node_end
     return {
         "is_back": provisioner.link_state.state == "live",
@@ -65,7 +65,7 @@ def _end_view(provisioner: TPUProvisioner) -> dict[str, Any]:
 
 
 def _ended_view(lost: LostRuns) -> dict[str, Any]:
-    """Return how the node of a kernel ended, by its lost runs; for a kernel that this server no longer has."""
+    """Return what happened to a kernel's node, from its lost runs, for a kernel that this server no longer has."""
     end = None if lost.has_successor else lost.end
     age_s = max(time.time() - lost.lost_at, 0.0) if end else None
     return {"is_back": False, "end": end, "recovery": None, "age_s": age_s}
@@ -76,10 +76,10 @@ def _log_of(kernel_id: str) -> ExecutionLog:
 
 
 def replay_view(lost: LostRuns | None) -> dict[str, Any]:
-    """Return the lost cells as the REST API has them, without those that the kernel had aborted.
+    """Return the lost cells in the form of the REST API, without cells that the kernel had aborted.
 
     Args:
-        lost: None if nothing was lost.
+        lost: the lost cells; None if nothing was lost.
     """
     if lost is None:
         return {"lost_at": None, "reason": "", "lost_end": None, "cells": []}

@@ -1,4 +1,4 @@
-"""The routes of the set-up: the steps, the action of one, and the emulated cloud that can be tried instead."""
+"""The routes of the set-up: the steps, their actions, and the emulated cloud for trying out."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _VALUES = ("path", "project", "account", "usd")
 
 
 class SetupApp(Protocol):
-    """What these routes need from the extension in addition to `nodes.App`."""
+    """The part of the extension that these routes need in addition to `nodes.App`."""
 
     own: ServedCloud
     trial: TrialSwitch
 
     def setup_engine(self) -> SetupEngine:
-        """Return the set-up of the user's own cloud."""
+        """Return the set-up engine for the user's own cloud."""
         ...
 
     def cloud_changed(self) -> None:
-        """Make front ends read everything again."""
+        """Make front ends reload everything."""
         ...
 
     async def status(self) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class SetupActionHandler(SetupRoute):
     @web.authenticated
     @authorized
     async def post(self, action: str) -> None:
-        """Perform it, and return the steps afterwards."""
+        """Perform the action; return the resulting steps."""
         values = json_object(self.request.body, ", ".join(_VALUES))
         refuse_unknown_fields(values, _VALUES)
         app = self.setup_app
@@ -80,12 +80,12 @@ class SetupActionHandler(SetupRoute):
 
 
 class TrialHandler(SetupRoute):
-    """``trial``: use an emulated cloud on this machine, or the user's own again."""
+    """``trial``: switch to an emulated cloud on this machine, or back to the user's own cloud."""
 
     @web.authenticated
     @authorized
     async def post(self) -> None:
-        """Start the emulated cloud and show it, unless the demo runs one already; return the status."""
+        """Start the emulated cloud and show it, unless the demo is already running one; return the status."""
         if self.setup_app.own.emulator is None:
             await self.setup_app.trial.start()
             await self._put_example()
@@ -94,12 +94,12 @@ class TrialHandler(SetupRoute):
     @web.authenticated
     @authorized
     async def delete(self) -> None:
-        """End the emulated cloud and show the user's own; return the status."""
+        """Stop the emulated cloud and show the user's own; return the status."""
         await self.setup_app.trial.stop()
         await self._finish()
 
     async def _put_example(self) -> None:
-        """Put the demo's example notebook beside the user's; the trial works without it too."""
+        """Copy the demo's example notebook to the user's notebooks; the trial also works without it."""
         try:
             await put_example(self.contents_manager)
         except (web.HTTPError, OSError) as error:

@@ -1,4 +1,4 @@
-"""The routes of spend: the ledger, the budgets and what Google has billed."""
+"""The routes of spending: the ledger, the budgets and Google's bill."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _EXPORT = "jupyter_tpu_billing_export"
 
 
 class SpendHandler(TpuHandler):
-    """``spend``: what nodes have cost, and how much of the budgets is used."""
+    """``spend``: the cost of nodes and the usage of the budgets."""
 
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """Return the spend and the budgets."""
+        """Return spending and budgets."""
         snapshot = (await self.fleet()).snapshot()
         is_complete = bool(snapshot.as_of) and snapshot.error is None and not snapshot.unreachable
         books, now, seen = await self.ledger(), await self.cloud_now(), await self.seen()
@@ -41,12 +41,12 @@ class SpendHandler(TpuHandler):
 
 
 class HistoryHandler(TpuHandler):
-    """``spend/history``: spend per hour or per day."""
+    """``spend/history``: spending per hour or per day."""
 
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """Return the last hours or days."""
+        """Return the spending in the last hours or days."""
         by = _by(self.get_query_argument("by", "day"))
         last = _count(self.get_query_argument("last", str(DEFAULT_SLOTS[by])))
         books, now, seen = await self.ledger(), await self.cloud_now(), await self.seen()
@@ -65,7 +65,7 @@ class BurnDownHandler(TpuHandler):
 
 
 class BilledHandler(TpuHandler):
-    """``billed``: what Google has billed, from the configured billing export."""
+    """``billed``: Google's bill, from the configured billing export."""
 
     @web.authenticated
     @authorized

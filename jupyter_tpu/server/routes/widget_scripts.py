@@ -1,7 +1,7 @@
 """Serve the front ends of widgets to VS Code under ``/nbextensions``, as the classic notebook did.
 
-VS Code loads widgets from there on the kernel's Jupyter server, but JupyterLab and Notebook 7 serve nothing at that
-path. VS Code sends no token, from its own process and from the notebook's page. So only scripts of published packages
+VS Code loads widgets from this path on the kernel's Jupyter server, but JupyterLab and Notebook 7 serve nothing there.
+VS Code sends no token, neither from its own process nor from the notebook's page, so only scripts of published packages
 are served, without a list of them.
 """
 
@@ -22,9 +22,9 @@ class WidgetScript(FileFindHandler):
 
     @allow_unauthenticated
     def get(self, path: str, include_body: bool = True) -> Coroutine[Any, Any, None]:
-        """Return the script; for a package that only the kernel has, an empty script instead of an error.
+        """Return the script or, for a package that only the kernel has, an empty script instead of an error.
 
-        One 404 keeps VS Code from loading all other packages.
+        A single 404 prevents VS Code from loading any other package.
         """
         if path.endswith("/extension.js") and not self.get_absolute_path(self.root, path):
             return self._write_empty_script()

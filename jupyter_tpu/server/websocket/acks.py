@@ -1,7 +1,7 @@
 """Track what each page has acknowledged; a successful write is not proof of delivery.
 
-A WebSocket ping follows the messages that were written; its pong proves that all of them have arrived. Browsers and
-libraries answer pings without help of the page, in the order in which they receive them.
+A WebSocket ping follows written messages; its pong proves that all of them have arrived. Browsers and libraries respond
+to pings without involving the page, in the order in which they arrive.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class Acknowledgements:
 
     Attributes:
         arrived: everything up to this seq is acknowledged.
-        written: everything up to this seq is written, or will be in a moment.
+        written: everything up to this seq is written or about to be written.
     """
 
     def __init__(self, arrived: int) -> None:
@@ -25,10 +25,10 @@ class Acknowledgements:
         """Record that everything up to `seq` is about to be written.
 
         Args:
-            has_messages: whether any of it is for this page.
+            has_messages: whether any of the messages are for this page.
 
         Returns:
-            The payload of the ping to send afterwards; None if no ping is needed.
+            The payload of the ping to send afterwards, or None if no ping is needed.
         """
         # messages for other pages need no acknowledgement, unless an earlier one of ours is still open
         if not has_messages and self.arrived == self.written:
@@ -38,7 +38,7 @@ class Acknowledgements:
         return b"%s %d %d" % (_WORD, self._record, seq) if has_messages else None
 
     def confirm(self, payload: bytes) -> bool:
-        """Process a pong and return whether it answers a ping of ours; clients may send pongs of any content."""
+        """Process a pong; return whether it matches a ping of the server. Clients may send pongs with any content."""
         word, _, numbers = payload.partition(b" ")
         record, _, seq = numbers.partition(b" ")
         if word != _WORD or not (record.isdigit() and seq.isdigit()) or int(record) != self._record:
@@ -49,6 +49,6 @@ class Acknowledgements:
         return True
 
     def reset(self) -> None:
-        """Start counting from 0, because the kernel has a new record, whose seqs begin at 1."""
+        """Restart from 0, because the kernel has a new record, whose seqs start at 1."""
         self._record += 1
         self.arrived = self.written = 0

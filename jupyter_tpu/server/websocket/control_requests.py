@@ -1,4 +1,4 @@
-"""Keep control-channel requests from counting as a kernel's activity in Jupyter Server."""
+"""Exclude control-channel requests from a kernel's activity in Jupyter Server."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _CONTROL_REQUESTS = ("create_subshell_request", "delete_subshell_request", "list
 def exclude_control_requests(kernel_manager: Any) -> None:
     """Add subshell requests to the server's ``untracked_message_types``.
 
-    A kernel handles them while a cell runs and sends "busy" and "idle" for each; without this, server and pages
-    would show the kernel as idle while the cell still runs. JupyterLab gets the list when it is loaded, so call this
-    before that. A list that the user has configured stays as it is.
+    A kernel handles these requests while a cell runs and sends "busy" and "idle" for each; without the exclusion,
+    server and pages would show the kernel as idle while the cell is still running. Call this before JupyterLab is
+    loaded, because it then gets the list. A list that the user has configured stays unchanged.
     """
     name = "untracked_message_types"
     if not kernel_manager.has_trait(name):  # an older Jupyter Server has no such trait

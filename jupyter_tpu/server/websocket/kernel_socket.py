@@ -1,7 +1,8 @@
-"""Jupyter Server's connection class for kernels on Cloud TPU nodes; for other kernels it behaves as the original.
+"""Jupyter Server's connection class for kernels on Cloud TPU nodes; for other kernels, it behaves like the original.
 
-Jupyter Server creates one connection object per WebSocket. For kernels on nodes it opens no ZMQ sockets, sends no
-requests to find out whether the kernel listens, and buffers nothing while a page is away: each page follows the record.
+Jupyter Server creates one connection object per WebSocket. For kernels on nodes, this class opens no ZMQ sockets, sends
+no requests to check whether the kernel is listening, and buffers nothing while a page is disconnected: each page
+follows the record.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ _CORK: int | None = getattr(socket, "TCP_CORK", None)  # Linux only; without it 
 
 
 def install_kernel_socket(serverapp: Any, settings: dict[str, Any]) -> None:
-    """Make `KernelSocket` the server's connection class, unless the user chose one or a gateway runs the kernels.
+    """Make `KernelSocket` the server's connection class, unless the user has set one or a gateway runs the kernels.
 
-    Call it while the server loads extensions. The server takes no such setting from ``jupyter_server_config.d``, and
-    its web application, which takes over `settings`, has already read the class; so both places are set.
+    Call this while the server loads extensions. The server ignores this setting in ``jupyter_server_config.d``, and its
+    web application, which copies `settings`, has already read the class, so both places are set.
     """
     name = "kernel_websocket_connection_class"
     if name not in serverapp.config.ServerApp and getattr(serverapp, name) is ZMQChannelsWebsocketConnection:
@@ -56,13 +57,13 @@ def install_kernel_socket(serverapp: Any, settings: dict[str, Any]) -> None:
 
 
 def open_pages(node: NodeName, endpoint: str) -> int:
-    """Return how many pages are connected with kernels on a node now."""
+    """Return the number of pages connected to kernels on a node."""
     sockets = (each for each in KernelSocket._open_sockets if isinstance(each, KernelSocket))
     return sum(each.shows_kernel_of(node, endpoint) for each in sockets)
 
 
 class KernelSocket(ZMQChannelsWebsocketConnection):
-    """The connection of a page with a kernel on a TPU node."""
+    """The connection of a page to a kernel on a TPU node."""
 
     page_text_limit = Integer(
         TEXT_LIMIT,
@@ -79,7 +80,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
     _leaving: PageSession | None = None
 
     async def prepare(self) -> None:
-        """Find the kernel, before the WebSocket is accepted; an error here becomes an HTTP status."""
+        """Find the kernel before the WebSocket is accepted, so that an error becomes an HTTP status."""
         self._kernel = await self._find_our_kernel()
         if self._kernel is None:
             await super().prepare()  # type: ignore[no-untyped-call]
@@ -88,7 +89,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         self.session.key = self.kernel_manager.session.key
 
     def connect(self) -> Any:
-        """Connect the open WebSocket with the kernel. Must not wait: the page is not read until this returns."""
+        """Connect the open WebSocket to the kernel. Must not wait, because the page is not read until this returns."""
         return self._connect(self._kernel) if self._kernel else super().connect()
 
     def disconnect(self) -> None:  # type: ignore[override]
@@ -100,15 +101,15 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
             self._disconnect(page)
 
     def shows_kernel_of(self, node: NodeName, endpoint: str) -> bool:
-        """Whether the page is connected, with a kernel on that node."""
+        """Return whether the page is connected to a kernel on this node."""
         kernel = self._kernel
         return bool(self._page and kernel and (kernel.node, kernel.endpoint) == (str(node), endpoint))
 
     def _send_status_message(self, status: str) -> None:
-        """Send a state to the page; Jupyter Server calls this when it restarts a dead kernel, and when it gives up.
+        """Send a state to the page; called by Jupyter Server when it restarts a dead kernel and when it gives up.
 
-        A restart on a recreated node is sent as "starting": JupyterLab would open a dialog about a kernel that "appears
-        to have died", and the notebook already shows the end of the node.
+        A restart on a recreated node is sent as "starting". Otherwise, JupyterLab would open a dialog about a kernel
+        that "appears to have died", although the notebook already shows what happened to the node.
         """
         if self._kernel and self._kernel.waits_for_node and status == "restarting":
             status = "starting"
@@ -120,10 +121,10 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
     # -- for our kernels -----------------------------------------------------------------------------------------------
 
     async def _find_our_kernel(self) -> TPUProvisioner | None:
-        """Return the provisioner if the kernel is on a node; wait for one that is starting (``use_pending_kernels``).
+        """Return the provisioner if the kernel is on a node; wait for a starting kernel (``use_pending_kernels``).
 
-        It is None for a kernel that failed to start, which Jupyter Server reports. A kernel that could not be restarted
-        stays ours, because its process may still run.
+        Returns None for a kernel that failed to start, which Jupyter Server reports. A kernel that could not be
+        restarted is still returned, because its process may be running.
         """
         ready = self.kernel_manager.ready
         await asyncio.wait([ready if isinstance(ready, asyncio.Future) else asyncio.wrap_future(ready)])
@@ -151,10 +152,9 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         self._task = asyncio.create_task(self._open(page))
 
     async def _replace_stale_connection(self) -> None:
-        """Register the page's session, and close an earlier connection of it.
+        """Register the page's session and close its earlier connection.
 
-        It must not run in `prepare`: if the page closes during the handshake, its session would stay registered
-        forever.
+        Must not run in `prepare`: if the page closed during the handshake, its session would stay registered forever.
         """
         stale = self._open_sessions.get(f"{self.kernel_id}:{self.session.session}")
         await self._register_session()  # type: ignore[no-untyped-call]
@@ -172,7 +172,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
             self.websocket_handler.close()  # the page then connects again
 
     def _send(self, page: PageSession, channel: str, parts: Sequence[bytes]) -> None:
-        """Send a request from the page; if the kernel was dead before, check again whether it runs now."""
+        """Send a request from the page; if the kernel was dead, check again whether it is running."""
         page.send_request(channel, parts)
         if page.has_unsent_requests and self._task and self._task.done():
             self._task = asyncio.create_task(self._open(page))
@@ -181,7 +181,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         return str(getattr(self.kernel_manager, "reason", "") or (self._kernel.end if self._kernel else ""))
 
     async def _is_dead_for_good(self) -> bool:
-        """Whether the kernel is dead and will not be restarted; a page that is sent "dead" gives up on the kernel."""
+        """Return whether the kernel is dead and will not be restarted; a page that receives "dead" gives up on it."""
         manager = self.kernel_manager
         # after a restart by the user the server's list says "dead" for a moment longer, so ask the kernel as well
         is_started_again = manager.autorestart and manager.execution_state != "dead"
@@ -204,7 +204,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
             other.repeat_question()
 
     def _other_pages(self) -> list[KernelSocket]:
-        """Return the connections of other pages with the same kernel."""
+        """Return the connections of other pages to the same kernel."""
         return [
             other
             for other in self._open_sockets
@@ -212,7 +212,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         ]
 
     def repeat_question(self) -> None:
-        """Repeat the kernel's question for this page if the page that got it is closed."""
+        """Repeat the kernel's input request for this page if the page that received it is closed."""
         if self._page and self._task and self._task.done():
             self._task = asyncio.create_task(self._page.resend_question())
 
@@ -267,7 +267,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
 
 
 class _PageSocket:
-    """The `Socket` of one connection, to which its `PageSession` writes."""
+    """The `Socket` to which the `PageSession` of a connection writes."""
 
     def __init__(self, connection: KernelSocket) -> None:
         self._connection = connection
@@ -275,7 +275,7 @@ class _PageSocket:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Send everything written within the context together, if possible."""
+        """Send everything written in the context together, if possible."""
         self._cork(True)
         try:
             yield
@@ -283,7 +283,7 @@ class _PageSocket:
             self._cork(False)
 
     def _cork(self, is_corked: bool) -> None:
-        """Hold packets back until they are full, if the system can."""
+        """Delay packets until they are full, if the system supports this."""
         connection: Any = self._connection.websocket_handler.ws_connection
         if connection and _CORK is not None:
             with suppress(OSError, AttributeError):  # the connection is closed, or not a TCP socket
@@ -327,14 +327,14 @@ class _Channel:
 
 
 def _retire(stale: Any) -> None:
-    """Close the old connection of a page that has come back, so that it moves no cursor."""
+    """Close the old connection of a page that has reconnected, so that it does not change any cursor."""
     connection = getattr(stale, "connection", None)
     if isinstance(connection, KernelSocket):
         connection.disconnect()
 
 
 def _watch_pongs(handler: Any, page: PageSession) -> None:
-    """Pass pongs to the page; Tornado gives them to the handler only, which is Jupyter Server's."""
+    """Pass pongs to the page; Tornado passes them only to the handler, which is Jupyter Server's."""
     original = handler.on_pong
 
     def on_pong(payload: bytes) -> None:
@@ -345,7 +345,7 @@ def _watch_pongs(handler: Any, page: PageSession) -> None:
 
 
 def cursors_of(settings: dict[str, Any]) -> Cursors:
-    """Return the cursors of the server: all its connections share one file."""
+    """Return the cursors of the server; all its connections share one file."""
     if _CURSORS not in settings:
         settings[_CURSORS] = Cursors(_cursors_path())
     cursors: Cursors = settings[_CURSORS]
@@ -361,6 +361,6 @@ def _cursors_path() -> Path | None:
 
 
 def _retrieve_exception(write: asyncio.Future[None]) -> None:
-    """Mark the exception of a failed write as retrieved, or asyncio logs it; a closed connection is normal."""
+    """Mark the exception of a failed write as retrieved, so that asyncio doesn't log a closed connection."""
     if not write.cancelled():
         write.exception()

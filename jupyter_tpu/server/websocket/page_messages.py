@@ -1,7 +1,7 @@
-"""Messages on their way from a kernel's record to a page: the kernel's parts with their seq in the record.
+"""Messages from a kernel's record for a page: the kernel's parts with their seq in the record.
 
-A kernel's bytes are passed on as they are: contents are not decoded unless a page needs the old protocol, and nothing
-is signed.
+A kernel's bytes are forwarded unchanged: contents are not decoded unless a page needs the old protocol, and nothing is
+signed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CHECKED_BYTES = 1024 * 1024  # parsing 1 MiB of JSON takes some milliseconds, i
 
 
 class Unreadable(Exception):
-    """A page could not parse this message."""
+    """A message that a page could not parse."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +35,9 @@ class PageMessage:
     """One message for a page.
 
     Attributes:
-        seq: its seq in the kernel's record; 0 for a message of our own.
+        seq: its seq in the kernel's record; 0 for a message from jupyter_tpu.
         first_seq: the seq of the first message that was merged into it; `seq` if none was.
-        is_notice: it is text of ours about the kernel, which no limit of a cell's text may leave out.
+        is_notice: whether it is jupyter_tpu's text about the kernel, which limits of a cell's text must not omit.
     """
 
     channel: str
@@ -52,7 +52,7 @@ class PageMessage:
 
     @classmethod
     def from_parts(cls, seq: int, channel: str, parts: Sequence[bytes]) -> PageMessage | None:
-        """Return a message of the record; None if the parts are not a Jupyter message."""
+        """Return a message from the record; None if the parts are not a Jupyter message."""
         frames = list(parts[list(parts).index(DELIM) + 2 :]) if DELIM in parts else []
         if len(frames) < _PARTS:
             return None
@@ -72,7 +72,7 @@ class PageMessage:
     def made(
         cls, header: Mapping[str, Any], parent_header: bytes, content: Mapping[str, Any], channel: str = "iopub"
     ) -> PageMessage:
-        """Return a message of our own, which no kernel has sent."""
+        """Return a message from jupyter_tpu, which no kernel has sent."""
         return cls(
             channel=channel,
             header=_json(header),
@@ -88,12 +88,12 @@ class PageMessage:
 
     @property
     def parent_id(self) -> str:
-        """The msg_id of the request that the message belongs to; empty if it belongs to none."""
+        """The msg_id of the request to which the message belongs; empty if it belongs to none."""
         return text_of(json_object(self.parent_header), "msg_id")
 
     @property
     def size(self) -> int:
-        """Its approximate size on the WebSocket, in bytes."""
+        """The approximate size on the WebSocket, in bytes."""
         return sum(map(len, (self.header, self.parent_header, self.metadata, self.content, *self.buffers)))
 
     def at(self, seq: int, first_seq: int = 0) -> PageMessage:
@@ -101,14 +101,14 @@ class PageMessage:
         return replace(self, seq=seq, first_seq=first_seq or seq)
 
     def with_content(self, content: Mapping[str, Any], **changes: Any) -> PageMessage:
-        """Return the message with other content, and the fields in `changes` replaced."""
+        """Return the message with other content and the fields in `changes` replaced."""
         return replace(self, content=_json(content), **changes)
 
 
 class KernelHeaders:
-    """Make headers for messages of our own, with the session id of the kernel's messages.
+    """Headers for messages from jupyter_tpu, with the session id of the kernel's messages.
 
-    JupyterLab and VS Code drop what they have not handled yet when a message with another session id arrives.
+    JupyterLab and VS Code drop unhandled messages when a message with another session id arrives.
     """
 
     def __init__(self, make_header: MakeHeader) -> None:
@@ -116,7 +116,7 @@ class KernelHeaders:
         self._last = b""
 
     def store_header(self, header: bytes) -> None:
-        """Note the header of a message from the kernel."""
+        """Store the header of a message from the kernel."""
         self._last = header
 
     def __call__(self, kind: str) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class KernelHeaders:
 
 
 def small_reply(reply: PageMessage, reason: str) -> PageMessage:
-    """Return a reply without its large parts: for a cell its status, for other requests an error with the reason.
+    """Return a reply without its large parts: for a cell, its status; for other requests, an error with the reason.
 
     Args:
         reason: the text of that error.
@@ -139,10 +139,10 @@ def small_reply(reply: PageMessage, reason: str) -> PageMessage:
 
 
 def to_websocket(message: PageMessage, subprotocol: str | None) -> bytes | str:
-    """Serialise a message as Jupyter Server does, by version 1 of the protocol if the page negotiated it.
+    """Serialise a message as Jupyter Server does, with version 1 of the protocol if the page negotiated it.
 
     Raises:
-        Unreadable: a page could not parse it.
+        Unreadable: a page could not parse the message.
     """
     metadata = with_place(message.metadata, message.seq, message.first_seq)
     frames = [message.header, message.parent_header, metadata, message.content]
@@ -177,7 +177,7 @@ def _serialized(frames: list[bytes], message: PageMessage, subprotocol: str | No
 
 
 def with_place(metadata: bytes, seq: int, first_seq: int) -> bytes:
-    """Return metadata with ``"jupyter_tpu": {"seq": …}`` as its last key, which overrides a key that the kernel wrote.
+    """Return metadata with ``"jupyter_tpu": {"seq": …}`` as its last key, which overrides a key from the kernel.
 
     The key is appended without parsing, so the cost does not depend on the size of the metadata.
     """

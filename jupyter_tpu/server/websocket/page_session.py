@@ -1,7 +1,7 @@
-"""The session of one page with a kernel: delivers each message of the record once and in order, as fast as it reads.
+"""The session of one page with a kernel: delivers each message of the record once, in order, at the page's pace.
 
-While a page is away only its cursor is stored, because the record is on the worker. A session knows its WebSocket only
-as a `Socket` to write to.
+While a page is disconnected, only its cursor is stored, because the record is on the worker. A session uses its
+WebSocket only as a `Socket` for writing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _RETRY_S = 1.0  # between attempts to connect over a link that has just broken; 
 
 
 class Kernel(Protocol):
-    """What a session needs from a kernel's provisioner."""
+    """The part of a kernel's provisioner that a session needs."""
 
     @property
     def link_state(self) -> Any: ...
@@ -59,8 +59,8 @@ class Socket(Protocol):
     """The page's WebSocket; all methods raise `PageGone` if it is closed.
 
     `write` raises `Unreadable` for a message that a page could not parse. `drain` waits until the connection has
-    accepted all messages. Messages written within `at_once` are sent together if possible, so that a page that has read
-    one has also read the ping after it, even if it closes right then.
+    accepted all messages. Messages written in `at_once` are sent together if possible, so that a page that has read one
+    has also read the ping after it, even if the page closes immediately afterwards.
     """
 
     def at_once(self) -> AbstractContextManager[None]: ...
@@ -77,14 +77,14 @@ class PageGone(Exception):
 
 
 class PageSession:
-    """One connection of a page with a kernel, from `open` to `close`.
+    """One connection of a page to a kernel, from `open` to `close`.
 
     Args:
-        session_id: the id that the page gives itself; it keeps it when it connects again.
-        text_limit: limits the text that is sent to the page.
-        make_header: makes headers for messages of our own.
-        is_here: whether a page with the given session id is open on this kernel.
-        refusal_notice: returns the notice that replaces a message that is too large for the page.
+        session_id: the id that the page has chosen and uses again when it reconnects.
+        text_limit: limits the text sent to the page.
+        make_header: creates headers for messages from jupyter_tpu.
+        is_here: returns whether a page with the given session id is open on this kernel.
+        refusal_notice: returns the notice that replaces a message too large for the page.
     """
 
     _questions: ClassVar[deque[tuple[str, str, int]]] = deque(maxlen=1000)
@@ -128,7 +128,7 @@ class PageSession:
         self._is_gone = False
 
     async def open(self) -> None:
-        """Continue where the session left off; a new session gets the kernel's state and all later messages."""
+        """Continue from the session's cursor; a new session gets the kernel's state and all later messages."""
         cursor = self._cursors.find(self._kernel_id, self._session_id)
         try:
             await self._follow_when_possible(cursor)
@@ -140,7 +140,7 @@ class PageSession:
             await self.resend_question()
 
     def send_request(self, channel: str, parts: Sequence[bytes]) -> None:
-        """Send a request to the kernel, as soon as this session follows the record and would see the reply."""
+        """Send a request to the kernel when this session follows the record and can receive the reply."""
         message = [self._session_id.encode(), *parts]
         if self._follower is None:
             if len(self._unsent) < _MOST_WAITING:
@@ -157,7 +157,7 @@ class PageSession:
                 self._socket.write(self._notice(str(error)))
 
     def refuse(self, error: TpuError) -> None:
-        """Answer the requests that wait for a kernel that will not run: they end with an error."""
+        """Reply with an error to requests that wait for a kernel that will not start."""
         unsent, self._unsent = self._unsent, []
         events = [event for _, message in unsent if (event := not_run(message, error))]
         with suppress(PageGone):
@@ -166,7 +166,7 @@ class PageSession:
 
     @property
     def has_unsent_requests(self) -> bool:
-        """Whether requests wait to be sent."""
+        """Return whether requests are waiting to be sent."""
         return bool(self._unsent)
 
     def take_over(self, other: PageSession) -> None:
@@ -179,17 +179,17 @@ class PageSession:
             self._socket.write(status_message(self._make_header, state))
 
     def arrived(self, payload: bytes) -> None:
-        """Process a pong: the page has received everything that was written before its ping."""
+        """Process a pong: the page has received everything written before the matching ping."""
         if not self._is_gone and self._acks.confirm(payload):
             self._has_heard = True
             self._on_the_way.arrived(self._acks.arrived)
             self._store_cursor()
 
     def connection_closed(self, close_code: int | None) -> None:
-        """Note that the connection has ended, perhaps because of a message that is too large for the page.
+        """Record that the connection has closed, perhaps because a message is too large for the page.
 
         Args:
-            close_code: the WebSocket's close code; None if there was none.
+            close_code: the WebSocket's close code, or None.
         """
         if largest := self._on_the_way.largest:
             seq, size = largest
@@ -197,7 +197,7 @@ class PageSession:
         self.leave()
 
     def leave(self) -> None:
-        """Stop writing, and store no cursor: another connection may serve this session from now on."""
+        """Stop writing and store no cursor, because another connection may serve this session from now on."""
         self._is_gone = True
 
     async def close(self) -> None:
@@ -211,7 +211,7 @@ class PageSession:
     # -- opening -------------------------------------------------------------------------------------------------------
 
     async def _follow_when_possible(self, cursor: Cursor | None) -> None:
-        """Follow the record; if the link breaks meanwhile, try again as long as requests from the page wait for it."""
+        """Follow the record; if the link breaks, retry while requests from the page are waiting."""
         while True:
             try:
                 return await (self._go_on(cursor) if cursor and cursor.has_received else self._begin(cursor))
@@ -222,14 +222,14 @@ class PageSession:
             await asyncio.sleep(_RETRY_S)
 
     async def _go_on(self, cursor: Cursor) -> None:
-        """Follow from the cursor: messages that the page has not acknowledged are sent, perhaps for the second time."""
+        """Follow from the cursor: send messages that the page has not acknowledged, perhaps for the second time."""
         self._acks, self._has_heard = Acknowledgements(cursor.arrived), True
         self._text_limit.repeated_until = cursor.written
         await self._follow(cursor.arrived + 1)
         await self._send_state()
 
     async def _send_state(self) -> None:
-        """Send the kernel's state, which JupyterLab forgets with the connection, before the missed messages."""
+        """Send the kernel's state, which JupyterLab resets on disconnection, before the missed messages."""
         try:
             state = shown_state((await self._listing()).execution_state)
         except TpuError as error:
@@ -238,9 +238,9 @@ class PageSession:
         await self._write([status_message(self._make_header, state)])
 
     async def _begin(self, cursor: Cursor | None) -> None:
-        """Follow the record from its end, after opening messages that tell the page the kernel's state.
+        """Follow the record from its end, after opening messages with the kernel's state.
 
-        A session that has sent requests before, but acknowledged nothing, starts at the same place as then, because the
+        A session that has sent requests but acknowledged nothing starts at its original place again, because the
         replies come after it.
         """
         # follow first, so that nothing is missed; `_deliver` waits until the opening messages are written
@@ -270,11 +270,11 @@ class PageSession:
         await self._write([each for message in opening for each in self._unless_refused(message)], before_seq - 1)
 
     def _is_other_page(self, session_id: bytes) -> bool:
-        """Whether another open page has that session id."""
+        """Return whether another open page has this session id."""
         return session_id != self._session_id.encode() and self._is_here(session_id)
 
     async def _listing(self) -> Any:
-        """List the kernel's requests as soon as the link is up."""
+        """List the kernel's requests when the link is up."""
         if self._kernel.link_state.state not in _OPEN_LINKS:
             await self._kernel.call("kernel_info")  # waits for the link, which `list_requests` does not
         return await list_requests(self._kernel)
@@ -283,14 +283,14 @@ class PageSession:
         self._use(await self._kernel.follow(from_seq, self._deliver))
 
     def _use(self, follower: LoopBridge) -> None:
-        """Store the follower, and send the requests that waited for it."""
+        """Store the follower and send the requests that were waiting for it."""
         self._follower = follower
         unsent, self._unsent = self._unsent, []
         for channel, message in unsent:
             self.send_request(channel, message[1:])
 
     async def resend_question(self) -> None:
-        """Send this page the pending question, if the page it was for is closed and this one has not seen it."""
+        """Send this page the pending input request, if its original page is closed and this page has not seen it."""
         try:
             question = await pending_question(self._kernel, await self._listing())
         except TpuError as error:
@@ -304,7 +304,7 @@ class PageSession:
     # -- messages ------------------------------------------------------------------------------------------------------
 
     async def _deliver(self, batch: list[KernelMessage]) -> None:
-        """Send a batch of the record to the page; the next batch comes when the page has accepted this one."""
+        """Send a batch of the record to the page; the next batch follows when the page has accepted this one."""
         await self._is_opened.wait()
         wanted = [wanted for message in batch for wanted in self._for_this_page(message)]
         # any, not the first: a message that came early over the link may be at the front of the batch
@@ -338,15 +338,15 @@ class PageSession:
     def _unless_left_out(self, output: PageMessage) -> list[PageMessage]:
         """Replace a refused output from the record.
 
-        A stream stays, because it contains more than one message. So does the clear_output that begins a refill: it has
-        the seq of the last message, which may be the refused one.
+        A stream is kept, because it contains more than one message. The clear_output at the start of a refill is also
+        kept: it has the seq of the last message, which may be the refused one.
         """
         is_whole = output.msg_type not in ("stream", "clear_output")
         is_left_out = is_whole and self._refusals.has(self._place_of(output), sys.maxsize)
         return self._in_its_place(output) if is_left_out else [output]
 
     def _in_its_place(self, refused: PageMessage) -> list[PageMessage]:
-        """Return the replacement for a too large message: a notice, and a small reply if a client waits for one."""
+        """Return the replacement for a message that is too large: a notice, and a small reply if a client needs one."""
         log.warning("Kernel %s: message %s is too large for a client and was left out", self._kernel_id, refused.seq)
         text = self._refused_words(refused)
         content = {"name": "stderr", "text": text + "\n"}
@@ -354,9 +354,9 @@ class PageSession:
         return [notice] if refused.channel == "iopub" else [notice, small_reply(refused, text)]
 
     def _not_run(self, event: dict[str, Any]) -> list[PageMessage]:
-        """Return the messages for a request that no kernel answers: the reply for its sender, the rest for all pages.
+        """Return the messages for a request without a kernel: the reply for its sender, the rest for all pages.
 
-        A page shows the end of a node above its notebook, so cells end without an error.
+        A page shows above its notebook what happened to the node, so cells finish without an error.
         """
         parent_header = json.dumps(event["header"]).encode()
         is_mine = routing_identities(event)[:1] == [self._session_id.encode()]
@@ -377,14 +377,17 @@ class PageSession:
         return PageMessage.from_parts(message.seq, message.channel, message.parts) if self._is_mine(message) else None
 
     def _is_mine(self, message: KernelMessage) -> bool:
-        """Whether a reply or question is for this page; a question whose page is closed is for every page."""
+        """Return whether a reply or input request is for this page.
+
+        An input request whose page is closed is for every page.
+        """
         addressee = message.parts[0]  # the id of the session whose request it belongs to
         if message.channel == "stdin":
             return addressee == self._session_id.encode() or not self._is_here(addressee)
         return message.channel in ("shell", "control") and addressee == self._session_id.encode()
 
     def _from_event(self, event: dict[str, Any]) -> PageMessage | None:
-        """Process an event of the record and return the messages for the page."""
+        """Process an event of the record; return the messages for the page."""
         if event.get("event") == "new_record":  # seqs begin at 1 again, so everything counted by seq starts over
             self._acks.reset()
             self._on_the_way.reset()
@@ -399,7 +402,7 @@ class PageSession:
         return self._notice(text) if text else None
 
     def _notice(self, text: str) -> PageMessage:
-        """Return a notice of ours as output of the kernel's last message: pages show text nowhere but in cells."""
+        """Return a jupyter_tpu notice as output of the kernel's last message, because pages show text only in cells."""
         content = {"name": "stderr", "text": text + "\n"}
         return replace(PageMessage.made(self._make_header("stream"), self._last_parent, content), is_notice=True)
 
@@ -409,7 +412,7 @@ class PageSession:
         """Write messages and wait until the connection has accepted them.
 
         Args:
-            seq: everything up to this seq of the record is then written; None if the messages are not of the record.
+            seq: everything in the record up to this seq is then written; None if the messages are not from the record.
         """
         async with self._writing:
             if self._is_gone:
@@ -441,7 +444,7 @@ class PageSession:
         return self._kernel_id, self._session_id, message.seq
 
     def _store_cursor(self) -> None:
-        """Store the cursor, unless the session has neither received nor sent anything: then it stays a new session."""
+        """Store the cursor, unless the session has neither received nor sent anything and is therefore still new."""
         if self._has_heard or self._has_sent:
             arrived = self._acks.arrived if self._has_heard else self._started_after
             # an older connection may have written more than this one so far

@@ -1,7 +1,7 @@
-"""The messages with which a new page's connection opens: the kernel's state and the last request replayed.
+"""The opening messages of a new page's connection: the kernel's state and a replay of the last request.
 
 JupyterLab and Notebook ignore messages of requests that they did not send; VS Code remembers the request that it showed
-when it closed, and resumes its cell at the first message of it.
+when it was closed, and resumes its cell at the request's first message.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from jupyter_tpu.wire.multipart import channel_name
 async def opening_messages(
     kernel: Provisioner, listing: Listing, make_header: KernelHeaders, before_seq: int, is_here: Callable[[bytes], bool]
 ) -> list[PageMessage]:
-    """Return the opening messages of a page that follows the record from `before_seq`.
+    """Return the opening messages for a page that follows the record from `before_seq`.
 
     Args:
-        make_header: makes headers; later ones have the session id of the replayed messages.
-        is_here: whether a page with the given session id is open; it then answers the kernel's question itself.
+        make_header: creates headers; later ones have the session id of the replayed messages.
+        is_here: returns whether a page with the given session id is open, which then shows the kernel's input request
+            itself.
 
     Raises:
-        TpuError: the worker does not answer, or its response is invalid.
+        TpuError: the worker does not respond, or its response is invalid.
     """
     last = _last_begun(listing.requests, before_seq)
     if last is None:
@@ -57,7 +58,7 @@ async def opening_messages(
 
 
 class Question(NamedTuple):
-    """An input_request that waits for an answer; `addressee` is the id of the session that it was sent to."""
+    """An input_request that waits for a reply; `addressee` is the id of the session to which it was sent."""
 
     seq: int
     addressee: bytes
@@ -65,10 +66,10 @@ class Question(NamedTuple):
 
 
 async def pending_question(kernel: Provisioner, listing: Listing) -> Question | None:
-    """Return the question that waits for an answer; None if none does.
+    """Return the input request that waits for a reply, or None.
 
     Raises:
-        TpuError: the worker does not answer, or its response is invalid.
+        TpuError: the worker does not respond, or its response is invalid.
     """
     for each in listing.requests:
         if each.input_seq is not None:
@@ -77,23 +78,23 @@ async def pending_question(kernel: Provisioner, listing: Listing) -> Question | 
 
 
 def shown_state(state: str) -> str:
-    """Return the execution state that a page is sent for a state that the agent reports.
+    """Return the execution state to send to a page for a state that the agent reports.
 
-    A "starting" kernel accepts requests, so a page is sent "idle": JupyterLab ignores the states around its own first
-    requests, and would show an unused kernel as starting forever. For "dead" a page is sent "autorestarting", because
-    JupyterLab gives up on a dead kernel for good, although Jupyter Server is about to restart it. If the server will
-    not restart it, the page gets "dead" before it opens.
+    For "starting", a page gets "idle": the kernel accepts requests, and JupyterLab, which ignores the states around its
+    own first requests, would show an unused kernel as starting forever. For "dead", a page gets "autorestarting",
+    because JupyterLab gives up on a dead kernel for good, although Jupyter Server is about to restart it. If the server
+    will not restart it, the page gets "dead" before it opens.
     """
     return {"starting": "idle", "dead": "autorestarting"}.get(state, state)
 
 
 def status_message(make_header: MakeHeader, state: str, parent_header: bytes = b"{}") -> PageMessage:
-    """Return a status message as a kernel sends it."""
+    """Return a status message in the form that a kernel sends."""
     return PageMessage.made(make_header("status"), parent_header, {"execution_state": state})
 
 
 def _last_begun(requests: Sequence[ListedRequest], before_seq: int) -> ListedRequest | None:
-    """Return the newest request that the kernel started; queued requests have nothing to replay."""
+    """Return the newest request that the kernel has started; queued requests have nothing to replay."""
     begun = (each for each in reversed(requests) if each.state != "queued" and each.first_seq < before_seq)
     return next(begun, None)
 
@@ -121,6 +122,6 @@ def _question(excerpt: RequestRange, seq: int | None) -> Question | None:
 
 
 def _still_open(question: Question | None, before_seq: int, is_here: Callable[[bytes], bool]) -> list[PageMessage]:
-    """Return the question if it needs to be repeated: it is before the live messages, and its page is closed."""
+    """Return the input request if it must be repeated: it precedes the live messages, and its page is closed."""
     is_open = question is not None and question.seq < before_seq and not is_here(question.addressee)
     return [question.message] if question and is_open else []

@@ -1,9 +1,9 @@
-"""Refill the cells of a page whose outputs were sent again, so that each output is shown once.
+"""Refill cells of a page whose outputs were sent again, so that each output is shown once.
 
-A connection that ends does not say how many of the last messages its page has read, so they are sent again. A page with
-our front end drops repeated messages by their seqs. For any other page the cell is cleared after them and filled from
-the record, so that it shows each output once in any case. The refilling messages have seqs of repeated ones,
-so our front end drops them as well.
+When a connection closes, it is unknown how many of the last messages its page has read, so they are sent again. A page
+with jupyter_tpu's front end drops repeated messages by their seqs. For any other page, the cell is cleared after the
+repeated messages and filled from the record, so that it always shows each output once. The refill messages have the
+seqs of repeated messages, so jupyter_tpu's front end drops them too.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ async def with_cells_refilled(
     refused_bytes: int = sys.maxsize,
     unless_left_out: Callable[[PageMessage], list[PageMessage]] = lambda message: [message],
 ) -> list[PageMessage]:
-    """Return the messages, with refills for the cells whose outputs the page may already have in part.
+    """Return the messages, with refills for cells whose outputs the page may already have received in part.
 
     Args:
-        repeated_until: the page may have received messages up to this seq.
-        refused_bytes: a cell with an output of about this size is not refilled, as the page would close its connection.
-        unless_left_out: returns an output of the refill, or the notice that replaces it if it is too large for this
-            page.
+        repeated_until: the last seq that the page may have received.
+        refused_bytes: a cell with an output of about this size is not refilled, because the page would close its
+            connection.
+        unless_left_out: returns an output of the refill, or a notice if the output is too large for this page.
     """
     last_outputs = _last_outputs(messages, repeated_until)
     result = []
@@ -56,7 +56,7 @@ async def with_cells_refilled(
 
 
 def _last_outputs(messages: Sequence[PageMessage], repeated_until: int) -> dict[str, PageMessage]:
-    """Return the last repeated output of each open request; front ends ignore messages of ended ones."""
+    """Return the last repeated output of each open request; front ends ignore messages of finished requests."""
     found: dict[str, PageMessage] = {}
     ended: set[str] = set()
     for message in messages:
@@ -69,7 +69,7 @@ def _last_outputs(messages: Sequence[PageMessage], repeated_until: int) -> dict[
 
 
 async def _refill(kernel: Provisioner, last: PageMessage, make_header: MakeHeader) -> list[PageMessage]:
-    """Return messages that clear a cell and show its outputs up to `last`, each at its seq; none if any is unknown."""
+    """Return messages that clear a cell and show its outputs up to `last`, with their seqs; empty if any is unknown."""
     try:
         # without the refill the page would show these outputs twice; new ones could not come over the link either
         excerpt = await read_request(kernel, last.parent_id, waits_for_link=True)
@@ -92,7 +92,7 @@ def _contents(excerpt: RequestRange, last_seq: int) -> list[tuple[str, dict[str,
 
 
 def _is_whole(request: Request, omitted_bytes: int) -> bool:
-    """Whether all outputs of the request are known and belong in its cell, not in an Output widget."""
+    """Return whether all outputs of the request are known and belong in its cell, not in an Output widget."""
     has_beginning = request.busy is not None and request.busy.kind == "status"
     return has_beginning and not (request.captured or request.omitted_bytes or omitted_bytes)
 

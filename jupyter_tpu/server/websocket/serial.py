@@ -1,4 +1,4 @@
-"""Process items one after another, in the order received."""
+"""Process items one at a time, in the order received."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class SerialExecutor(Generic[Item]):
 
     Args:
         perform: awaited with each item; the next item waits until it has returned or raised.
-        log: a logger for what `perform` raises.
+        log: a logger for exceptions from `perform`.
     """
 
     def __init__(self, perform: Callable[[Item], Awaitable[None]], log: Any) -> None:
@@ -24,7 +24,7 @@ class SerialExecutor(Generic[Item]):
         self._waiting: asyncio.Queue[Item] = asyncio.Queue()
 
     def put(self, item: Item) -> None:
-        """Add an item; call it in the event loop. Never waits."""
+        """Add an item without waiting; call this in the event loop."""
         self._waiting.put_nowait(item)
 
     async def run(self) -> None:

@@ -1,4 +1,4 @@
-"""Merge consecutive stream messages: a page redraws the whole text of a cell for each message."""
+"""Merge consecutive stream messages, because a page redraws the whole text of a cell for each message."""
 
 from __future__ import annotations
 
@@ -46,16 +46,17 @@ class StreamPart:
         return StreamPart(message, self.name, other.text + self.text, is_piece=True)
 
     def follows(self, other: StreamPart) -> bool:
-        """Whether both can be merged: they are from the same stream and request."""
+        """Return whether both can be merged: they are from the same stream and request."""
         mine, its = self.message, other.message
         return (self.name, mine.parent_header, mine.metadata) == (other.name, its.parent_header, its.metadata)
 
 
 class StreamMerger:
-    """Collect messages; consecutive texts of one stream and request become one message with the last header.
+    """Collected messages; consecutive texts of one stream and request become one message with the last header.
 
     Args:
-        repeated_until: messages up to this seq are not merged, because the page may have them and drops them by seq.
+        repeated_until: messages up to this seq are not merged, because the page may have received them and drops them
+            by seq.
     """
 
     def __init__(self, repeated_until: int = 0) -> None:
@@ -81,7 +82,7 @@ class StreamMerger:
         return is_short and text.follows(last) and last.message.seq > self._repeated_until
 
     def finish(self) -> list[PageMessage]:
-        """Return everything that was added, in order."""
+        """Return all added messages, in order."""
         self._end_run()
         return self._messages
 

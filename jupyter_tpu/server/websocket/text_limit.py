@@ -1,7 +1,7 @@
-"""Limit the text that is sent to a page: its beginning, a notice with the omitted amount, and its end.
+"""Limit the text sent to a page: send its start, a notice with the omitted amount, and its end.
 
-Stream messages are merged and truncated; everything else passes unchanged, and the order never changes. The time comes
-in as an argument.
+Stream messages are merged and truncated; all other messages pass unchanged, and the order never changes. The time is an
+argument.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ Describe = Callable[[str, int, str], Mapping[str, str]]
 
 
 class TextLimit:
-    """Limit of the text of one kernel on one page.
+    """The limit on the text of one kernel on one page.
 
     Each request may send `text_limit` visible characters of stream output; text overwritten with carriage returns does
-    not count. After that, a display shows how much is left out and the newest lines, updated every `UPDATE_S`; the last
+    not count. After that, a display shows the omitted amount and the newest lines, updated every `UPDATE_S`; the last
     `TAIL_CHARACTERS` follow at the end. `clear_output` resets the count.
 
     Args:
-        make_header: makes headers for the notices.
-        describe: returns the contents of a notice.
+        make_header: creates headers for the notices.
+        describe: returns the content of a notice.
 
     Attributes:
         repeated_until: the page may already have received messages up to this seq.
@@ -61,10 +61,10 @@ class TextLimit:
         self._requests: OrderedDict[str, _Request] = OrderedDict()
 
     def feed(self, messages: Iterable[PageMessage], now_s: float) -> list[PageMessage]:
-        """Return the messages that the page gets instead of these.
+        """Return the messages for the page instead of these.
 
         Args:
-            now_s: the time in seconds of any steady clock.
+            now_s: the time in seconds from any steady clock.
         """
         out = StreamMerger(self.repeated_until)
         for message in messages:
@@ -78,11 +78,11 @@ class TextLimit:
 
     @property
     def due_s(self) -> float | None:
-        """When to call `renew`, unless more messages come first; None if no notice needs an update."""
+        """When to call `renew`, unless more messages arrive first; None if no notice needs an update."""
         return min((gap.due_s for gap in self._gaps() if gap.due_s is not None), default=None)
 
     def renew(self, now_s: float) -> list[PageMessage]:
-        """Return updates of the notices that are out of date."""
+        """Return updates of outdated notices."""
         due = [gap for gap in self._gaps() if gap.due_s is not None and gap.due_s <= now_s]
         return [self._display("update_display_data", gap, now_s) for gap in due]
 
@@ -90,7 +90,7 @@ class TextLimit:
         return [request.gap for request in self._requests.values() if request.gap]
 
     def _feed_text(self, text: StreamPart, out: StreamMerger, now_s: float) -> None:
-        """Pass text on up to the limit; count the rest as omitted, and announce it with a notice."""
+        """Forward text up to the limit; count the rest as omitted and report it in a notice."""
         request = self._request_of(text.message)
         if request.gap is None:
             rest = self._show(request, text, out)
@@ -106,7 +106,7 @@ class TextLimit:
                 out.add(self._display("update_display_data", request.gap, now_s))
 
     def _show(self, request: _Request, text: StreamPart, out: StreamMerger) -> StreamPart | None:
-        """Pass on the part of a text that is within the limit; return the rest, or None if all of it was."""
+        """Forward the part of a text within the limit; return the rest, or None if there is none."""
         room = self._text_limit - request.shown
         growth, line = shown_after(request.line, text.text)
         if growth <= room:
@@ -122,7 +122,7 @@ class TextLimit:
         return text.piece(end)
 
     def _feed_other(self, message: PageMessage, out: StreamMerger) -> None:
-        """Prepare for a message that passes: earlier text must be shown before it, or stay omitted."""
+        """Prepare for a forwarded message: earlier text must be shown before it or stay omitted."""
         request = self._requests.get(message.parent_id) if message.channel == "iopub" and self._requests else None
         if request is None:
             return
@@ -158,12 +158,12 @@ class TextLimit:
 
 
 class _Request:
-    """What a page shows of one request's streams.
+    """The part of one request's streams that a page shows.
 
     Attributes:
         shown: shown characters, which count against the limit.
-        line: how many of them are in the last line, which a carriage return may overwrite.
-        gap: the text that is being left out; None while text passes.
+        line: number of shown characters in the last line, which a carriage return may overwrite.
+        gap: the omitted text; None while text is forwarded.
     """
 
     def __init__(self) -> None:
@@ -173,7 +173,7 @@ class _Request:
 
 
 class _Gap:
-    """Omitted text at one place on a page; keeps its newest part in case it turns out to be the end."""
+    """Omitted text at one place on a page; stores its newest part, which may turn out to be the end."""
 
     def __init__(self, message: PageMessage) -> None:
         self.msg_id = message.parent_id
@@ -185,7 +185,7 @@ class _Gap:
         self._tail = _Tail()
 
     def add(self, text: StreamPart) -> None:
-        """Leave a text out."""
+        """Omit a text."""
         self.left_out_bytes += text.bytes
         self.due_s = self._updated_s + UPDATE_S
         self._tail.add(text)
@@ -195,18 +195,18 @@ class _Gap:
         self._updated_s, self.due_s = now_s, None
 
     def last_lines(self) -> str:
-        """Return the newest left-out characters, for the notice."""
+        """Return the newest omitted characters, for the notice."""
         return self._tail.last_characters(_LAST_LINES_CHARACTERS)
 
     def take_tail(self) -> list[StreamPart]:
-        """Return the end of the text, which then no longer counts as omitted."""
+        """Return and remove the end of the text, which then no longer counts as omitted."""
         tail = self._tail.whole_lines()
         self.left_out_bytes -= sum(text.bytes for text in tail)
         return tail
 
 
 class _Tail:
-    """The newest `TAIL_CHARACTERS` of a text, in few pieces."""
+    """The newest `TAIL_CHARACTERS` of a text, in a few pieces."""
 
     def __init__(self) -> None:
         self._texts: deque[StreamPart] = deque()
@@ -234,14 +234,14 @@ class _Tail:
             self._size -= len(self._texts.popleft().text)
 
     def whole_lines(self) -> list[StreamPart]:
-        """Return the texts without a first line whose beginning is gone."""
+        """Return the texts without a first line whose start is missing."""
         texts = list(self._texts)
         if self._is_cut and texts:
             texts[0] = texts[0].piece(texts[0].text.find("\n") + 1)
         return texts
 
     def last_characters(self, most: int) -> str:
-        """Return the last characters, at most `most`."""
+        """Return up to `most` characters from the end."""
         found = ""
         for text in reversed(self._texts):
             found = text.text[-most:] + found
@@ -251,12 +251,12 @@ class _Tail:
 
 
 def shown_after(line: int, text: str) -> tuple[int, int]:
-    """Return how many characters `text` adds to a page, and how many are in the last line afterwards.
+    """Return how many characters `text` adds to a page, and how many are then in the last line.
 
-    As in front ends, a carriage return goes to the beginning of the line, and the text after it overwrites the line.
+    As in front ends, a carriage return moves to the start of the line, and the text after it overwrites the line.
 
     Args:
-        line: how many characters are in the last line before.
+        line: number of characters in the last line before.
     """
     if "\r" not in text:
         end = text.rfind("\n") + 1

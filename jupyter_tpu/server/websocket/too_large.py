@@ -1,8 +1,8 @@
-"""Detect messages that are too large for a client, which closes its connection and would get them again and again.
+"""Detect messages that are too large for a client, which would otherwise close its connection for them repeatedly.
 
 A client reports them with the WebSocket close code 1009, but the code may get lost. Without the code, a message counts
-as refused if it was the largest one under way when several connections ended: two for a large message, more for a
-smaller one. This module knows only the size and place of messages.
+as refused if it was the largest message in flight when several connections closed: two for a large message, more for a
+smaller one. This module uses only the size and place of messages.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Place = tuple[str, str, int]
 
 
 class InFlight:
-    """Messages that were written to a page but not acknowledged yet; keeps only candidates for the largest one."""
+    """Messages that were written to a page but not acknowledged yet; stores only candidates for the largest one."""
 
     def __init__(self) -> None:
         self._written: deque[tuple[int, int]] = deque()
 
     def write(self, seq: int, size: int) -> None:
-        """Add a message; messages of our own have no seq and do not count."""
+        """Add a message; messages from jupyter_tpu have no seq and do not count."""
         if not seq:
             return
         # a smaller message before this one can never again be the largest under way
@@ -43,17 +43,17 @@ class InFlight:
         self._written.append((seq, size))
 
     def arrived(self, seq: int) -> None:
-        """Drop everything up to `seq`, which was acknowledged."""
+        """Remove everything up to `seq`, which was acknowledged."""
         while self._written and self._written[0][0] <= seq:
             self._written.popleft()
 
     def reset(self) -> None:
-        """Drop everything, because the kernel has a new record."""
+        """Remove everything, because the kernel has a new record."""
         self._written.clear()
 
     @property
     def largest(self) -> tuple[int, int] | None:
-        """Seq and size of the largest message under way; None if there is none."""
+        """The seq and size of the largest message in flight, or None."""
         return self._written[0] if self._written else None
 
 
@@ -64,7 +64,7 @@ class Refusals:
         self._times: OrderedDict[Place, tuple[int, int]] = OrderedDict()
 
     def add(self, place: Place, size: int, close_code: int | None) -> None:
-        """Note that a connection ended while this message was the largest one under way."""
+        """Record that a connection closed while this message was the largest one in flight."""
         if close_code != TOO_BIG and size < _SUSPECT_BYTES:
             return
         before, _ = self._times.pop(place, (0, 0))
@@ -73,7 +73,10 @@ class Refusals:
             self._times.popitem(last=False)
 
     def has(self, place: Place, size: int) -> bool:
-        """Whether a message counts as refused; a smaller one at the same place, a part of a merged one, does not."""
+        """Return whether a message counts as refused.
+
+        A smaller message at the same place, which is part of a merged one, does not.
+        """
         times, refused = self._times.get(place, (0, 0))
         return size >= refused and times >= (_TIMES_LARGE if refused >= _LARGE_BYTES else _TIMES)
 
@@ -83,6 +86,6 @@ class Refusals:
         return min(sizes, default=sys.maxsize)
 
     def reset_kernel(self, kernel_id: str) -> None:
-        """Drop all messages of a kernel, because it has a new record."""
+        """Remove all messages of a kernel, because it has a new record."""
         for place in [place for place in self._times if place[0] == kernel_id]:
             del self._times[place]

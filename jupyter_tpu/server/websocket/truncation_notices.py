@@ -1,4 +1,4 @@
-"""The notices that replace omitted text on a page: how much it is, where to read it, and its newest lines."""
+"""The notices that replace omitted text on a page, with its size, where to read it, and its newest lines."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _UNPRINTABLE = re.compile(r"[^\t\n\x20-\x7e\x80-\U0010ffff]")
 
 
 def text_url(base_url: str, kernel_id: str, msg_id: str) -> str:
-    """Return the URL of a request's whole text."""
+    """Return the URL of a request's full text."""
     return f"{base_url}jupyter-tpu/v1/kernels/{quote(kernel_id, safe='')}/requests/{quote(msg_id, safe='')}/text"
 
 
 def message_url(base_url: str, kernel_id: str, message: PageMessage) -> str:
-    """Return the URL at which a refused message can be read, as text or as an output; empty if there is none."""
+    """Return the URL of a refused message, as text or as an output; empty if there is none."""
     if message.msg_type == "stream":
         return text_url(base_url, kernel_id, message.parent_id)
     if message.channel != "iopub" or message.size > READABLE_BYTES:
@@ -34,7 +34,7 @@ def message_url(base_url: str, kernel_id: str, message: PageMessage) -> str:
 
 
 def refusal_notice(base_url: str, kernel_id: str, message: PageMessage) -> str:
-    """Return the notice that replaces a message which is too large for a client."""
+    """Return the notice that replaces a message too large for a client."""
     path = message_url(base_url, kernel_id, message)
     where = f"read it at {path}" if path else "raise the client's limit for the size of a WebSocket message"
     return (
@@ -44,7 +44,7 @@ def refusal_notice(base_url: str, kernel_id: str, message: PageMessage) -> str:
 
 
 def truncation_notice(url: str, left_out_bytes: int, last_text: str) -> Mapping[str, str]:
-    """Return the notice for left-out text as a MIME bundle, plain and HTML; printed text in it is always escaped."""
+    """Return the notice for omitted text as a MIME bundle, plain and HTML; printed text is always escaped."""
     if not left_out_bytes:
         return {"text/plain": "…"}
     summary = f"{format_bytes(left_out_bytes)} more on the node"
@@ -61,6 +61,6 @@ def truncation_notice(url: str, left_out_bytes: int, last_text: str) -> Mapping[
 
 
 def _last_lines(text: str) -> str:
-    """Return the last lines as a terminal shows them, without colours and text that a carriage return overwrote."""
+    """Return the last lines as in a terminal, without colours and without text overwritten by a carriage return."""
     lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip("\n").split("\n")[-_LINES:]]
     return _UNPRINTABLE.sub("", _ESCAPES.sub("", "\n".join(lines)))
