@@ -26,8 +26,8 @@ module.exports = {
   setupFilesAfterEnv: ['<rootDir>/src/__tests__/patience.ts'],
   testRegex: 'src/__tests__/.*\\.spec\\.tsx?$',
   transform: {
-    ...fromJupyterLab.transform,
-    '^.+\\.tsx?$': ['ts-jest/legacy', { tsconfig: 'tsconfig.json' }]
+    '\\.svg$': fromJupyterLab.transform['\\.svg$'],
+    '^.+\\.[jt]sx?$': '<rootDir>/jest-swc.mjs'
   },
   transformIgnorePatterns: [`/node_modules/(?!${esModules.join('|')}).+`]
 };
