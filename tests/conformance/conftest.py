@@ -20,6 +20,7 @@ from google.cloud import tpu_v2, tpu_v2alpha1
 from google.protobuf import field_mask_pb2, json_format
 from googleapiclient import discovery
 from googleapiclient import errors as discovery_errors
+from tiers import NIGHTLY
 
 NEVER = threading.Event()
 POLL_S = 0.05
@@ -285,7 +286,11 @@ DRIVERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.fixture(params=DRIVERS)
+# Each kind of client, and each version of the API, is in one of these.
+OFTEN = ("grpc-async-v2", "rest-v2", "discovery-v2alpha1")
+
+
+@pytest.fixture(params=[*OFTEN, *(pytest.param(name, marks=[NIGHTLY]) for name in DRIVERS if name not in OFTEN)])
 async def driver(request: pytest.FixtureRequest, emulator: Any) -> AsyncIterator[Any]:
     """Each of Google's clients in turn."""
     async with AsyncExitStack() as stack:

@@ -61,6 +61,7 @@ async def test_every_line_arrives_once_while_the_agent_is_killed_again_and_again
     assert [seq for seq, _, _ in client.raw] == list(range(1, len(client.raw) + 1))
 
 
+@pytest.mark.nightly
 async def test_a_flood_that_the_agent_dies_in_arrives_whole(client: Any, worker: Any) -> None:
     await client.start()
     running = client.execute("for i in range(1000): print(f'{i:05}' * 13107, flush=True)")
@@ -157,6 +158,7 @@ async def test_a_cell_that_the_agent_had_not_passed_on_when_it_died_runs_once(cl
     assert client.printed() == "[1, 2]\n"
 
 
+@pytest.mark.nightly
 async def test_what_is_sent_after_the_death_of_an_agent_does_not_overtake_what_it_had_not_passed_on(
     client: Any, worker: Any
 ) -> None:

@@ -187,6 +187,7 @@ async def test_a_worker_that_forbids_forwarding_is_reached_through_a_relay(
     assert len(other.printed()) == 200 * 10001
 
 
+@pytest.mark.nightly
 async def test_a_flood_is_delivered_whole_while_calls_are_answered(client: Any) -> None:
     await client.start()
     running = client.execute("for i in range(600): print('x' * 65536, flush=True)")
@@ -218,6 +219,7 @@ async def test_a_message_larger_than_the_window_passes(client: Any) -> None:
     assert len(shown["content"]["data"]["text/plain"]) == 20_000_000
 
 
+@pytest.mark.nightly
 async def test_an_agent_that_cannot_start_any_more_is_given_up_with_its_own_words(worker: Any, open_link: Any) -> None:
     lost = asyncio.Event()
     link = await open_link(on_state=lambda state, error, since: lost.set() if state == "lost" else None)

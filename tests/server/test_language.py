@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import pkgutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
-from jupyterlab.labapp import LabApp
-from notebook.app import JupyterNotebookApp
 
 from jupyter_tpu.server.app import front_end_language
 
@@ -20,18 +19,18 @@ NODE = {"node_id": "my-node", "zone": ZONE, "accelerator_type": "v5litepod-8", "
 PLACE = Path("@jupyterlab", "translation-extension", "plugin.jupyterlab-settings")
 
 
-@pytest.mark.parametrize("application", [LabApp, JupyterNotebookApp])
+@pytest.mark.parametrize("application", ["jupyterlab.labapp:LabApp", "notebook.app:JupyterNotebookApp"])
 @pytest.mark.parametrize(
     ("content", "language"), [('{"locale": "zh_CN"} // chosen', "zh_CN"), ('{"locale": "default"}', ""), (None, "")]
 )
 def test_the_language_is_the_one_that_is_set_in_the_front_end(
-    tmp_path: Path, application: type, content: str | None, language: str
+    tmp_path: Path, application: str, content: str | None, language: str
 ) -> None:
     settings = tmp_path / PLACE
     settings.parent.mkdir(parents=True)
     if content is not None:
         settings.write_text(content)
-    app = application()
+    app = pkgutil.resolve_name(application)()  # a second of imports, which only this test needs
     app.user_settings_dir = str(tmp_path)
     server = SimpleNamespace(extension_manager=SimpleNamespace(extension_apps={app.name: {app}, "another": {object()}}))
     assert front_end_language(server) == language

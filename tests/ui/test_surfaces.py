@@ -125,6 +125,7 @@ def test_the_main_journey_passes_in_notebook(demo: Demo, browser: BrowserContext
     page.close()
 
 
+@pytest.mark.nightly
 def test_the_menu_new_of_notebook_fits_a_narrow_window(demo: Demo, browser: BrowserContext, picture: Picture) -> None:
     demo.create_node({**SPEC, "node_id": "a-node-with-a-name-as-long-as-the-api-permits-" + "x" * 16})
     page = browser.new_page()

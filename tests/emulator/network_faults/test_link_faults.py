@@ -12,14 +12,10 @@ from typing import Any
 
 import asyncssh
 import pytest
+from tiers import SSHD_KINDS
 from warm_python import run_warm
 
 from jupyter_tpu.emulator.control.client import ControlRefused
-
-SSHD_KINDS = [
-    pytest.param("embedded", id="embedded"),
-    pytest.param("system", id="system", marks=pytest.mark.system("sshd")),
-]
 
 
 @pytest.fixture(params=SSHD_KINDS)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiers import SSHD_KINDS
 
 USER = getpass.getuser()
 CONTENT = os.urandom(300_000)
@@ -18,7 +19,7 @@ CONTENT = os.urandom(300_000)
 pytestmark = pytest.mark.skipif(shutil.which("sftp") is None, reason="OpenSSH's scp and sftp are not installed")
 
 
-@pytest.fixture(params=["embedded", pytest.param("system", marks=pytest.mark.system("sshd"))])
+@pytest.fixture(params=SSHD_KINDS)
 def cloud(request: Any, make_emulator: Callable[..., Any], connect_cloud: Callable[[Any], Any]) -> Any:
     return connect_cloud(make_emulator("--sshd", request.param))
 

@@ -13,14 +13,10 @@ from typing import Any
 
 import asyncssh
 import pytest
+from tiers import SSHD_KINDS
 
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.emulator.workers.process_tree import processes_of
-
-SSHD_KINDS = [
-    pytest.param("embedded", id="embedded"),
-    pytest.param("system", id="system", marks=pytest.mark.system("sshd")),
-]
 
 ECHO_SERVER = """\
 import os, socket, sys

@@ -197,6 +197,7 @@ def test_the_end_of_a_node_is_said_once_in_each_notebook(
     check_voice(page, notebooks, cause.line.format(node=node), cause.button)
 
 
+@pytest.mark.nightly
 def test_the_line_is_there_again_after_a_reload_and_no_kernel_is_asked_for(
     demo: Demo, open_lab: OpenLab, tmp_path: Path, picture: Picture
 ) -> None:

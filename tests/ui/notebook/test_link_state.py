@@ -27,6 +27,7 @@ def cloud(demo: Demo) -> EmulatorControl:
     return EmulatorControl(demo.ledger_url.split("/emulator/")[0])
 
 
+@pytest.mark.nightly
 def test_a_notebook_says_for_how_long_the_link_is_down_and_goes_on_when_it_is_back(
     write_notebook: Callable[..., Notebook], lab: Page, cloud: EmulatorControl, picture: Picture
 ) -> None:

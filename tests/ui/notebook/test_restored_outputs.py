@@ -138,6 +138,7 @@ def test_outputs_of_cells_that_ended_come_back_with_the_error_and_what_it_aborte
     assert third == ["[ ]"]
 
 
+@pytest.mark.nightly
 def test_what_a_user_removed_from_a_saved_notebook_does_not_come_back(
     write_notebook: Callable[..., Notebook], open_lab: OpenLab
 ) -> None:
@@ -328,6 +329,7 @@ def test_outputs_of_cells_that_are_not_in_the_notebook_are_listed_and_can_be_add
     assert page.evaluate("() => window.pwned") is None
 
 
+@pytest.mark.nightly
 def test_two_pages_show_the_same_and_the_second_does_not_save_over_the_first(
     write_notebook: Callable[..., Notebook], open_lab: OpenLab
 ) -> None:

@@ -46,6 +46,7 @@ def test_numbers_are_live_while_a_cell_runs(
     notebook.pass_gate("b")
 
 
+@pytest.mark.nightly
 def test_buttons_are_heard_while_a_cell_runs(write_notebook: Callable[..., Notebook], lab: Page) -> None:
     notebook = write_notebook("keep.ipynb", SHOW, "IdleTimer()", "pass_gate('a')")
     notebook.open_in(lab)

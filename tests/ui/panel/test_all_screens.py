@@ -245,7 +245,7 @@ SCREENS: list[Callable[[Shown], Locator]] = [
 ]
 
 
-@pytest.mark.parametrize("screen", SCREENS, ids=lambda screen: screen.__name__)
+@pytest.mark.parametrize("screen", mostly_nightly(SCREENS, count=5), ids=lambda screen: screen.__name__)
 def test_a_screen_fits_and_everybody_can_use_it(
     shown: Shown, screen: Callable[[Shown], Locator], picture: Picture
 ) -> None:

@@ -170,6 +170,7 @@ def test_a_notebook_counts_down_to_the_end_of_its_node_until_it_is_kept(
     expect(warning).to_have_count(0)
 
 
+@pytest.mark.nightly
 def test_the_panel_works_where_money_is_not_answered(panel: Locator, kernel_name: str, picture: Picture) -> None:
     page = panel.page
     page.route("**/jupyter-tpu/v1/spend*", lambda route: route.fulfill(status=404, body="<b>no such route</b>"))

@@ -106,6 +106,7 @@ def test_a_failed_creation_notifies_while_the_panel_is_closed_and_opens_the_form
     card.get_by_role("button", name="Dismiss").click()
 
 
+@pytest.mark.nightly
 def test_a_bad_name_is_refused_before_anything_is_asked(panel: Locator, picture: Picture) -> None:
     panel.get_by_role("button", name="Create a node").first.click()
     form = panel.get_by_role("form", name="Create a node")

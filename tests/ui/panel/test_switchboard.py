@@ -123,6 +123,7 @@ def test_a_zone_without_room_is_a_stock_out_in_the_panel(
     expect(limited).to_have_count(0)
 
 
+@pytest.mark.nightly
 def test_the_clock_is_paused_and_stepped_by_keyboard_alone(board: Locator, control: EmulatorControl) -> None:
     clock = board.get_by_role("region", name="Clock")
 
@@ -141,6 +142,7 @@ def test_the_clock_is_paused_and_stepped_by_keyboard_alone(board: Locator, contr
     expect(clock).not_to_contain_text("paused")
 
 
+@pytest.mark.nightly
 def test_what_the_cloud_refuses_is_said_on_the_page(board: Locator, picture: Picture) -> None:
     form = board.get_by_role("form", name="Project limits")
     form.get_by_label("Allowed types").fill("v5litepod-8, <img src=x onerror='window.pwned = 1'>")
