@@ -29,6 +29,7 @@ from jupyter_tpu.kernels.messages.loop_bridge import LoopBridge
 from jupyter_tpu.kernels.messages.not_run import not_run
 from jupyter_tpu.kernels.messages.zmq_bridge import Bridge, Secrets
 from jupyter_tpu.kernels.remote_kernel import RemoteKernel
+from jupyter_tpu.kernels.slices import Slice, all_of
 from jupyter_tpu.node_end import AGENT_CAUSES, NOTICED_CAUSES, EndCause, NodeEnd
 
 OnLink = Callable[[LinkStatus], None]
@@ -73,6 +74,7 @@ class KernelHost:
         on_link: called with each new status of the link that the kernel uses.
         runs: the log of what is run, to offer it for a rerun if the node is lost; None for no log.
         environment: the kernel's environment; None for none.
+        workers: how many workers of the node run the kernel together, from worker 0.
 
     Attributes:
         loss: the loss of the node; None while it is not lost.
@@ -87,6 +89,7 @@ class KernelHost:
         on_link: OnLink = _ignore,
         runs: ExecutionLog | None = None,
         environment: KernelEnvironment | None = None,
+        workers: int = 1,
     ) -> None:
         self.loss: Loss | None = None
         self._key = key
@@ -97,6 +100,7 @@ class KernelHost:
         self._bridge = Bridge(addresses, secrets, pool.context)
         self._runs = ExecutionWatch(runs) if runs else None
         self._environment = environment or KernelEnvironment(key, "")
+        self._slice = Slice(key, workers, pool, self.notify) if workers > 1 else None
         # From here on a message goes to all readers: local clients through the bridge, pages through a `LoopBridge`.
         self._fanout = RecordFanout(self._observe)
         self._clients = LocalClients(self._bridge, self._fanout, 0)
@@ -130,10 +134,12 @@ class KernelHost:
             await self._open_bridge(on_progress)
             if self._runs:
                 self._runs.begin()
-            await self._join_worker(on_progress)
-            launch = await self._environment.provide(launch, self.kernel.call, on_progress, self.notify)
+            await self._join_workers(on_progress)
+            launch = await self._provide(launch, on_progress)
             self._report(on_progress, "Starting the kernel")
-            await self.kernel.start(launch)
+            await self.kernel.start(launch, self._slice.begin if self._slice else None)
+            if self._slice:
+                self._slice.follow(self.kernel)
             # Before the kernel has answered: requests that wait travel with the start and save a round trip.
             self._bridge.join(self, self.kernel.expected_info)
             await self.kernel.wait_until_up()
@@ -150,6 +156,8 @@ class KernelHost:
                 self._runs.resume()
             self._use_link(self._pool.join(self._key), on_progress)
             self.kernel.attach(kernel_id)
+            if self._slice:
+                self._slice.attach(kernel_id, self.kernel)
             self._environment.attach(self.kernel.call)
             self._bridge.join(self)
 
@@ -177,7 +185,9 @@ class KernelHost:
             await self._leave_worker()
             await self._join_worker(on_progress)
             self._on_link(self.link_status)  # the last status reported was "lost"
-        launch = await self._environment.provide(launch, self.kernel.call, on_progress, self.notify)
+        if self._slice:
+            await self._slice.join(on_progress)
+        launch = await self._provide(launch, on_progress)
         self._report(on_progress, "Restarting the kernel")
         if self._shared and self._is_another(self._shared):  # the record was lost with the old node
             if self._runs:
@@ -186,7 +196,11 @@ class KernelHost:
             self._fanout.publish_event("new_record")
         if self._runs and not after_death:
             self._runs.begin()
+        if self._slice:
+            await self._slice.begin(launch)
         await self.kernel.restart(launch)
+        if self._slice:
+            self._slice.follow(self.kernel)
         # Only now is the loss over: a restart that failed leaves it for the next attempt.
         if self._runs and self.loss:
             self._runs.note_successor()
@@ -236,6 +250,17 @@ class KernelHost:
             TpuError: the agent's error, or `WorkerUnreachable` when the link is lost.
         """
         return await self.kernel.call(method, params)
+
+    async def check_restart(self) -> None:
+        """Check that all workers could start another process.
+
+        Raises:
+            EnvironmentFailed: the disk of one is full or not writable.
+            TpuError: the agent's error, or `WorkerUnreachable` when the link is lost.
+        """
+        await self.kernel.call("check_restart", {})
+        if self._slice:
+            await self._slice.check()
 
     @property
     def link_status(self) -> LinkStatus:
@@ -308,8 +333,10 @@ class KernelHost:
         self._bridge.close()
         try:
             if and_forget and self._kernel:
-                await self._kernel.forget()
+                await asyncio.gather(self._kernel.forget(), *([self._slice.stop()] if self._slice else []))
         finally:
+            if self._slice:
+                await self._slice.leave(is_complete=not and_forget)
             await self._leave_worker()
 
     def connection_info(self) -> dict[str, Any]:
@@ -333,6 +360,18 @@ class KernelHost:
                 {"phase": "connecting", "message": "Waiting for the connection to the worker", "fraction": None}
             )
 
+    async def _join_workers(self, on_progress: OnProgress) -> None:
+        joining = [self._join_worker(on_progress), *([self._slice.join(on_progress)] if self._slice else [])]
+        await all_of(joining)
+
+    async def _provide(self, launch: Launch, on_progress: OnProgress) -> Launch:
+        """Create the kernel's environment, on all its workers, and return `launch` with its Python."""
+        if self._slice is None:
+            return await self._environment.provide(launch, self.kernel.call, on_progress, self.notify)
+        launch = await self._environment.provide(launch, self._slice.call_everywhere, on_progress, self.notify)
+        self._environment.attach(self.kernel.call)  # what cells install later is the same on all workers
+        return await self._slice.prepare(launch, on_progress)
+
     async def _join_worker(self, on_progress: OnProgress) -> None:
         self._use_link(await self._pool.acquire(self._key, on_progress), on_progress)
 
@@ -341,6 +380,8 @@ class KernelHost:
         # On the same worker events of earlier processes are still in the record; the generation tells them apart.
         generation = self._kernel.generation if self._kernel and not self._is_another(shared) else 0
         self._kernel = RemoteKernel(shared.link, self._fanout, on_progress, owner=self._owner, generation=generation)
+        if self._slice:
+            self._slice.use(shared.link)
         if self._runs:
             self._runs.node = lambda: shared.last_host_key_alias
         shared.watchers.append(self._link_changed)

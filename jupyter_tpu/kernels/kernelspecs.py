@@ -81,17 +81,21 @@ def write_kernelspec(
     proxy_command: str = "",
     ssh_user: str = "",
     environment: SavedEnvironment | None = None,
+    workers: int = 1,
 ) -> str:
     """Write or replace the kernelspec of `node`, or of an environment on it, and return its name.
 
     Args:
         proxy_command, ssh_user: how kernels reach the node; empty for the provisioner's configuration.
+        workers: how many of the node's workers run a kernel together.
         environment: None for the worker's own Python.
     """
     framework = environment.framework if environment else ""
     name = _free_name(node.name, settings.endpoint, framework)
     config = _config(node.name, settings, proxy_command, ssh_user, framework)
-    content = _kernel_json(node, settings, config, _display_name(node, environment))
+    if workers > 1:
+        config["workers"] = workers
+    content = _kernel_json(node, settings, config, _display_name(node, environment, workers))
     text = json.dumps(content, indent=1, ensure_ascii=False)
     folder = kernels_folder() / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -179,23 +183,24 @@ def _is_of(spec: InstalledSpec, settings: CloudSettings) -> bool:
     return spec.endpoint == settings.endpoint and NodeName.parse(spec.node_name).project == settings.project
 
 
-def _display_name(node: Node, environment: SavedEnvironment | None) -> str:
-    """Return the name that front ends show: ``JAX 0.10 · v5litepod-8 · my-node``."""
+def _display_name(node: Node, environment: SavedEnvironment | None, workers: int) -> str:
+    """Return the name that front ends show: ``JAX 0.10 · v5litepod-8 · my-node``, or ``… · my-node · 4 workers``."""
     title = environment.title if environment else "Python 3"
-    return plain(f"{title} · {node.accelerator_type} · {node.name.node_id}", _LONGEST_NAME)
+    name = f"{title} · {node.accelerator_type} · {node.name.node_id}"
+    return plain(f"{name} · {workers} workers" if workers > 1 else name, _LONGEST_NAME)
 
 
 def _config(
     name: NodeName, settings: CloudSettings, proxy_command: str, ssh_user: str, environment: str
-) -> dict[str, str]:
+) -> dict[str, Any]:
     """Return the provisioner's traits; empty ones are omitted, so that its configuration applies."""
     way = {"proxy_command": proxy_command, "ssh_user": ssh_user}
     config = {"node": str(name), "endpoint": settings.endpoint, **way, "environment": environment}
     return {key: value for key, value in config.items() if value or key == "endpoint"}
 
 
-def _kernel_json(node: Node, settings: CloudSettings, config: dict[str, str], display_name: str) -> dict[str, Any]:
-    options = [part for key, value in config.items() if value for part in (f"--{key.replace('_', '-')}", value)]
+def _kernel_json(node: Node, settings: CloudSettings, config: dict[str, Any], display_name: str) -> dict[str, Any]:
+    options = [part for key, value in config.items() if value for part in (f"--{key.replace('_', '-')}", str(value))]
     return {
         "argv": [sys.executable, "-m", "jupyter_tpu.kernels.launcher", *options, "-f", "{connection_file}"],
         "display_name": display_name,

@@ -74,6 +74,7 @@ class Launch:
         python: path on the worker; empty for the worker's own.
         folder: the notebook's, on this machine; None if unknown.
         replaces: whether a kernel of the same id, left by a process that was killed, is removed first.
+        workers: how many workers of the node run the kernel together.
         ends_alone_after_s: seconds of idleness without a client after which the kernel ends; None for never.
     """
 
@@ -86,6 +87,7 @@ class Launch:
     folder: Path | None = None
     extra_arguments: tuple[str, ...] = ()
     replaces: bool = False
+    workers: int = 1
     ends_alone_after_s: float | None = None
 
     def to_params(self) -> dict[str, Any]:
@@ -97,6 +99,7 @@ class Launch:
             "env": dict(self.env),
             "cwd": self.cwd,
             "extra_arguments": list(self.extra_arguments),
+            **({"workers": self.workers} if self.workers > 1 else {}),
             **({"ends_alone_after_s": self.ends_alone_after_s} if self.ends_alone_after_s else {}),
             **({"python": self.python} if self.python else {}),
         }

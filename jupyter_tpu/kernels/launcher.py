@@ -69,7 +69,9 @@ class _Launcher:
         key = _worker_key(options)
         environment = KernelEnvironment(key, options.environment)
         addresses = addresses_of(connection)
-        self._host = KernelHost(key, self._pool, addresses, _secrets(connection), environment=environment)
+        self._host = KernelHost(
+            key, self._pool, addresses, _secrets(connection), environment=environment, workers=options.workers
+        )
         self._interrupts: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
@@ -162,6 +164,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--node", required=True, help="projects/PROJECT/locations/ZONE/nodes/NODE")
     parser.add_argument("--endpoint", default=settings_from_environment().endpoint, help="HOST:PORT of an emulator")
     parser.add_argument("--worker-id", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=1, help="run the kernel on this many workers, from worker 0")
     parser.add_argument("--python", default="", help="Python on the worker")
     parser.add_argument(
         "--environment", default="", help="run the kernel in this framework's environment on the worker"
@@ -211,6 +214,7 @@ def _launch(options: argparse.Namespace, connection: Mapping[str, Any]) -> Launc
         ),
         cwd=options.cwd,
         folder=Path.cwd(),
+        workers=options.workers,
         ends_alone_after_s=options.end_alone_after if options.end_alone_after > 0 else None,
     )
 

@@ -50,7 +50,7 @@ _WAIT_WHILE_CUT_S = 1.0
 # A restart goes ahead unchecked after this: an agent that is that slow must not block it.
 _CHECK_S = 5.0
 _MEANWHILE_S = 1.0  # the refusal may arrive before `shutdown_requested` is called for the message that caused it
-_PLACE = ("node", "endpoint", "worker_id")
+_PLACE = ("node", "endpoint", "worker_id", "workers")
 
 
 class TPUProvisioner(KernelProvisionerBase):
@@ -62,6 +62,9 @@ class TPUProvisioner(KernelProvisionerBase):
         "$JUPYTER_TPU_ENDPOINT."
     ).tag(config=True)
     worker_id = Integer(0, min=0, help="Which worker of the node, from 0.").tag(config=True)
+    workers = Integer(
+        1, min=1, help="How many workers of the node run the kernel together, from worker 0; 1 for `worker_id` alone."
+    ).tag(config=True)
     python = Unicode(help="Python on the worker that runs the kernels; empty for the worker's own Python.").tag(
         config=True
     )
@@ -140,6 +143,7 @@ class TPUProvisioner(KernelProvisionerBase):
             cwd=self.cwd,
             folder=Path(folder) if folder else None,
             extra_arguments=arguments,
+            workers=self.workers,
         )
         return kwargs
 
@@ -247,7 +251,7 @@ class TPUProvisioner(KernelProvisionerBase):
             return
         try:
             async with asyncio.timeout(_CHECK_S):
-                await self.call("check_restart")
+                await link_thread.run(self._host.check_restart())
         except EnvironmentFailed:
             raise
         except (TpuError, TimeoutError) as error:  # an older agent, or a kernel that is gone
@@ -405,7 +409,7 @@ class TPUProvisioner(KernelProvisionerBase):
         connection["key"] = str(connection.get("key", "")).encode()
         await super().load_provisioner_info({**provisioner_info, "connection_info": connection})
         for name in _PLACE:
-            setattr(self, name, provisioner_info[name])
+            setattr(self, name, provisioner_info.get(name, getattr(self, name)))  # an older version had fewer
 
     def get_shutdown_wait_time(self, recommended: float = 5.0) -> float:
         """Return 10 s or more, for a distant worker; 1 s while disconnected, when no answer can come."""
@@ -525,6 +529,7 @@ class TPUProvisioner(KernelProvisionerBase):
             node=self.node,
             endpoint=self.endpoint,
             worker_id=self.worker_id,
+            workers=self.workers,
             python=self.python,
             key=launch.key,
             signature_scheme=launch.signature_scheme,
@@ -583,7 +588,14 @@ class TPUProvisioner(KernelProvisionerBase):
         key = self._worker_key()
         environment = KernelEnvironment(key, self.environment)
         return KernelHost(
-            key, link_thread.enter(), addresses, self._secrets(), on_link, runs=self._runs, environment=environment
+            key,
+            link_thread.enter(),
+            addresses,
+            self._secrets(),
+            on_link,
+            runs=self._runs,
+            environment=environment,
+            workers=self.workers,
         )
 
     def _new_runs(self) -> ExecutionLog | None:

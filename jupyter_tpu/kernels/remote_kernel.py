@@ -10,7 +10,7 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -118,8 +118,11 @@ class RemoteKernel:
         self._first_sign = asyncio.Event()
         self._ended = asyncio.Event()
 
-    async def start(self, launch: Launch) -> None:
+    async def start(self, launch: Launch, begin: Callable[[Launch], Awaitable[None]] | None = None) -> None:
         """Start the kernel and read its messages; `wait_until_up` must follow.
+
+        Args:
+            begin: begins what has to start with the kernel, once a kernel that this one replaces is removed.
 
         Raises:
             KernelFailed: it cannot be started.
@@ -127,6 +130,8 @@ class RemoteKernel:
         """
         if launch.replaces:
             await self._remove_old(launch.kernel_id)
+        if begin:
+            await begin(launch)
         await self._launch("start_kernel", launch)
 
     async def restart(self, launch: Launch) -> None:

@@ -37,14 +37,22 @@ class Cloud:
     def of(cls, emulator: Emulator) -> Cloud:
         return cls(settings=emulator.settings, control=emulator.control)
 
-    def create_node(self, node_id: str, *, with_our_key: bool = True) -> Node:
-        """A READY v5litepod-8 that has published its host keys."""
-        name = NodeName(project=PROJECT, zone=ZONE, node_id=node_id)
+    def create_node(
+        self,
+        node_id: str,
+        *,
+        with_our_key: bool = True,
+        accelerator_type: str = "v5litepod-8",
+        runtime_version: str = "v2-alpha-tpuv5-lite",
+        zone: str = ZONE,
+    ) -> Node:
+        """A READY node that has published its host keys."""
+        name = NodeName(project=PROJECT, zone=zone, node_id=node_id)
         key = UserKey.load_or_create(our_data_dir() / "ssh")
         spec = NodeSpec(
             name=name,
-            accelerator_type="v5litepod-8",
-            runtime_version="v2-alpha-tpuv5-lite",
+            accelerator_type=accelerator_type,
+            runtime_version=runtime_version,
             metadata={"ssh-keys": f"{login_name()}:{key.public_line}"} if with_our_key else {},
         )
         asyncio.run(self._do(lambda cloud: cloud.create_node(spec)))
@@ -64,9 +72,9 @@ class Cloud:
         """By the emulator's ledger."""
         return str(node.name) in self.control.billing()
 
-    def home_of(self, node: Node) -> Path:
-        """The home folder of the node's first worker."""
-        return Path(self.control.workers(str(node.name))[0]["home"])
+    def home_of(self, node: Node, worker_id: int = 0) -> Path:
+        """The home folder of one of the node's workers."""
+        return Path(self.control.workers(str(node.name))[worker_id]["home"])
 
     def kernels_on(self, node: Node) -> list[Path]:
         """What the node's first worker keeps of kernels."""

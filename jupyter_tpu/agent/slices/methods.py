@@ -122,8 +122,14 @@ class Slices:
         return {"pid": engine.pid}
 
     async def stop_slice(self, params: Params) -> dict[str, Any]:
-        """End what this worker runs for a kernel besides the kernel itself."""
+        """End what this worker runs for a kernel besides the kernel itself.
+
+        With a ``reason`` the kernel ends too, if it runs here, and its user gets the reason.
+        """
         kernel_id = checked_kernel_id(params.get("kernel_id"))
+        if reason := str(params.get("reason", "")):
+            with suppress(KernelFailed):
+                self._kernels.get(kernel_id).end_because(reason)
         async with self._changing:
             for found in (self._controllers, self._engines):
                 if process := found.pop(kernel_id, None):

@@ -16,8 +16,11 @@ ENGINE_FILE = "connection.json"
 _HEARTBEAT_MS = 1000
 # With the heartbeat, a machine that stands still is noticed after 15 s.
 _MISSES = 10
-# Engines start beside the controller's kernel, which may take this long on a busy worker.
-_REGISTERS_WITHIN_S = 60
+# How long an engine waits for the controller's answer.
+_REGISTERS_WITHIN_S = 300
+# The controller silently drops an engine whose first heartbeat comes later than this after its registration; between
+# the two the engine creates its kernel, which took over 30 s, the default, with 8 workers on one busy machine.
+_FIRST_HEARTBEAT_S = 600
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,7 @@ def controller_argv(python: str, folder: Path, address: str) -> list[str]:
         # The default database would keep every output.
         "--IPController.db_class=ipyparallel.controller.dictdb.NoDB",
         f"--HeartMonitor.period={_HEARTBEAT_MS}",
+        f"--IPController.registration_timeout={_FIRST_HEARTBEAT_S}",
         "--log-level=30",
     ]
 

@@ -131,9 +131,13 @@ async def _made(options: argparse.Namespace) -> tuple[Node, dict[str, Any], str]
         progress.end()
     # so that a node that is recreated gets the same environment
     await asyncio.to_thread(SavedEnvironments(key.node, key.endpoint).save, made)
-    way = {"proxy_command": key.proxy_command, "ssh_user": key.ssh_user}
     name = await asyncio.to_thread(
-        write_kernelspec, node, cloud_settings(options), **way, environment=SavedEnvironment.from_json(made)
+        write_kernelspec,
+        node,
+        cloud_settings(options),
+        proxy_command=key.proxy_command,
+        ssh_user=key.ssh_user,
+        environment=SavedEnvironment.from_json(made),
     )
     return node, made, name
 

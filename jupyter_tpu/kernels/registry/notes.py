@@ -51,6 +51,7 @@ class RegisteredKernel:
     Attributes:
         node: the node's full name.
         endpoint: the cloud's, see `CloudSettings`.
+        workers: how many workers run the kernel together.
         key: the HMAC key of the kernel's messages.
         root_dir: the server's folder of notebooks; only a server of the same folder takes the kernel over.
         owner: the process that the kernel belongs to, as `jupyter_tpu.journal.owner` writes it.
@@ -62,6 +63,7 @@ class RegisteredKernel:
     node: str
     endpoint: str = ""
     worker_id: int = 0
+    workers: int = 1
     python: str = ""
     key: str = field(repr=False)
     signature_scheme: str = "hmac-sha256"
@@ -83,7 +85,10 @@ class RegisteredKernel:
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of the note's file."""
-        return {"version": VERSION, **asdict(self)}
+        content = {"version": VERSION, **asdict(self)}
+        if self.workers == 1:  # an older version, which knows no kernels on several workers, can read the others
+            del content["workers"]
+        return content
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> RegisteredKernel:
@@ -99,7 +104,7 @@ class RegisteredKernel:
 
 
 _TEXTS = ("kernel_id", "kernel_name", "node", "endpoint", "python", "key", "signature_scheme", "root_dir", "owner")
-_KINDS: dict[str, type] = {**dict.fromkeys(_TEXTS, str), "worker_id": int, "is_ended": bool}
+_KINDS: dict[str, type] = {**dict.fromkeys(_TEXTS, str), "worker_id": int, "workers": int, "is_ended": bool}
 
 
 def _tuples(data: dict[str, Any]) -> dict[str, Any]:

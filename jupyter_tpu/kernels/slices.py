@@ -1,0 +1,341 @@
+"""The other workers of a kernel that runs on all workers of a node: all of them take part, or none.
+
+The kernel itself is on worker 0 and is started as any other; this starts the controller beside it and one engine on
+each other worker, and ends them with it. Lives in the loop of its `LinkPool`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from jupyter_tpu.errors import Text, TpuError, WorkerUnreachable
+from jupyter_tpu.kernels.connections.pool import LinkPool, WorkerLink
+from jupyter_tpu.kernels.connections.worker import OnProgress, WorkerKey
+from jupyter_tpu.kernels.launch import Launch
+from jupyter_tpu.kernels.registry.exit_status import exit_code_of, exit_text, stderr_of
+from jupyter_tpu.kernels.remote_kernel import ANSWER_S, START_S, START_WHILE_CUT_S, RemoteKernel
+from jupyter_tpu.link import Link
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+# Characters of an engine's last output in a notice: its last lines, not its log.
+_LAST_WORDS = 600
+
+
+async def all_of(works: Iterable[Awaitable[T]]) -> list[T]:
+    """Await all; if one fails, cancel the others and raise its error."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return list(await asyncio.gather(*tasks))
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+class Slice:
+    """The workers 1 to `workers` - 1, and the controller on worker 0.
+
+    Args:
+        first: worker 0.
+        notify: prints a text in the kernel's notebook.
+    """
+
+    def __init__(
+        self, first: WorkerKey, workers: int, pool: LinkPool, notify: Callable[[str], Awaitable[None]]
+    ) -> None:
+        self._first = first
+        self._workers = workers
+        self._pool = pool
+        self._notify = notify
+        self._links: dict[int, WorkerLink] = {}
+        self._first_link: Link | None = None
+        self._kernel_id = ""
+        self._environments: dict[int, str] = {}  # the Python of the kernel's environment, by worker
+        self._pythons: dict[int, str] = {}
+        self._reported = ""
+        self._starting: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def others(self) -> range:
+        """The numbers of the workers besides worker 0."""
+        return range(1, self._workers)
+
+    async def join(self, on_progress: OnProgress) -> None:
+        """Open the links to all other workers at once, those that were lost again.
+
+        Raises:
+            TpuError: one cannot be opened; its worker is named, and no link stays open.
+        """
+        progress = _Progress(self._workers, on_progress)
+        try:
+            await all_of(self._named(worker, self._acquire(worker, progress.of(worker))) for worker in self.others)
+        except BaseException:
+            await self._release()
+            raise
+
+    def use(self, link: Link) -> None:
+        """Use this link to worker 0 from now on."""
+        self._first_link = link
+
+    async def prepare(self, launch: Launch, on_progress: OnProgress) -> Launch:
+        """Check that all workers can take part, and install what one lacks; return `launch` with worker 0's Python.
+
+        Raises:
+            TpuError: a worker can't take part; it is named.
+        """
+        if not self._pythons.keys() >= {*range(self._workers)}:
+            found = await self._prepare_all(launch)
+            self._pythons = {worker: str(answer["python"]) for worker, answer in enumerate(found)}
+            await self._report_differences([answer["versions"] for answer in found], on_progress)
+        return replace(launch, python=self._pythons[0])
+
+    async def check(self) -> None:
+        """Check again that all other workers can take part, before a restart ends anything."""
+        await self._prepare_all(Launch(kernel_id="", key=""), self.others)
+
+    async def begin(self, launch: Launch) -> None:
+        """Start everything in the background; the kernel's own start must follow at once.
+
+        The first call is on its way before that start: the agent has to forget an earlier controller first.
+        """
+        self._cancel()
+        self._kernel_id = launch.kernel_id
+        self._starting = asyncio.create_task(self._start(launch))
+        await asyncio.sleep(0)
+
+    def follow(self, kernel: RemoteKernel) -> None:
+        """End the engines as soon as the kernel has ended, and report one that ends before."""
+        self._watching = asyncio.create_task(self._watch(kernel))
+
+    def attach(self, kernel_id: str, kernel: RemoteKernel) -> None:
+        """Follow a kernel that another process has started; the links are opened in the background."""
+        self._kernel_id = kernel_id
+        for worker in self.others:
+            self._links[worker] = self._pool.join(self._key(worker))
+        self.follow(kernel)
+
+    async def stop(self) -> None:
+        """End all engines; one whose worker does not answer ends without the controller's heartbeats."""
+        await asyncio.gather(*(self._stop_one(worker) for worker in self.others))
+
+    async def leave(self, *, is_complete: bool) -> None:
+        """Release the links; what runs keeps running.
+
+        Args:
+            is_complete: whether a start that is under way is completed first; else it is given up.
+        """
+        if self._starting and is_complete:
+            await asyncio.wait([self._starting], timeout=START_S)
+        self._cancel()
+        await self._release()
+
+    async def call_everywhere(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Call a method about environments on all workers at once; return one answer for all of them.
+
+        Raises:
+            TpuError: a worker's error, with its name.
+        """
+        answers = await all_of(self._call(worker, method, params) for worker in range(self._workers))
+        if method == "make_environment":
+            self._pythons = {}
+            self._environments = {worker: str(answer["path"]) for worker, answer in enumerate(answers)}
+        return _merged(answers) if method == "environments" else {**answers[0], "notes": _notes(answers)}
+
+    # -- internals -----------------------------------------------------------------------------------------------------
+
+    def _key(self, worker: int) -> WorkerKey:
+        return replace(self._first, worker_id=worker)
+
+    async def _acquire(self, worker: int, on_progress: OnProgress) -> None:
+        known = self._links.get(worker)
+        if known and known.link.state != "lost":
+            return
+        if known:
+            await self._pool.release(self._key(worker), self._links.pop(worker))
+        self._pythons = {}  # another node's worker may have others
+        self._links[worker] = await self._pool.acquire(self._key(worker), on_progress)
+
+    async def _release(self) -> None:
+        links, self._links = self._links, {}
+        await asyncio.gather(*(self._pool.release(self._key(worker), link) for worker, link in links.items()))
+
+    async def _named(self, worker: int, work: Awaitable[T]) -> T:
+        """Await `work`; an error gets the worker's name."""
+        try:
+            return await work
+        except TpuError as error:
+            node = self._first.node.node_id
+            message = Text("Worker {worker} of {node}: {why}", worker=worker, node=node, why=error.message)
+            raise type(error)(message, exists=error.exists, hint=error.hint, raw=error.raw) from error
+
+    async def _call(self, worker: int, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        link = self._links[worker].link if worker else self._first_link
+        assert link, "`use` comes first"
+        return await self._named(worker, link.call(method, {"kernel_id": self._kernel_id, **params}))
+
+    async def _prepare_all(self, launch: Launch, workers: Iterable[int] | None = None) -> list[dict[str, Any]]:
+        chosen = range(self._workers) if workers is None else workers
+        pythons = {worker: self._environments.get(worker, launch.python) for worker in chosen}
+        is_cut = not all(link.link.is_up for link in self._links.values())
+        try:
+            # An installation may take minutes, but a user who restarts must not wait for a link that is cut.
+            async with asyncio.timeout(START_WHILE_CUT_S if is_cut else None):
+                return await all_of(
+                    self._call(worker, "prepare_slice", {"python": pythons[worker]}) for worker in chosen
+                )
+        except TimeoutError:
+            raise WorkerUnreachable(
+                "A worker of the slice did not answer.",
+                exists="Nothing was changed.",
+                hint="Try again when the node is connected, or check it in the TPU panel.",
+            ) from None
+
+    async def _report_differences(self, versions: list[Mapping[str, str]], on_progress: OnProgress) -> None:
+        """Report once which versions differ from worker 0's: programs of one worker may not run on another."""
+        lines = [line for worker in self.others for line in _differences(worker, versions[worker], versions[0])]
+        text = " ".join(lines)
+        if text and text != self._reported:
+            on_progress({"phase": "environment", "message": text, "fraction": None})
+            await self._notify(text)
+        self._reported = text
+
+    async def _start(self, launch: Launch) -> None:
+        try:
+            params = {"workers": self._workers, "python": self._pythons.get(0, "")}
+            answer = await self._call(0, "start_controller", params)
+            common = {
+                "workers": self._workers,
+                "env": dict(launch.env),
+                "cwd": launch.cwd,
+                "connection": answer["engine_connection"],
+            }
+            await all_of(
+                self._call(
+                    worker, "start_engine", {**common, "worker": worker, "python": self._pythons.get(worker, "")}
+                )
+                for worker in self.others
+            )
+        except TpuError as error:
+            log.warning("kernel %s ends, as not all workers take part: %s", launch.kernel_id, error)
+            reason = f"The kernel was ended, because not all workers could start. {error}"
+            await asyncio.gather(self._end_kernel(reason), self.stop())
+
+    async def _end_kernel(self, reason: str) -> None:
+        try:
+            await self._call(0, "stop_slice", {"reason": reason})
+        except TpuError as error:
+            log.warning("kernel %s could not be ended: %s", self._kernel_id, error)
+
+    async def _watch(self, kernel: RemoteKernel) -> None:
+        if self._starting:
+            await asyncio.wait([self._starting])
+        engines = [asyncio.create_task(self._report_loss(worker, kernel)) for worker in self.others]
+        try:
+            await kernel.wait()
+            await self.stop()
+        finally:
+            for task in engines:
+                task.cancel()
+
+    async def _report_loss(self, worker: int, kernel: RemoteKernel) -> None:
+        """Wait for the end of an engine, and report how it ended unless that was requested."""
+        try:
+            answer = await self._call(worker, "slice_info", {"wait": True})
+        except TpuError as error:
+            log.info("how worker %s of kernel %s ended is unknown: %s", worker, self._kernel_id, error)
+            return
+        engine = answer.get("engine")
+        ended = (engine or {}).get("exit") or {}
+        if engine is None and kernel.exit_code is None:  # whoever started the kernel was killed meanwhile
+            await self._notify(f"Worker {worker} does not take part in this kernel. Restart the kernel.")
+        elif ended and not ended.get("asked") and kernel.exit_code is None:
+            words = stderr_of(ended).strip()[-_LAST_WORDS:]
+            said = f" Its last output:\n{words}" if words else ""
+            how = exit_text(exit_code_of(ended))
+            await self._notify(f"The process of worker {worker} ended ({how}). Restart the kernel.{said}")
+
+    async def _stop_one(self, worker: int) -> None:
+        if worker not in self._links or not self._kernel_id:
+            return
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                await self._call(worker, "stop_slice", {})
+        except (TpuError, TimeoutError) as error:
+            log.info("worker %s ends its part of the kernel by itself: %s", worker, error or "no answer")
+
+    def _cancel(self) -> None:
+        for task in (self._starting, self._watching):
+            if task:
+                task.cancel()
+        self._starting = self._watching = None
+
+
+class _Progress:
+    """One line of progress for all workers: the step of one that still works, and how many are ready."""
+
+    def __init__(self, workers: int, on_progress: OnProgress) -> None:
+        self._workers = workers
+        self._on_progress = on_progress
+
+    def of(self, worker: int) -> OnProgress:
+        """Return what reports the progress of one worker."""
+
+        def report(progress: Mapping[str, Any]) -> None:
+            message = Text("{message} (worker {worker})", message=progress["message"], worker=worker)
+            self._on_progress({**progress, "message": message})
+
+        return report
+
+
+def _merged(answers: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return one answer to ``environments`` for one framework: ready if all are, and the step of the slowest."""
+    rows = [(answer["environments"] or [None])[0] for answer in answers]
+    present = [row for row in rows if row]
+    if not present:
+        return {"environments": []}
+    steps = [row["making"] for row in present if row["making"]]
+    ready = sum(bool(row and row["is_ready"] and not row["making"]) for row in rows)
+    making = None
+    if steps:
+        slowest = min(steps, key=lambda step: step.get("fraction") or 0.0)
+        text = Text(
+            "{message} ({ready} of {count} workers ready)", message=slowest["message"], ready=ready, count=len(rows)
+        )
+        making = {**slowest, "message": text}
+    return {
+        "environments": [{**present[0], "making": making, "is_ready": all(row and row["is_ready"] for row in rows)}]
+    }
+
+
+def _notes(answers: list[dict[str, Any]]) -> list[str]:
+    """Return what could not be installed, once where it is the same on all workers."""
+    return list(dict.fromkeys(note for answer in answers for note in answer.get("notes", ())))
+
+
+def _differences(worker: int, versions: Mapping[str, str], first: Mapping[str, str]) -> list[str]:
+    """Describe for users which versions on a worker differ from those on worker 0.
+
+    >>> _differences(2, {"jax": "0.9.1", "Python": "3.11.7"}, {"jax": "0.10.0", "Python": "3.11.7"})
+    ['Worker 2 has jax 0.9.1; worker 0 has jax 0.10.0.']
+    >>> _differences(1, {}, {"jax": "0.10.0"})
+    ['Worker 1 has no jax; worker 0 has jax 0.10.0.']
+    """
+    names = sorted({*versions, *first})
+    pairs = [(name, versions.get(name), first.get(name)) for name in names]
+    return [
+        f"Worker {worker} has {_version(name, here)}; worker 0 has {_version(name, there)}."
+        for name, here, there in pairs
+        if here != there
+    ]
+
+
+def _version(name: str, version: str | None) -> str:
+    return f"{name} {version}" if version else f"no {name}"

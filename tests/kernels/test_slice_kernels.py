@@ -1,0 +1,136 @@
+"""A kernel on both workers of an emulated v4-16: it starts, restarts and ends on all of them, or on none."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import ipyparallel
+import psutil
+import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import KernelManager
+
+from jupyter_tpu.errors import EnvironmentFailed
+from jupyter_tpu.kernels.kernelspecs import write_kernelspec
+from jupyter_tpu.models import Node
+
+from .conftest import Cloud
+
+
+@pytest.fixture(scope="module")
+def slice_node(cloud: Cloud) -> Node:
+    kind = {"accelerator_type": "v4-16", "runtime_version": "tpu-ubuntu2204-base", "zone": "us-central2-b"}
+    return cloud.create_node("my-slice", **kind)
+
+
+@pytest.fixture
+def manager(cloud: Cloud, slice_node: Node) -> Iterator[KernelManager]:
+    manager = KernelManager(kernel_name=write_kernelspec(slice_node, cloud.settings, workers=2))
+    yield manager
+    if manager.has_kernel:
+        manager.shutdown_kernel(now=True)
+
+
+class Homes:
+    """What is on the two workers, seen from their disks and processes."""
+
+    def __init__(self, cloud: Cloud, node: Node) -> None:
+        self.homes = [cloud.home_of(node, worker_id) / ".jupyter-tpu" for worker_id in range(2)]
+
+    def engine(self) -> psutil.Process:
+        (found,) = self.processes(1, "--engine")
+        return found
+
+    def processes(self, worker: int, word: str) -> list[psutil.Process]:
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                line = " ".join(process.cmdline())
+                if word in line and str(self.homes[worker]) in line:
+                    found.append(process)
+        return found
+
+    def on_engine(self, code: str) -> Any:
+        """The value of an expression on worker 1, once it has joined."""
+        (told,) = (self.homes[0] / "kernels").glob("*/slice.json")
+        client_file = Path(json.loads(told.read_text())["client_file"])
+        wait_for(client_file)
+        with ipyparallel.Client(str(client_file), timeout=60) as cluster:
+            cluster.wait_for_engines(1, timeout=60, interactive=False)
+            return cluster[1].apply_sync(eval, code)
+
+    def kept(self) -> list[Path]:
+        """What the agents keep of kernels."""
+        return [path for home in self.homes for name in ("kernels", "slices") for path in (home / name).glob("*")]
+
+
+def wait_for(path: Path) -> None:
+    until = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < until:
+        time.sleep(0.05)  # nothing announces a file
+
+
+@pytest.fixture
+def homes(cloud: Cloud, slice_node: Node) -> Homes:
+    return Homes(cloud, slice_node)
+
+
+def started(manager: KernelManager) -> BlockingKernelClient:
+    manager.start_kernel()
+    client = manager.client()
+    client.start_channels(hb=False)
+    client.wait_for_ready(timeout=120)
+    return client
+
+
+def gone(processes: list[psutil.Process]) -> None:
+    assert processes
+    _, left = psutil.wait_procs(processes, 60)
+    assert left == []
+
+
+def test_a_kernel_starts_restarts_and_ends_on_all_workers(manager: KernelManager, homes: Homes) -> None:
+    client = started(manager)
+    assert homes.on_engine("__import__('os').environ['TPU_SLICE_WORKER']") == "1"
+    first = [homes.engine(), *homes.processes(0, "ipyparallel.controller")]
+    manager.restart_kernel()
+    client.wait_for_ready(timeout=120)
+    assert homes.on_engine("6 * 7") == 42
+    gone(first)
+    second = [homes.engine(), *homes.processes(0, "ipyparallel.controller")]
+    client.stop_channels()
+    manager.shutdown_kernel()
+    gone(second)
+    assert homes.kept() == []
+
+
+def test_the_end_of_another_workers_process_is_reported_with_its_last_words(
+    manager: KernelManager, homes: Homes
+) -> None:
+    client = started(manager)
+    homes.on_engine("__import__('os').write(2, b'my last words\\n')")
+    homes.engine().kill()
+    while True:
+        message = client.get_iopub_msg(timeout=60)
+        if "worker 1 ended (SIGKILL)" in message["content"].get("text", ""):
+            break
+    assert "my last words" in message["content"]["text"]
+    client.stop_channels()
+
+
+def test_where_one_worker_has_no_disk_nothing_starts_and_it_is_named(manager: KernelManager, homes: Homes) -> None:
+    room = homes.homes[1] / "slices" / "room"
+    room.mkdir(parents=True)
+    (homes.homes[1] / "slices").chmod(0o700)
+    try:
+        with pytest.raises(EnvironmentFailed, match="Worker 1 of my-slice: The disk of the worker can't be written"):
+            manager.start_kernel()
+    finally:
+        room.rmdir()
+    assert homes.kept() == []
+    assert homes.processes(0, "ipyparallel.controller") == homes.processes(1, "--engine") == []
