@@ -54,6 +54,12 @@ class LiveKernel:
         sessions.sort(key=lambda each: each.get("type") != "notebook")
         return str(sessions[0].get("path") or "") if sessions else ""
 
+    @property
+    def workers(self) -> int:
+        """How many workers of the node run the kernel together."""
+        found = self.info.get("workers")
+        return found if type(found) is int else 1
+
     def to_json(self) -> dict[str, Any]:
         """Return the kernel as the JSON document of `kernels` shows it."""
         names = ("kernel_id", "pid", "execution_state", "state_since", "started_at", "last_output_at", "record_bytes")
@@ -61,6 +67,7 @@ class LiveKernel:
             **{name: self.info.get(name) for name in names},
             "node_name": str(self.key.node),
             "worker_id": self.key.worker_id,
+            "workers": self.workers,
             "notebook": self.notebook or None,
             "host": self.noted.get("host"),
             "kernel_name": self.noted.get("kernel_name"),
@@ -152,6 +159,8 @@ def _say_list(kernels: list[LiveKernel], failures: list[TpuError]) -> None:
 def _row(kernel: LiveKernel) -> tuple[str, ...]:
     node, started = kernel.key.node, kernel.info.get("started_at")
     worker = _(" worker {worker}", worker=kernel.key.worker_id) if kernel.key.worker_id else ""
+    if kernel.workers > 1:
+        worker = _(", {count} workers", count=kernel.workers)
     since = time.strftime("%Y-%m-%d %H:%M", time.localtime(started)) if started else ""
     state = str(kernel.info.get("execution_state") or "alive")
     return (kernel.kernel_id, kernel.notebook, node.node_id + worker, node.zone, state, since)
