@@ -370,7 +370,7 @@ class KernelHost:
             return await self._environment.provide(launch, self.kernel.call, on_progress, self.notify)
         launch = await self._environment.provide(launch, self._slice.call_everywhere, on_progress, self.notify)
         self._environment.attach(self.kernel.call)  # what cells install later is the same on all workers
-        return await self._slice.prepare(launch, on_progress)
+        return await self._slice.prepare(launch)
 
     async def _join_worker(self, on_progress: OnProgress) -> None:
         self._use_link(await self._pool.acquire(self._key, on_progress), on_progress)

@@ -59,7 +59,6 @@ class Slice:
         self._kernel_id = ""
         self._environments: dict[int, str] = {}  # the Python of the kernel's environment, by worker
         self._pythons: dict[int, str] = {}
-        self._reported = ""
         self._starting: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
 
@@ -85,7 +84,7 @@ class Slice:
         """Use this link to worker 0 from now on."""
         self._first_link = link
 
-    async def prepare(self, launch: Launch, on_progress: OnProgress) -> Launch:
+    async def prepare(self, launch: Launch) -> Launch:
         """Check that all workers can take part, and install what one lacks; return `launch` with worker 0's Python.
 
         Raises:
@@ -94,7 +93,6 @@ class Slice:
         if not self._pythons.keys() >= {*range(self._workers)}:
             found = await self._prepare_all(launch)
             self._pythons = {worker: str(answer["python"]) for worker, answer in enumerate(found)}
-            await self._report_differences([answer["versions"] for answer in found], on_progress)
         return replace(launch, python=self._pythons[0])
 
     async def check(self) -> None:
@@ -197,15 +195,6 @@ class Slice:
                 exists="Nothing was changed.",
                 hint="Try again when the node is connected, or check it in the TPU panel.",
             ) from None
-
-    async def _report_differences(self, versions: list[Mapping[str, str]], on_progress: OnProgress) -> None:
-        """Report once which versions differ from worker 0's: programs of one worker may not run on another."""
-        lines = [line for worker in self.others for line in _differences(worker, versions[worker], versions[0])]
-        text = " ".join(lines)
-        if text and text != self._reported:
-            on_progress({"phase": "environment", "message": text, "fraction": None})
-            await self._notify(text)
-        self._reported = text
 
     async def _start(self, launch: Launch) -> None:
         try:
@@ -318,24 +307,3 @@ def _merged(answers: list[dict[str, Any]]) -> dict[str, Any]:
 def _notes(answers: list[dict[str, Any]]) -> list[str]:
     """Return what could not be installed, once where it is the same on all workers."""
     return list(dict.fromkeys(note for answer in answers for note in answer.get("notes", ())))
-
-
-def _differences(worker: int, versions: Mapping[str, str], first: Mapping[str, str]) -> list[str]:
-    """Describe for users which versions on a worker differ from those on worker 0.
-
-    >>> _differences(2, {"jax": "0.9.1", "Python": "3.11.7"}, {"jax": "0.10.0", "Python": "3.11.7"})
-    ['Worker 2 has jax 0.9.1; worker 0 has jax 0.10.0.']
-    >>> _differences(1, {}, {"jax": "0.10.0"})
-    ['Worker 1 has no jax; worker 0 has jax 0.10.0.']
-    """
-    names = sorted({*versions, *first})
-    pairs = [(name, versions.get(name), first.get(name)) for name in names]
-    return [
-        f"Worker {worker} has {_version(name, here)}; worker 0 has {_version(name, there)}."
-        for name, here, there in pairs
-        if here != there
-    ]
-
-
-def _version(name: str, version: str | None) -> str:
-    return f"{name} {version}" if version else f"no {name}"

@@ -189,10 +189,7 @@ async def test_the_next_agents_find_controller_and_engine_and_learn_how_they_end
 
 
 async def test_a_worker_that_cannot_take_part_says_why(pair: Pair) -> None:
-    answer = await pair.links[1].call("prepare_slice", KERNEL)
-    assert answer["python"] == ""
-    assert answer["versions"]["ipyparallel"] == ipyparallel.__version__
-    assert {"Python", "ipykernel"} <= answer["versions"].keys()
+    assert await pair.links[1].call("prepare_slice", KERNEL) == {"python": ""}
     slices = Home(pair.workers[1].home / ".jupyter-tpu").slices
     (slices / "room").mkdir()  # nothing can be written there
     with pytest.raises(EnvironmentFailed, match="disk of the worker"):

@@ -7,6 +7,7 @@ first, the spare ends too.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import socket
@@ -70,6 +71,8 @@ class SpareKernel:
         # The user's code must not read the agent's socket as its standard input.
         with Path(os.devnull).open("rb") as nothing:
             os.dup2(nothing.fileno(), 0)
+        # The notebook's part has been loaded already, when it was unknown whether the kernel is that of a slice.
+        importlib.import_module("jupyter_tpu.notebook.slices").join(self._app.shell)
         self._forget()
         self._app.kernel._publish_status("starting", "shell")
 

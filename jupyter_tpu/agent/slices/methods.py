@@ -75,15 +75,15 @@ class Slices:
     async def prepare_slice(self, params: Params) -> dict[str, Any]:
         """Check that this worker can take part in a kernel with ``python``, and install what it lacks.
 
-        Returns ``python``, which is empty for the default, and ``versions`` of what should be the same on all workers.
+        Returns ``python``, which is empty for the default.
 
         Raises:
             EnvironmentFailed: the disk is full, or something can't be installed.
         """
         check_room(private_folder(self._home.slices))
         wanted = str(params.get("python") or self._python)
-        python, versions = await in_daemon(lambda: self._packages.provide(wanted))
-        return {"python": "" if python == self._python else python, "versions": versions}
+        python = await in_daemon(lambda: self._packages.provide(wanted))
+        return {"python": "" if python == self._python else python}
 
     async def start_controller(self, params: Params) -> dict[str, Any]:
         """Start the controller for the next process of a kernel, in place of an earlier one.

@@ -14,20 +14,15 @@ from jupyter_tpu.agent.environments.venv import Environments
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import EnvironmentFailed
 
-# The versions that all workers of a slice should share: of those the frameworks send each other compiled programs.
-_COMPARED = ("ipyparallel", "ipykernel", "numpy", "jax", "jaxlib", "libtpu", "flax", "torch", "torch_xla", "tensorflow")
 _FITS = re.compile(r"9\.2\.\d")  # as `SLICE_NEEDS` has it
-_LOOK = f"""
-import json, platform, sysconfig
+_LOOK = """
+import json, sysconfig
 from importlib import metadata
-def version(name):
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
-found = {{name: version(name) for name in {_COMPARED!r}}}
-versions = {{"Python": platform.python_version(), **{{name: one for name, one in found.items() if one}}}}
-print(json.dumps({{"versions": versions, "folder": sysconfig.get_path("purelib")}}))
+try:
+    version = metadata.version("ipyparallel")
+except metadata.PackageNotFoundError:
+    version = ""
+print(json.dumps({"version": version, "folder": sysconfig.get_path("purelib")}))
 """
 # A Python starts in 0.1 s; a worker whose cores are all busy is given much more.
 _LOOK_S = 60.0
@@ -38,19 +33,19 @@ class Packages:
     """What is installed in a Python.
 
     Attributes:
-        versions: of Python and of the packages that matter, by name.
+        version: of ipyparallel; empty if it is not there.
         folder: where its packages are.
         changed_at: when that folder was changed last.
     """
 
-    versions: dict[str, str]
+    version: str
     folder: str
     changed_at: float
 
     @property
     def fit(self) -> bool:
         """Whether an engine can run on them."""
-        return bool(_FITS.match(self.versions.get("ipyparallel", "")))
+        return bool(_FITS.match(self.version))
 
 
 @dataclass
@@ -67,8 +62,8 @@ class SlicePackages:
     _found: dict[str, Packages] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def provide(self, python: str) -> tuple[str, dict[str, str]]:
-        """Return a Python that has all packages of `python` and of `SLICE_NEEDS`, and its versions.
+    def provide(self, python: str) -> str:
+        """Return a Python that has all packages of `python` and of `SLICE_NEEDS`.
 
         Raises:
             EnvironmentFailed: it can't be run, or something can't be installed.
@@ -80,7 +75,7 @@ class SlicePackages:
                 found = self._packages_of(python)
             if not found.fit:
                 raise EnvironmentFailed(f"ipyparallel could not be installed for {python} on the worker.")
-            return python, found.versions
+            return python
 
     def _packages_of(self, python: str) -> Packages:
         """Look again only if something was installed since the last look: it delays a kernel's start."""
@@ -96,7 +91,7 @@ def _look(python: str) -> Packages:
             [python, "-c", _LOOK], stdin=subprocess.DEVNULL, capture_output=True, timeout=_LOOK_S, check=True, text=True
         )
         found = json.loads(done.stdout)
-        return Packages(dict(found["versions"]), str(found["folder"]), _changed_at(found["folder"]))
+        return Packages(str(found["version"]), str(found["folder"]), _changed_at(found["folder"]))
     except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:
         raise EnvironmentFailed(
             f"The Python {python} on the worker cannot be run.", hint="Choose another Python.", raw=str(error)
