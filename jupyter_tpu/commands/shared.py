@@ -13,6 +13,8 @@ from jupyter_tpu.errors import Text
 # the largest pid_max that Linux allows on 64-bit machines (proc(5))
 _MOST_PID = 2**22
 LOG_LINES, MOST_LOG_LINES = 20, 1000
+# the largest slice is a v5p-12288, with 4 chips per worker
+MOST_WORKERS = 1536
 FORCE_NEEDS_PID = "--force needs --pid: another user's process can only be ended by its pid."
 
 STATUS = Command(name="", here="Show this node on one screen.", examples={"%tpu": "each part with its age"})
@@ -164,8 +166,22 @@ LOGS = Command(
     examples={
         "%tpu logs": Text("{count} lines", count=LOG_LINES),
         "%tpu logs 200": Text("200 lines; at most {count}", count=f"{MOST_LOG_LINES:,}"),
+        "%tpu logs --worker 2": "the end of the newest long output of another worker of the slice",
     },
-    arguments=(argument("lines", nargs="?", type=whole_number(MOST_LOG_LINES), default=LOG_LINES, metavar="LINES"),),
+    arguments=(
+        argument("lines", nargs="?", type=whole_number(MOST_LOG_LINES), default=LOG_LINES, metavar="LINES"),
+        argument(
+            "--worker",
+            type=whole_number(MOST_WORKERS),
+            metavar="WORKER",
+            help="show the end of this worker's newest output that was too long for the notebook",
+        ),
+    ),
+)
+WORKERS = Command(
+    name="workers",
+    here="Show the workers of this slice, and what each runs.",
+    examples={"%tpu workers": "state, process and host of each worker"},
 )
 DOCTOR = Command(
     name="doctor",
@@ -184,7 +200,10 @@ DOCTOR = Command(
 
 ON_NODE: Mapping[str, Command] = {
     each.name: each
-    for each in (*(TOP, PS, RELEASE, AUTOSTOP, EXTEND, STOP, DELETE), *(COST, QUOTA, GRANT, PYTHON, LOGS, DOCTOR))
+    for each in (
+        *(TOP, PS, RELEASE, AUTOSTOP, EXTEND, STOP, DELETE),
+        *(COST, QUOTA, GRANT, PYTHON, LOGS, DOCTOR, WORKERS),
+    )
 }
 """The commands of ``%tpu`` in a kernel on a node, by name."""
 

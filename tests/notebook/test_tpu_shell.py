@@ -44,6 +44,15 @@ def test_what_needs_no_agent_works_in_any_shell(run_cells: Any) -> None:
     assert "hush" not in run.text
 
 
+def test_cells_for_worker_0_of_a_slice_run_on_one_worker_too(run_cells: Any) -> None:
+    ran = run_cells("%%worker 0\nprint('here')", "%%workers 0-1\nprint('never')", "%tpu workers", environ=ON_A_NODE)
+    assert not ran.succeeded
+    assert "here" in ran.text
+    assert "There is no worker 1." in ran.text
+    assert "never\n" not in ran.text
+    assert "This kernel runs on one worker." in ran.text
+
+
 def test_an_agent_that_hangs_costs_a_line_two_seconds_and_no_more(run_cells: Any, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "a"))

@@ -14,6 +14,7 @@ from pathlib import Path
 from jupyter_tpu.errors import BadInput, EnvironmentFailed, Text
 from jupyter_tpu.notebook.display import MagicOutput, Section, plain, text_output
 from jupyter_tpu.notebook.magics.context import MagicContext
+from jupyter_tpu.notebook.magics.workers import output_of
 
 PACKAGES = (
     *("jax", "jaxlib", "libtpu", "flax", "optax"),
@@ -87,7 +88,9 @@ def variables_shown(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def logs(context: MagicContext, options: Namespace) -> MagicOutput:
-    """Show the last lines of the agent's log."""
+    """Show the last lines of the agent's log, or of another worker's output."""
+    if options.worker is not None:
+        return output_of(context, options.worker, options.lines)
     path = log_path(context.environ)
     try:
         lines = last_lines(path, options.lines)

@@ -1,4 +1,4 @@
-"""Registration of the magics of a kernel on a node: ``%tpu``, ``%tpu_init``, ``%%tpu_time``, ``%%tpu_on_preempt``.
+"""Registration of the magics of a kernel on a node: ``%tpu``, ``%tpu_init``, ``%%worker(s)`` and others.
 
 The docstrings of the methods are the help that ``%tpu?`` shows. The code of a magic is imported when it first runs.
 """
@@ -17,7 +17,23 @@ def register_magics(shell: Any) -> None:
     shell.register_magic_function(magics.tpu, magic_kind="line", magic_name="tpu")
     shell.register_magic_function(magics.tpu_on_preempt, magic_kind="line_cell", magic_name="tpu_on_preempt")
     shell.register_magic_function(magics.tpu_time, magic_kind="line_cell", magic_name="tpu_time")
+    shell.register_magic_function(magics.worker, magic_kind="cell", magic_name="worker")
+    shell.register_magic_function(magics.workers, magic_kind="cell", magic_name="workers")
+    shell.input_transformers_cleanup.append(_without_worker_0)
     register_completion(shell)
+
+
+def _without_worker_0(lines: list[str]) -> list[str]:
+    """Drop a line ``%%worker 0``: outside a slice, all cells run there."""
+    if not lines or not lines[0].startswith("%%worker"):
+        return lines
+    from jupyter_tpu.errors import BadInput
+    from jupyter_tpu.notebook.slices.targets import parse_cell
+
+    try:
+        return parse_cell("".join(lines), 1).code.splitlines(keepends=True)
+    except BadInput:  # the magic says why
+        return lines
 
 
 class Magics:
@@ -81,3 +97,25 @@ class Magics:
             self._checkpoint_hook = CheckpointHook(self._shell)
         text = self._checkpoint_hook.run_line(line, cell)
         self._shell.display_pub.publish(data={"text/plain": text})
+
+    def worker(self, line: str, cell: str) -> None:
+        """Run a cell on one worker of a slice.
+
+        ``%%worker 0`` runs the rest of its cell only on worker 0. A collective operation, such as a sum over an array
+        of all workers, would wait there for ever.
+        """
+        self._refuse_workers("worker", line, cell)
+
+    def workers(self, line: str, cell: str) -> None:
+        """Run a cell on some workers of a slice.
+
+        ``%%workers 0,2-3`` runs the rest of its cell only on these workers. A collective operation, such as a sum over
+        an array of all workers, would wait there for ever.
+        """
+        self._refuse_workers("workers", line, cell)
+
+    def _refuse_workers(self, magic: str, line: str, cell: str) -> None:
+        """Say why the line is not valid: a valid one is removed before the cell runs."""
+        from jupyter_tpu.notebook.slices.targets import target_of
+
+        target_of(magic, line, cell, 1)

@@ -10,12 +10,12 @@ from jupyter_tpu.commands.grammar import NOTEBOOK, Command, parse_words
 from jupyter_tpu.commands.shared import ON_NODE, RENAMED, RENAMED_ON_NODE, STATUS
 from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.notebook.display import MagicOutput, Section
-from jupyter_tpu.notebook.magics import autostop, chips, doctor, env_logs, money, status
+from jupyter_tpu.notebook.magics import autostop, chips, doctor, env_logs, money, status, workers
 from jupyter_tpu.notebook.magics.context import MagicContext
 
 HELP = ("--help", "-h", "help")
 
-_MODULES = (status, chips, autostop, money, env_logs, doctor)
+_MODULES = (status, chips, autostop, money, env_logs, doctor, workers)
 
 
 def _acts() -> dict[str, Callable[..., MagicOutput]]:

@@ -38,3 +38,9 @@ def join(shell: Any) -> None:
 def current() -> Any:
     """Return the `Slice` of this kernel, the `Engine` of this worker, or None outside a slice."""
     return _current
+
+
+def runs_here_only() -> bool:
+    """Whether the cell that runs now runs on some of the workers only, so that it must not wait for the others."""
+    workers = None if _current is None else _current.cell_workers
+    return workers is not None and len(workers) < _current.count

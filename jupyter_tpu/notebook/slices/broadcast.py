@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import json
 import os
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,7 +14,7 @@ from typing import Any
 
 from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.i18n import shown
-from jupyter_tpu.notebook.slices.cell import RunningCell
+from jupyter_tpu.notebook.slices.cell import OUTPUT, RunningCell
 from jupyter_tpu.notebook.slices.cluster import Cluster
 from jupyter_tpu.notebook.slices.collected import Collector
 from jupyter_tpu.notebook.slices.course import Limits
@@ -52,6 +51,7 @@ class Slice:
         self.cluster = Cluster(self._on_joined, self._on_lost)
         self._shell = shell
         self._kernel = shell.kernel
+        self._target: Target | None = None
         self._failure: Text | None = None
         self._number = 0
         self._has_compared = False
@@ -67,6 +67,24 @@ class Slice:
     def running(self) -> set[int]:
         """The workers that run a cell."""
         return set() if self.cell is None else self.cell.running
+
+    @property
+    def cell_workers(self) -> tuple[int, ...] | None:
+        """The workers of the cell that runs now on this one; None between cells."""
+        return self._target.workers if self._target else None
+
+    def output_end(self, worker: int, lines: int, patience_s: float) -> Mapping[str, Any] | None:
+        """Return `path` and last `lines` of the newest long output on another worker; None if it does not answer."""
+        answers: list[Mapping[str, Any]] = []
+        answered = threading.Event()
+
+        def answer(content: Mapping[str, Any]) -> None:
+            answers.append(content)
+            answered.set()
+
+        self.cluster.ask(worker, OUTPUT, {"lines": lines}, answer)
+        answered.wait(patience_s)
+        return answers[0] if answers else None
 
     def _wrap_kernel(self) -> None:
         kernel = self._kernel
@@ -159,15 +177,15 @@ class Slice:
             self.cell = cell
         cell.send()
         self._recorder.begin(own)
+        self._target = target
         try:
             reply = await self._execute(target.code if 0 in target.workers else "", *args, **options)
         except KeyboardInterrupt:  # between the kernel's own handlers
             reply = self._refuse(publisher, "KeyboardInterrupt", "")
+        self._target = None
         cell.end_own(_error_of(reply))
         while not cell.is_over:
             await self._until_changed(cell.when_over, cell.interrupt)
-        sys.stdout.flush()
-        sys.stderr.flush()
         self._recorder.end()
         if cell.others:
             cell.draw()

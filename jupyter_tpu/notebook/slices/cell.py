@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -29,6 +30,9 @@ INTERRUPT = "tpu_interrupt_request"
 """Ends a cell on an engine; the reply's `state` is `SKIPPED` if it has not begun there, and then never will."""
 
 SKIPPED = "skipped"
+
+OUTPUT = "tpu_output_request"
+"""Asks an engine for the end of its newest output that is longer than the notebook shows."""
 
 _DRAW_EVERY_S = 0.5
 # What an engine says last comes by another way than its reply, but at about the same time.
@@ -82,6 +86,8 @@ class RunningCell:
 
     def send(self) -> None:
         """Send the cell to the other workers, and wait until it is on its way."""
+        if self.target.is_partial:
+            self._cluster.call_later(self._limits.hint_s, self._hint)
         if not self.others:
             return
         metadata = {"tpu_slice": {"cell": self.number, "workers": list(self.target.workers)}}
@@ -91,8 +97,6 @@ class RunningCell:
         self._cluster.call(sent.set)
         # Otherwise worker 0's code could keep the client's thread from sending for a while.
         sent.wait(1)
-        if not self.target.is_all:
-            self._cluster.call_later(self._limits.hint_s, self._hint)
 
     def end_own(self, error: CellError | None) -> None:
         """Note that worker 0 has ended its part."""
@@ -159,7 +163,12 @@ class RunningCell:
             own = None
             if 0 in self.target.workers:
                 own = Part(output=self._own.collected(), error=self._errors.get(0))
-            self._publisher.show(to_mimebundle(grouped(own, {each: self._part(each) for each in self.others})))
+            groups = grouped(own, {each: self._part(each) for each in self.others})
+            if groups:
+                # what worker 0 has printed comes first
+                sys.stdout.flush()
+                sys.stderr.flush()
+            self._publisher.show(to_mimebundle(groups))
             self._is_drawn = self.is_over
 
     # -- any thread

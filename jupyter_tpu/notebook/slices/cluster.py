@@ -152,6 +152,8 @@ class Cluster:
         self._client._io_loop.add_callback(function)
 
     def call_later(self, delay_s: float, function: Callable[[], None]) -> None:
-        """Run a function in the client's thread after a time."""
+        """Run a function in the client's thread after a time; never, if there is no connection yet."""
+        if self._client is None:
+            return
         loop = self._client._io_loop
         loop.add_callback(lambda: loop.call_later(delay_s, function))

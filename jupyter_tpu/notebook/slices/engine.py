@@ -14,14 +14,11 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from jupyter_tpu.notebook.slices.cell import ANSWER, ASKS, ENDED, INTERRUPT, SKIPPED
+from jupyter_tpu.notebook.slices.cell import ANSWER, ASKS, ENDED, INTERRUPT, OUTPUT, SKIPPED
 from jupyter_tpu.notebook.slices.cluster import HELLO
 from jupyter_tpu.notebook.slices.collected import LIMIT, Collector
 from jupyter_tpu.notebook.slices.recorder import Recorder
 from jupyter_tpu.notebook.slices.worker_facts import worker_facts
-
-OUTPUT = "tpu_output_request"
-"""Asks for the end of the longest output."""
 
 _MOST_ON_DISK = 1024**3
 
@@ -36,6 +33,7 @@ class Engine:
 
     def __init__(self, shell: Any, worker: int) -> None:
         self.worker = worker
+        self.count = int(os.environ["TPU_SLICE_WORKERS"])
         self._shell = shell
         self._kernel = shell.kernel
         self._cell: Mapping[str, Any] | None = None
@@ -58,6 +56,16 @@ class Engine:
         handlers[OUTPUT] = self._answering(self._output.end)
         self._show_only_on_worker_0("tpu")
         _use_plain_progress_bars()
+
+    @property
+    def cell_workers(self) -> tuple[int, ...] | None:
+        """The workers of the cell that runs now; None between cells."""
+        cell = self._cell
+        return tuple(cell["workers"]) if cell else None
+
+    def be_quiet(self) -> None:
+        """Don't mention that this worker outputs nothing in this cell: worker 0 shows it for all."""
+        self._is_quiet = True
 
     # -- a cell; in the main thread
 
@@ -136,8 +144,8 @@ class Engine:
         magic = self._shell.find_line_magic(name)
 
         def shown_there(line: str) -> Any:
-            if self._cell is not None and 0 in self._cell["workers"]:
-                self._is_quiet = True
+            if 0 in (self.cell_workers or ()):
+                self.be_quiet()
                 return None
             return magic(line)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from jupyter_tpu.errors import BadInput, Text
 
 _MAGIC = re.compile(r"\s*%%(workers?)(?![\w?])([^\n]*)(?:\n|\Z)")
+_ONLY_SHOWS = re.compile(r"\s*%tpu(?:[ \t][^\n]*)?\s*")
 _RANGE = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
 
 
@@ -19,23 +20,25 @@ class Target:
     Attributes:
         workers: their numbers, in order.
         code: the cell without its line ``%%workers``.
-        is_all: the cell runs on every worker of the slice.
+        is_partial: a collective operation in the cell would wait for the other workers for ever.
     """
 
     workers: tuple[int, ...]
     code: str
-    is_all: bool
+    is_partial: bool = False
 
 
 def parse_cell(code: str, count: int) -> Target:
     """Return where a cell runs in a slice of `count` workers: everywhere, or as its ``%%worker(s)`` says.
+
+    A line of ``%tpu`` alone runs on worker 0, also while the others are busy.
 
     Raises:
         BadInput: the line names no worker, or one that does not exist, or nothing follows it.
     """
     line = _MAGIC.match(code)
     if line is None:
-        return Target(workers=tuple(range(count)), code=code, is_all=True)
+        return Target(workers=(0,) if _ONLY_SHOWS.fullmatch(code) else tuple(range(count)), code=code)
     return target_of(line[1], line[2].strip(), code[line.end() :], count)
 
 
@@ -50,6 +53,8 @@ def target_of(magic: str, line: str, body: str, count: int) -> Target:
     hint = Text(
         "This slice has workers 0 to {last}: write {example}, and the code below it.", last=count - 1, example=example
     )
+    if count == 1:
+        hint = Text("This kernel runs on one worker, which is worker 0.")
     if workers is None or (magic == "worker" and len(workers) != 1):
         raise BadInput(Text("%%{magic} {line} does not name a worker.", magic=magic, line=line[:60]), hint=hint)
     unknown = [each for each in workers if each >= count]
@@ -57,7 +62,7 @@ def target_of(magic: str, line: str, body: str, count: int) -> Target:
         raise BadInput(Text("There is no worker {number}.", number=unknown[0]), hint=hint)
     if not body.strip():
         raise BadInput(Text("The cell has no code below %%{magic}.", magic=magic), hint=hint)
-    return Target(workers=tuple(workers), code=body, is_all=len(workers) == count)
+    return Target(workers=tuple(workers), code=body, is_partial=len(workers) < count)
 
 
 def _numbers(line: str) -> list[int] | None:

@@ -6,6 +6,7 @@ import os
 import platform
 import socket
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -27,6 +28,7 @@ def difference(own: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     )
 
 
+@cache
 def _versions() -> dict[str, str]:
     found = {"Python": platform.python_version()}
     for name in _PACKAGES:

@@ -98,6 +98,32 @@ def test_a_long_output_is_cut_and_is_whole_on_its_worker(shared_slice):
     assert whole == "".join(f"line {number}\n" for number in range(20_000))
 
 
+def test_the_end_of_a_long_output_can_be_shown(shared_slice):
+    shared_slice.run("if w == 2:\n  for number in range(20_000): print('row', number)")
+    shown = shared_slice.run("%tpu logs 3 --worker 2").outputs[0]["data"]["text/plain"]
+    assert shown.splitlines()[-3:] == ["row 19997", "row 19998", "row 19999"]
+    assert "no other worker 7" in shared_slice.run("%tpu logs --worker 7").error
+
+
+def test_the_workers_are_listed(shared_slice):
+    pids = shared_slice.run("import os\nprint(os.getpid())").others
+    rows = shared_slice.run("%tpu workers").outputs[0]["data"]["text/plain"].splitlines()[1:]
+    assert [row.split()[:2] for row in rows] == [["0", "ready"], ["1", "ready"], ["2", "ready"]]
+    assert all(row.split()[2] in pids for row in rows[1:])
+
+
+@pytest.mark.parametrize(("cell", "runs_here_only"), [("", False), ("%%worker 0\n", True), ("%%workers 0-2\n", False)])
+def test_code_can_tell_whether_its_cell_runs_on_some_workers_only(shared_slice, cell, runs_here_only):
+    ran = shared_slice.run(f"{cell}from jupyter_tpu.notebook.slices import runs_here_only\nprint(runs_here_only())")
+    assert ran.printed == f"{runs_here_only}\n"
+
+
+@pytest.mark.nightly  # waits ten seconds
+def test_a_cell_that_runs_long_on_some_workers_says_that_it_may_wait_for_the_others(shared_slice):
+    ran = shared_slice.run("%%worker 0\ntime.sleep(11)")
+    assert "worker 0: still running. If it uses an array" in ran.outputs[0]["data"]["text/plain"]
+
+
 def test_an_interrupt_reaches_every_worker(shared_slice):
     request = shared_slice.send("print('begun', flush=True)\nwhile True: pass")
     shared_slice.wait_for_output(request, "begun")

@@ -19,11 +19,16 @@ from jupyter_tpu.notebook.slices.targets import names_of, parse_cell
         ("%%workers?", (0, 1, 2, 3), "%%workers?"),
         ("x\n%%worker 0\ny", (0, 1, 2, 3), "x\n%%worker 0\ny"),
         ("%%time\nx", (0, 1, 2, 3), "%%time\nx"),
+        ("%tpu", (0,), "%tpu"),
+        ("\n%tpu workers \n", (0,), "\n%tpu workers \n"),
+        ("%tpu\nx", (0, 1, 2, 3), "%tpu\nx"),
+        ("%tpu_init jax", (0, 1, 2, 3), "%tpu_init jax"),
     ],
 )
 def test_a_cell_runs_where_its_first_line_says(cell, workers, code):
     target = parse_cell(cell, 4)
-    assert (target.workers, target.code, target.is_all) == (workers, code, len(workers) == 4)
+    assert (target.workers, target.code) == (workers, code)
+    assert target.is_partial == (len(workers) < 4 and "%%worker" in cell)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,53 @@
+"""``%tpu workers`` and ``%tpu logs --worker``: the other workers of a slice."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any
+
+from jupyter_tpu.errors import AgentBroken, BadInput, Text, plain
+from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, text_output
+from jupyter_tpu.notebook.magics.context import MagicContext
+from jupyter_tpu.notebook.slices import current
+
+
+def workers(_: MagicContext) -> MagicOutput:
+    """Show each worker of the slice."""
+    slice_ = _slice()
+    rows = [("0", Text("ready"), str(os.getpid()), socket.gethostname())]
+    for worker in range(1, slice_.count):
+        facts = slice_.joined.get(worker, {})
+        rows.append((str(worker), _state(slice_, worker), str(facts.get("pid", UNKNOWN)), facts.get("host", UNKNOWN)))
+    header = (Text("worker"), Text("state"), Text("process"), Text("host"))
+    return MagicOutput(sections=[Section(header=header, rows=rows)])
+
+
+def output_of(context: MagicContext, worker: int, lines: int) -> MagicOutput:
+    """Show the end of the newest output of a worker that was too long for the notebook."""
+    slice_ = _slice()
+    if not 0 < worker < slice_.count:
+        hint = Text("The other workers are 1 to {last}.", last=slice_.count - 1)
+        raise BadInput(Text("There is no other worker {number}.", number=worker), hint=hint)
+    end = slice_.output_end(worker, lines, context.patience_s)
+    if end is None:
+        raise AgentBroken(Text("Worker {number} does not answer.", number=worker))
+    if not end["lines"]:
+        return text_output(Text("Worker {number} had no output that was too long for the notebook.", number=worker))
+    title = Text("The last {count} lines of {path}", count=len(end["lines"]), path=end["path"])
+    return MagicOutput(sections=[Section(title=title), Section(verbatim=list(map(plain, end["lines"])))])
+
+
+def _slice() -> Any:
+    slice_ = current()
+    if slice_ is None or not hasattr(slice_, "joined"):
+        raise BadInput(Text("This kernel runs on one worker."), hint=Text("Choose the kernel of a slice's workers."))
+    return slice_
+
+
+def _state(slice_: Any, worker: int) -> Text:
+    if worker in slice_.lost:
+        return Text("lost")
+    if worker in slice_.running:
+        return Text("runs: {code}", code=plain(slice_.cell.target.code.strip(), 60))
+    return Text("ready") if worker in slice_.joined else Text("starting")
