@@ -90,6 +90,16 @@ def test_nodes_are_in_menus_the_running_panel_and_the_status_bar(demo: Demo, lab
     expect(status).to_contain_text("nothing running")
 
 
+def test_the_name_of_a_kernel_stays_in_the_toolbar_of_a_notebook_if_it_is_long(demo: Demo, lab: Page) -> None:
+    kernel = demo.create_node({**SPEC, "node_id": 6 * "long-name-" + "1"})
+    lab.evaluate(RUN, ["notebook:create-new", {"kernelName": kernel}])
+    lab.wait_for_function(KERNEL_IS_IDLE)
+    name = lab.locator(".jp-NotebookPanel-toolbar .jp-Toolbar-kernelName")
+    expect(name).to_contain_text("long-name")
+    assert name.evaluate("name => name.offsetWidth") < 300, "JupyterLab will move it out of the toolbar"
+    lab.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
+
+
 def test_a_hidden_page_requests_nothing(demo: Demo, lab: Page) -> None:
     asked: list[str] = []
     under_way: set[Request] = set()

@@ -418,6 +418,7 @@ describe('the form', () => {
 
   it('shows the price of what is chosen, and that it is unknown where it is', () => {
     open(jest.fn());
+    screen.getByRole('radio', { name: /v5litepod-8 8 × 16 GiB \$9.60/ });
     fireEvent.click(screen.getByRole('radio', { name: /v5litepod-1 / }));
     screen.getByText('$1.20 per hour');
     fireEvent.click(screen.getByRole('radio', { name: /v6e-8/ }));

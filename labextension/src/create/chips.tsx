@@ -73,8 +73,8 @@ function Row({ row, group, isChosen, trans, onChoose }: IRowProps): JSX.Element 
   return (
     <label className="jp-tpu-Chips-row" title={description}>
       <input type="radio" name={group} checked={isChosen} onChange={() => onChoose(row)} />
-      <span className="jp-tpu-Chips-type">{accelerator_type}</span>
-      <span className="jp-tpu-Chips-size">{chipsWithMemory(row.offer, trans)}</span>
+      <span className="jp-tpu-Chips-type">{accelerator_type}</span>{' '}
+      <span className="jp-tpu-Chips-size">{chipsWithMemory(row.offer, trans)}</span>{' '}
       <span className={row.covered ? 'jp-tpu-Chips-free' : 'jp-tpu-Chips-price'}>
         {row.covered ? messages.free(trans) : priceLabel(row.usd_per_hour, trans)}
       </span>

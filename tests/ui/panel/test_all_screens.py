@@ -145,6 +145,9 @@ def create_form(shown: Shown) -> Locator:
     form.locator(".jp-tpu-More > summary").click()
     rows = form.locator(".jp-tpu-Chips").evaluate("list => list.clientHeight / list.firstChild.offsetHeight")
     assert rows == round(rows), "rows of chips are cut"
+    size = form.locator(".jp-tpu-Chips-row:has(input:checked) .jp-tpu-Chips-size")
+    expect(size).to_have_text("8 × 16 GiB")
+    assert size.evaluate("text => text.scrollWidth <= text.clientWidth"), "the memory of the chips is cut"
     return form
 
 
