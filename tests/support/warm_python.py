@@ -1,9 +1,9 @@
 """Commands of ours run by a Python that has the slow packages imported already.
 
 `WarmPopen([sys.executable, "-m", module, …])` is a `subprocess.Popen` whose process is forked, within milliseconds,
-from one that holds Google's client, asyncssh and Jupyter Server: these take one to three seconds of CPU to import,
-which a suite would pay for each of a thousand commands. It is a process like any other, with its own pid, environment,
-folder and streams, and it imports our own modules as always. Where the start itself is tested, use `subprocess`.
+from one that holds Google's client, asyncssh, Jupyter Server and our own modules: these take one to three seconds of
+CPU to import, which a suite would pay for each of a thousand commands. It is a process like any other, with its own
+pid, environment, folder and streams. Where the start itself is tested, use `subprocess`.
 
 Run as a program, this module is the process that forks: ``python warm_python.py SOCKET_FD``.
 """
@@ -19,6 +19,7 @@ import importlib
 import io
 import json
 import os
+import pkgutil
 import runpy
 import selectors
 import signal
@@ -34,6 +35,7 @@ SLOW_PACKAGES = (
     *("google.cloud.tpu_v2", "google.auth", "grpc.aio", "asyncssh", "aiohttp.web", "cryptography.x509"),
     *("tornado.web", "zmq.asyncio", "jsonschema", "jupyter_client", "jupyter_server.serverapp", "psutil"),
 )
+OUR_PACKAGES = ("cli", "cloud", "emulator", "fleet", "journal", "kernels", "link", "server", "setup", "ssh")
 _FDS = 4  # standard input, output and error, and the pipe for the exit status
 _LARGEST_REQUEST = 1 << 20
 
@@ -184,6 +186,7 @@ def _become(request: dict[str, Any]) -> str:
     os.chdir(request["cwd"])
     added = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     sys.path[:] = [request["cwd"], *added, *sys.path]
+    _forget_another_copy()
     sys.argv = [request["module"], *request["argv"]]
     at_once = bool(os.environ.get("PYTHONUNBUFFERED"))
     sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), encoding="utf-8")
@@ -199,6 +202,26 @@ def _become(request: dict[str, Any]) -> str:
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
     return str(request["module"])
+
+
+def _import_ours() -> None:
+    """Import our modules ahead, but not those that run on workers or that are programs."""
+    import jupyter_tpu
+
+    for package in OUR_PACKAGES:
+        folder = str(Path(jupyter_tpu.__file__).parent / package)
+        for module in pkgutil.walk_packages([folder], f"jupyter_tpu.{package}."):
+            if "__main__" not in module.name and "on_worker" not in module.name:
+                importlib.import_module(module.name)
+
+
+def _forget_another_copy() -> None:
+    """Where the path leads to another copy of our package, such as an old one, that one is imported."""
+    folder = next((path for path in sys.path if (Path(path) / "jupyter_tpu" / "__init__.py").exists()), None)
+    ours = sys.modules["jupyter_tpu"].__file__
+    if folder is None or ours is None or not Path(ours).parents[1].samefile(folder):
+        for name in [name for name in sys.modules if name.partition(".")[0] == "jupyter_tpu"]:
+            del sys.modules[name]
 
 
 def _run(module: str) -> None:
@@ -228,6 +251,7 @@ if __name__ == "__main__":
         warnings.simplefilter("ignore")
         for package in SLOW_PACKAGES:
             importlib.import_module(package)
+        _import_ours()
     gc.collect()
     gc.freeze()  # else each child copies all pages of memory at its first collection
     with socket.socket(fileno=int(sys.argv[1])) as listening:
