@@ -5,15 +5,37 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from emulator import Emulator, EmulatorPool
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 # By default Hypothesis fails an example that takes 200 ms, and a test whose first examples take a second to make up.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("nightly", settings.get_profile("any machine"), max_examples=500)
 settings.load_profile("any machine")
+
+
+ONE_DEMO = "tests/ui/notebook/"
+
+
+class Scheduling(LoadScopeScheduling):
+    """One module after the other, but what shares a demo goes to one worker, which starts that once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return ONE_DEMO if nodeid.startswith(ONE_DEMO) else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
+    return Scheduling(config, log) if config.getoption("dist") == "loadscope" else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the modules that take minutes: one of them at the end would leave all cores but one idle."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/ui/"))
 
 
 @pytest.fixture(scope="session", autouse=True)
