@@ -56,8 +56,8 @@ class Generation:
         name: as in the catalogue, such as ``v5e``.
         api_type: its ``AcceleratorConfig.Type``, such as ``V5LITE_POD``.
         quota_family: its name in the ids of its quotas, such as ``V5s``.
-        quota_metrics: names of its Service Usage metrics, such as ``tpu-v5s-litepod``, by the part of the quota id
-            after the family, such as ``Litepod``; the metric of small nodes comes first.
+        quota_metrics: names of its Service Usage metrics, such as ``tpu-v5s-litepod``, keyed by the part of the quota
+            id after the family, such as ``Litepod``; the metric of small nodes comes first.
         quota_unit: the unit of its quotas.
         gce_machine_type: template of its machine types, such as ``ct5lp-hightpu-{chips}t``.
         device_files: glob pattern, such as ``/dev/vfio/*``.

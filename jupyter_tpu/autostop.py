@@ -151,12 +151,12 @@ NO_KEEP_RUNNING = KeepRunning()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """One source of activity: its state now and when it was last active.
+    """A source of activity: its current state and when it was last active.
 
     Attributes:
         state: ``active``, ``quiet`` or ``unknown``.
         last_at: when it was last active; None: never observed since the node became READY.
-        detail: who is active, or why the state is unknown, for display.
+        detail: the active user or process, or why the state is unknown, for display.
     """
 
     state: str = "unknown"
@@ -176,7 +176,7 @@ class Activity:
             counts as busy.
         connection: open pages and clients. They don't count as activity, but while one is connected, a running cell is
             not unattended; None as for `output`.
-        cpu: CPU time of the kernels and of the TPU processes; only where chip use can't be measured.
+        cpu: CPU time of the kernels and of the TPU processes; only if chip use can't be measured.
     """
 
     execution: Source = field(default_factory=Source)
@@ -309,7 +309,7 @@ def _use(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: float
 
 
 def _proofs(activity: Activity) -> tuple[str, ...]:
-    """Return the sources that prove activity; CPU time counts only where chip use can't be measured."""
+    """Return the sources that prove activity; CPU time counts only if chip use can't be measured."""
     stand_ins = ("cpu",) if activity.accelerator.state == "unknown" else ()
     return ("accelerator", "human", "output", *stand_ins)
 
@@ -356,7 +356,7 @@ def _lapsing(rules: Rules, activity: Activity, ready_since: float, now: float) -
 
 
 def _joined_details(sources: Iterable[tuple[str, Source]]) -> str:
-    """Join the details of these sources, each once: several often share one cause."""
+    """Join the details of these sources without duplicates, because several often share one cause."""
     return "; ".join(dict.fromkeys(source.detail or f"{name}: {source.state}" for name, source in sources))
 
 
@@ -449,7 +449,7 @@ class Moment:
     Attributes:
         wall: Unix seconds; users and NTP may set this clock.
         steady: seconds that only increase, even while the machine sleeps; their zero is arbitrary.
-        boot: the boot that `steady` counts from; readings of two boots can't be compared.
+        boot: the boot from which `steady` counts; readings from two boots can't be compared.
     """
 
     wall: float
@@ -457,7 +457,7 @@ class Moment:
     boot: str = ""
 
     def age_s(self, now: Moment) -> float:
-        """Return the seconds from then to now: by the steady clock within one boot, else by the wall clock."""
+        """Return the seconds from this moment to `now`, by the steady clock within one boot, else by the wall clock."""
         counted = now.steady - self.steady if self.boot == now.boot else now.wall - self.wall
         return max(0.0, counted)
 

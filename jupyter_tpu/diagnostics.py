@@ -61,8 +61,8 @@ class Finding:
         check: name of the check, in a word or two.
         state: one of `STATES`.
         text: what was found.
-        fix: exact instructions for a fix, worded for a notebook; empty if there is nothing to do.
-        fix_code: key of the fix in `FIXES`; empty for a fix that is worded the same in a notebook and a terminal.
+        fix: exact instructions, as shown in a notebook; empty if there is nothing to do.
+        fix_code: key of the fix in `FIXES`; empty if its text is the same for a notebook and a terminal.
         fix_values: the values in the text of that fix.
     """
 

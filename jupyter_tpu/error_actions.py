@@ -1,4 +1,4 @@
-"""The actions that an error can offer: commands of the front end, which shows them as buttons.
+"""The actions that an error can offer: commands that the front end shows as buttons.
 
 The set is small and closed. An action is plain data, the id and arguments of a command; it is chosen where the error is
 created, and saved with the error. The front end translates the label by command and arguments; `label` is in English. A
@@ -102,7 +102,7 @@ def recreate_node(spec: NodeSpec, *, is_name_free: bool) -> Action:
 
 
 def show_quota(zone: str) -> Action:
-    """Return the action that shows the project's quota and what uses it; `zone` may be empty."""
+    """Return the action that shows the project's quota and its usage; `zone` may be empty."""
     return _action(SHOW_SECTION, "Show quota", section="quota", zone=zone)
 
 

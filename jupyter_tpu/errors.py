@@ -64,7 +64,7 @@ Long enough for a traceback of a foreign system, and a bound on what it can put 
 
 
 def harmless(text: str, longest: int | None = None) -> str:
-    """Return the text without characters that could control a terminal; newlines and tabs stay.
+    """Return the text without characters that could control a terminal; keep newlines and tabs.
 
     Only the first `longest` characters are used; None uses all of them.
     """
@@ -335,14 +335,14 @@ class ApiDisabled(CloudRefused):
 
 
 class NotAllowlisted(CloudRefused):
-    """The project may not use this accelerator type; waiting does not help."""
+    """The project may not use this accelerator type; waiting doesn't help."""
 
     code = "not_allowlisted"
     status = 403
 
 
 class QuotaExceeded(CloudRefused):
-    """A limit of the project is used up; waiting does not help, releasing resources does."""
+    """A limit of the project is used up; release resources, because waiting doesn't help."""
 
     code = "quota_exceeded"
     status = 429

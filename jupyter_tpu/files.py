@@ -11,7 +11,7 @@ _users_umask = -1
 
 
 def close_new_files() -> None:
-    """Make every file that this process creates from now on private to its user.
+    """Make all files that this process creates from now on private to its user.
 
     Call this first in a program; a second call has no effect.
     """

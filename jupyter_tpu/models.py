@@ -144,8 +144,8 @@ class Node:
     """A node as the cloud describes it.
 
     Attributes:
-        state: as the API spells it, such as ``READY``; a value that this client does not know is ``UNKNOWN(17)``.
-        health: as the API spells it; empty until the cloud reports one.
+        state: the API's name, such as ``READY``; a value that this client does not know is ``UNKNOWN(17)``.
+        health: the API's name; empty until the cloud reports one.
         uid: the API's ``id``, a decimal number; changes when a node is recreated under the same name.
         create_time: RFC 3339 in UTC, or empty.
         options: the options at creation, as far as the cloud shows them.
@@ -171,7 +171,7 @@ class Node:
 
     @property
     def intent_id(self) -> str:
-        """Id of the intent that created this node; empty if jupyter_tpu did not create it."""
+        """The id of the intent that created this node; empty if jupyter_tpu did not create it."""
         return self.labels.get(INTENT_LABEL, "")
 
     @property
@@ -295,7 +295,7 @@ class QueuedResource:
     """A queued resource (a request waiting for capacity) as the cloud describes it.
 
     Attributes:
-        state: as the API spells it, such as ``WAITING_FOR_RESOURCES``; a value that this client does not know is
+        state: the API's name, such as ``WAITING_FOR_RESOURCES``; a value that this client does not know is
             ``UNKNOWN(17)``.
         accelerator_type: type of its nodes; type of the first node if they differ.
         node_ids: ids of all its nodes, including those that do not exist yet.
@@ -322,7 +322,7 @@ class QueuedResource:
 
     @property
     def intent_id(self) -> str:
-        """Id of the intent that created it; empty if jupyter_tpu did not create it."""
+        """The id of the intent that created it; empty if jupyter_tpu did not create it."""
         return self.labels.get(INTENT_LABEL, "")
 
     @property
@@ -424,7 +424,7 @@ class Price:
 
     @property
     def origin(self) -> str:
-        """Source and date for display: ``catalog 2026-11-22`` or ``list 2025``."""
+        """The source and date for display: ``catalog 2026-11-22`` or ``list 2025``."""
         return f"{'catalog' if self.is_live else 'list'} {self.as_of}"
 
     def to_json(self) -> dict[str, Any]:

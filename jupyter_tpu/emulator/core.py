@@ -193,7 +193,7 @@ class Cloud:
         return self.rules.project.switches
 
     def held(self) -> list[Held]:
-        """Return all that counts against quotas: nodes in any state, and queued resources without nodes."""
+        """Return everything that counts against quotas: nodes in any state, and queued resources without nodes."""
         return [*self.store.held_nodes(), *self.store.held_by_queue()]
 
     def extras_of(self, name: str) -> Mapping[str, Any]:

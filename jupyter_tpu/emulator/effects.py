@@ -98,7 +98,7 @@ class Effects:
             self._store.save_operation(replace(operation, due=operation.ready_at, ready_at=None))
 
     async def _make_nothing(self, operation: OperationRecord) -> None:
-        """Finish the operation of a node that is already gone."""
+        """Finish the operation on a node that is already deleted."""
         with self._store.transaction():
             self._finish(operation, None)
 
@@ -220,7 +220,7 @@ class Effects:
         self.node_changed(node)
 
     def _is_in_flight(self, operation: OperationRecord) -> bool:
-        """Return False if the operation was cancelled, or its node deleted, while its workers were being changed."""
+        """Return False if the operation was cancelled or its node deleted while the workers were being changed."""
         current = self._store.operation(operation.name)
         return current is not None and current.due is not None
 

@@ -76,7 +76,7 @@ class Request:
 
     @property
     def code(self) -> str:
-        """The source of the cell; empty if the record no longer has it."""
+        """The source of the cell; empty if it is no longer in the record."""
         return _text(self.content.get("code")) or self._input_code
 
     @property

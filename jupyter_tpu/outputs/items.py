@@ -11,7 +11,7 @@ from jupyter_tpu.outputs.text import StreamText
 
 @dataclass(slots=True)
 class Stream:
-    """Consecutive stream messages of one stream name; `source` is the newest message."""
+    """Consecutive stream messages with the same stream name; `source` is the newest message."""
 
     name: str
     text: StreamText
@@ -94,7 +94,7 @@ def bundle_of(message: Message) -> Bundle:
 
 
 def pager_display(message: Message) -> Display | None:
-    """Return the pager text in a reply (``print?``), which front ends show as a display; None if it has none."""
+    """Return the pager text in a reply (``print?``), which front ends show as a display, or None."""
     payload = message.content.get("payload")
     pages = [each for each in payload if _is_page(each)] if isinstance(payload, list) else []
     return Display(Bundle(pages[0]["data"], {}, message.size), message) if pages else None

@@ -79,7 +79,7 @@ def json_object(raw: bytes) -> dict[str, Any]:
 
 
 def is_count(value: Any) -> bool:
-    """Whether `value` is a valid execution count: an integer that JavaScript represents exactly (below 2**53)."""
+    """Return whether `value` is a valid execution count: an integer that is exact in JavaScript (below 2**53)."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
 
 

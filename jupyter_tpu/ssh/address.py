@@ -1,4 +1,4 @@
-"""A worker's address, checked to be harmless in a command line, a configuration file and a log."""
+"""A worker's address, validated as safe in a command line, a configuration file and a log."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ class WorkerAddress:
     Attributes:
         host: IP address or host name.
         host_keys: OpenSSH public keys; the worker must present one of them.
-        alias: the name users see, such as ``my-node.us-central1-a.tpu``; entries of ``~/.ssh/config`` match it.
+        alias: the name shown to users, such as ``my-node.us-central1-a.tpu``, which entries in ``~/.ssh/config`` can
+            match.
         host_key_alias: the name under which `host_keys` are pinned; contains the node's uid, so that a recreated node
             with the same name or address counts as a different node.
 
     Raises:
-        BadInput: a part has characters that are special to a shell or to ssh.
+        BadInput: a part contains characters that are special to a shell or to ssh.
     """
 
     host: str

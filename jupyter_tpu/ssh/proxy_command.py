@@ -33,7 +33,7 @@ class ProxyCommand:
         """Run `argv`, never through a shell.
 
         Raises:
-            WorkerUnreachable: the command cannot be run.
+            WorkerUnreachable: the command can't be run.
         """
         ours, theirs = socket.socketpair()
         try:

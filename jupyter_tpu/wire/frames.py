@@ -98,7 +98,7 @@ class Frame:
 
 
 def json_object(payload: bytes) -> dict[str, Any]:
-    """Decode bytes that must be a JSON object; anything else is a `ProtocolError`.
+    """Decode bytes that must be a JSON object; raise `ProtocolError` for anything else.
 
     Numbers that Python accepts but browsers don't, such as NaN or 1e999, become None, as do whole numbers too large for
     a float, so that an agent can't break a page or a client's arithmetic with them.

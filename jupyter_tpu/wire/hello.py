@@ -59,7 +59,7 @@ def negotiate(theirs: Any, ours: Iterable[int] = PROTOCOLS) -> int:
 
 
 def checked_epoch(value: Any) -> int:
-    """Return `value` if it is an epoch as in `client_hello`; anything else is a `ProtocolError`."""
+    """Return `value` if it is an epoch as in `client_hello`; raise `ProtocolError` for anything else."""
     if not isinstance(value, int):
         raise ProtocolError(f"no epoch: {str(value)[:60]}")
     return value
@@ -72,7 +72,7 @@ def accepted(theirs: Any) -> frozenset[str]:
 
 
 def checked_client_id(value: Any) -> str:
-    """Return `value` if it is a client id as in `client_hello`; anything else is a `ProtocolError`."""
+    """Return `value` if it is a client id as in `client_hello`; raise `ProtocolError` for anything else."""
     if not isinstance(value, str) or len(value) != 32 or not set(value) <= _CLIENT_ID_DIGITS:
         raise ProtocolError(f"no client id: {str(value)[:60]}")
     return value

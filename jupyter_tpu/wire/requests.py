@@ -25,7 +25,7 @@ class Request:
 
 
 class Outbox:
-    """The client's requests that the agent has not acknowledged yet, in the order they were sent.
+    """The client's requests that the agent has not acknowledged yet, in the order of sending.
 
     Attributes:
         size: total bytes of these requests.
@@ -40,7 +40,7 @@ class Outbox:
 
     @property
     def last_number(self) -> int:
-        """Number of the newest request, acknowledged or not; 0 before the first."""
+        """The number of the newest request, acknowledged or not; 0 before the first request."""
         return self._last_number
 
     def add(self, stream: int, payload: bytes, *, asked_at: float) -> Request:

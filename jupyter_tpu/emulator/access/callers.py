@@ -59,7 +59,7 @@ class Callers:
 
 
 def callers(access: str, state_dir: Path) -> Callers:
-    """Return the rule for who may call; `access` is BY_USER or BY_TOKEN, and the token is in the state folder.
+    """Return the access rule; `access` is BY_USER or BY_TOKEN, and the token is in the state folder.
 
     Raises OSError.
     """

@@ -43,7 +43,7 @@ def is_own_connection(peer: Address, ours: Address) -> bool:
 
 
 def _owner(peer: Address, ours: Address) -> int | None:
-    """Return the user of the socket at `peer` that is connected to `ours`; None if there is none."""
+    """Return the user of the socket at `peer` that is connected to `ours`, or None."""
     try:
         return _owner_by_kernel(peer, ours)
     except OSError:  # no such socket, or a kernel without this interface: the tables show which
@@ -79,7 +79,7 @@ def _lines() -> list[str]:
 def owner_in(lines: Iterable[str], peer: Address, ours: Address) -> int | None:
     """Return the user of the socket at `peer` that is connected to `ours`, from the kernel's tables.
 
-    The result is None if there is none.
+    Returns None if there is no such socket.
 
     A socket that its process has closed has no inode and is always shown as root's.
     """

@@ -67,7 +67,7 @@ def _found_or_removed(name: str, perform: Callable[[], Any], store: Store, since
 
 
 def _is_of_page(node: NodePb, request: Any, answer: Any) -> bool:
-    """Return whether a removed node was on this page, and no node now has its name."""
+    """Return whether a removed node was on this page and no other node has its name."""
     location = parse_location(request.parent, "parent")
     if not (location.is_wildcard or node.name.split("/")[3] == location.zone):
         return False

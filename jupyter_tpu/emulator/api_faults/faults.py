@@ -59,7 +59,7 @@ class Fault:
         target: a node or another resource (by short or full name) or a zone; empty for any.
         times: how many calls it hits; None: until it is cleared.
         nth: the first call that it hits, counted from 1.
-        probability: the probability of hitting a call; `seed` makes the draws repeatable.
+        probability: the probability of hitting a call; `seed` makes random decisions repeatable.
         applied: the call is performed although the caller gets an error, a broken connection or a late response.
     """
 
@@ -122,7 +122,7 @@ def fault_from_json(data: Mapping[str, Any], methods: frozenset[str]) -> Fault:
     """Parse a fault for one of these methods or for ``*``.
 
     Raises:
-        ValueError: the message says what is wrong.
+        ValueError: the fault is invalid; the message gives the reason.
     """
     settings = fields.checked(data, _CHECKS, required=("method", "kind"))
     kind = KINDS[settings["kind"]]

@@ -85,7 +85,7 @@ class FaultTable:
         return met
 
     def record_token(self, token: str, now: float) -> None:
-        """Record a page token that was handed out, if a waiting fault makes tokens expire."""
+        """Record an issued page token, if a waiting fault makes tokens expire."""
         if token and any(each.fault.kind == "expired_token" for each in self.waiting):
             self._tokens[token] = now
 

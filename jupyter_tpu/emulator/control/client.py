@@ -163,7 +163,7 @@ class EmulatorControl:
     # -- pre-emption and maintenance
 
     def preempt(self, node: str, *, notice_s: float = 0.0) -> None:
-        """Preempt a node, at once or with `notice_s` virtual seconds of notice."""
+        """Preempt a node, immediately or with `notice_s` virtual seconds of notice."""
         self._request("POST", "preempt", {"node": node, "notice_s": notice_s})
 
     def maintenance(self) -> list[dict[str, Any]]:
@@ -173,7 +173,7 @@ class EmulatorControl:
     def announce_maintenance(self, node: str, kind: str = "SCHEDULED", in_s: float | None = None) -> None:
         """Plan maintenance of a node in `in_s` virtual seconds.
 
-        Without `in_s`, it begins in seven days, or at once if it is UNSCHEDULED.
+        Without `in_s`, it begins in seven days, or immediately if it is UNSCHEDULED.
         """
         self._request("POST", "maintenance", {"node": node, "kind": kind, "in_s": in_s})
 

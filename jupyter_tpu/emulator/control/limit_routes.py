@@ -120,7 +120,7 @@ class ControlRules:
             pools.set_script(zone, each, [(0.0, chips)] if for_s is None else [(0.0, chips), (for_s, None)])
 
     async def preempt(self, request: web.Request) -> Any:
-        """Preempt a node, at once or with `notice_s` seconds of notice to its workers."""
+        """Preempt a node, immediately or with `notice_s` seconds of notice to its workers."""
         settings = fields.checked(await json_object(request), _PREEMPT, required=("node",))
         node = node_named(self._cloud.store, settings["node"])
         if settings.get("notice_s"):

@@ -115,7 +115,7 @@ class Operations:
         )
 
     def start_waiting(self, verb: str, target: str, state_before: int = 0) -> Message:
-        """Store an operation without a due time: `finish_waiting` finishes it when its nodes are gone."""
+        """Store an operation without a due time: `finish_waiting` finishes it when its nodes are deleted."""
         return self._add(verb, target, due=None, ready_at=None, state_before=state_before, verdict=None)
 
     def _duration(self, verb: str, target: str) -> float:

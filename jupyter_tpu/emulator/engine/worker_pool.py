@@ -1,4 +1,4 @@
-"""The interface of the engine to the machines behind nodes; `workers.workers` implements it."""
+"""The engine's interface to the machines of nodes, implemented by `workers.workers`."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Admission:
     def check_nodes(self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held], *, is_queued: bool = False) -> None:
         """Raise E7 or E2 for new nodes in one zone.
 
-        `held` lists the holdings of all nodes and queued resources of the project, leftovers included; `is_queued`
+        `held` lists the holdings of all nodes and queued resources of the project, including leftovers; `is_queued`
         selects the text for a queued resource.
         """
         for node in nodes:

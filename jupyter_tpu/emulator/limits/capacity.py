@@ -118,7 +118,7 @@ class Capacity:
 
 
 def change(capacity: Capacity, settings: dict[str, Any]) -> None:
-    """Apply a request of the control API: ``{zone, family, chips}``, or a ``script``, or ``chips`` with a ``seed``.
+    """Apply a request from the control API: ``{zone, family, chips}``, or a ``script``, or ``chips`` with a ``seed``.
 
     Raises ValueError, TypeError or KeyError, with the reason.
     """

@@ -22,7 +22,7 @@ class Pool:
     """The chips of one family in one zone.
 
     Attributes:
-        steps: sorted by moment; before the first, the pool is unlimited.
+        steps: changes of the number, sorted by time; before the first, the pool is unlimited.
         seed: if given, chips vary at random from 0 to `most` and change every `RANDOM_PERIOD_S`; None: the steps apply.
         stocked_out_until: no chips are available before this time; infinity until the stock-out is lifted.
     """
@@ -33,7 +33,7 @@ class Pool:
     stocked_out_until: float = 0.0
 
     def chips(self, now: float) -> int | None:
-        """Return the total number of chips, used ones included; None means unlimited."""
+        """Return the total number of chips, including used ones; None means unlimited."""
         if now < self.stocked_out_until:
             return 0
         return self._by_steps(now) if self.seed is None else self._at_random(self.seed, now)

@@ -36,8 +36,8 @@ class Switches:
         addresses_per_region: maximum number of external IP addresses in a region; None: unlimited (E10).
         creates_per_minute: maximum number of CreateNode calls in a virtual minute; None: unlimited (E11).
         quota_profile: the default limits: one of `quota_profiles.PROFILES`.
-        stop_refused_for: kinds of nodes that cannot be stopped: ``multi_host``, ``spot``.
-        numbers_in_names: queued resources name the project by its number instead of its id.
+        stop_refused_for: kinds of nodes that can't be stopped: ``multi_host``, ``spot``.
+        numbers_in_names: queued resources contain the project's number instead of its id.
         undocumented_fields: queued resources show the undocumented fields bootDisk and useTpuVm.
         asks_for_token: a call without a bearer token is rejected with 401.
         promotional_credit_usd: credit that pays the first charges, as in the billing export.

@@ -58,7 +58,7 @@ class QuotaUse:
 )
 @assumed("quota-reserved", "Nodes on reserved capacity count against no quota.")
 def usage(held: Iterable[Held]) -> Usage:
-    """Return the use by all nodes and queued resources of the project."""
+    """Return the usage by all nodes and queued resources of the project."""
     used: Usage = Counter()
     for each in held:
         _count(used, each.node, each.zone, each.count)

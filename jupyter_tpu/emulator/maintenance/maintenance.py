@@ -86,7 +86,7 @@ class Maintenance:
         self._repairing(node, replace(event, operation=operation, worker_id=worker_id))
 
     def event_of(self, node: NodePb) -> MaintenanceEvent | None:
-        """Return the planned or current maintenance of a node; None if there is none."""
+        """Return the planned or current maintenance of a node, or None."""
         event = self._events.get(node.name)
         return event if event is not None and event.uid == str(node.id) else None
 

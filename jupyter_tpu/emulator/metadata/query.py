@@ -50,7 +50,7 @@ def reply_to(tree: Mapping[str, Any], path: str, query: Mapping[str, str]) -> Re
 
 
 def find(tree: Mapping[str, Any], path: str) -> Any:
-    """Return the value or directory at a path; None if there is none."""
+    """Return the value or directory at a path, or None."""
     place: Any = tree
     for name in filter(None, path.split("/")):
         place = place.get(name) if isinstance(place, dict) else None

@@ -26,7 +26,7 @@ PIECES_PER_S = 100  # a slow link delivers at least this often, so that its byte
 
 
 class Mark(enum.Enum):
-    """The end of a direction, after the bytes that were sent before it."""
+    """The end of a direction, which follows the bytes sent before it."""
 
     END_OF_FILE = enum.auto()
     RESET = enum.auto()
@@ -114,7 +114,7 @@ class Pipe:
             self._timer = None
 
     def feed(self, data: bytes, turn: int = 0) -> None:
-        """Carry data from the source; `turn` is the number of turns that the ends have taken until then."""
+        """Carry data from the source; `turn` counts how often the two ends have taken turns in sending until then."""
         if self._ended or self._is_swallowed():
             return
         if not self._turns_sent or self._turns_sent[-1][1] != turn:

@@ -78,7 +78,7 @@ class Nodes:
         """Handle ``CreateNode``: store a CREATING node and start its operation.
 
         Raises:
-            Refusal: the node already exists, breaks a rule, or exceeds a quota.
+            Refusal: the node already exists, is invalid, or exceeds a quota.
         """
         request = call.request
         location = parse_location(request.parent, "parent")
@@ -199,7 +199,7 @@ class Nodes:
         return node
 
     def _move(self, node: NodePb, verb: str, state: int) -> Message:
-        """Put the node into a transitional state, which is never billed, and start its operation."""
+        """Set the node to a transitional state, which is never billed, and start its operation."""
         before, node.state = node.state, state
         self._store.save_node(node)
         self._ledger.node_not_ready(node, self._clock.now())

@@ -41,7 +41,7 @@ class NewNodes:
         """Return the node to store, in state CREATING.
 
         Raises:
-            Refusal: the request breaks a rule.
+            Refusal: the request is invalid.
         """
         kind = validation.check_new_node(requested, location.zone)
         node = _without_output_fields(requested)

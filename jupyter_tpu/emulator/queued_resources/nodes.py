@@ -1,4 +1,4 @@
-"""Delete or restart all nodes of a queued resource at once."""
+"""Delete or restart all nodes of a queued resource together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reverse proxy on loopback that forwards a person's real session to Google and records each exchange as a case.
+"""A reverse proxy on loopback that forwards a user's real session to Google and records each exchange as a case.
 
 It forwards only to its one upstream. Credentials are forwarded but never stored, and neither is any header. If an
 exchange can't be stored, the client still gets its response, and `on_trouble` is called.

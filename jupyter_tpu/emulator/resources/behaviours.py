@@ -72,5 +72,5 @@ def assumed(name: str, statement: str) -> Callable[[Tagged], Tagged]:
 
 
 def behaviours() -> tuple[Behaviour, ...]:
-    """Return all tagged behaviours of the modules that are imported, by name."""
+    """Return all tagged behaviours in imported modules, by name."""
     return tuple(_REGISTER[name] for name in sorted(_REGISTER))

@@ -22,7 +22,7 @@ class OperationRecord:
         state_before: the state to which the target returns if the operation fails; 0: the target did not exist.
         version: API version of the request, whose types are used to show the operation.
         ready_at: when it will be due after chips have been found for its node; None: found or not needed.
-        ended, error, response: set when it is done; `response` is a serialised ``google.protobuf.Any``.
+        ended, error, response: set when the operation is done; `response` is a serialised ``google.protobuf.Any``.
     """
 
     name: str

@@ -83,7 +83,7 @@ def write_script(folder: Path, script: Script | None) -> None:
 
 
 def read_script(folder: Path) -> Script | None:
-    """Return the script for the chips in a folder, or None if there is none."""
+    """Return the script for the chips in a folder, or None."""
     try:
         data: dict[str, Any] = json.loads((folder / _FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:

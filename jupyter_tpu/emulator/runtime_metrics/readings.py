@@ -174,7 +174,7 @@ def _reported_devices(chips: Chips, reading: Reading) -> range:
 
 
 def _scripted(reading: Reading, name: str, devices: range) -> Iterator[tuple[int, float]]:
-    """Yield the scripted values of a metric; nothing if it is measured."""
+    """Yield the scripted values of a metric; yield nothing if the metric is measured."""
     script = reading.script
     if script is not None and (getattr(script, name) or (script.lie == "nan" and name == "duty_percent")):
         yield from script.of(name, devices)

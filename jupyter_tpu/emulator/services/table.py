@@ -81,7 +81,7 @@ async def _answer(cloud: Cloud, service: GoogleService, request: web.Request) ->
 
 
 def without_nulls(value: Any) -> Any:
-    """Return JSON without null fields, which mean the same as missing ones."""
+    """Return JSON without null fields, which are equivalent to missing ones."""
     if isinstance(value, dict):
         return {name: without_nulls(each) for name, each in value.items() if each is not None}
     return [without_nulls(each) for each in value] if isinstance(value, list) else value

@@ -24,7 +24,7 @@ TAKE_TERMINAL = (
 
 
 class Terminal(asyncio.Protocol):
-    """A pseudo-terminal; its output goes to the channel."""
+    """A pseudo-terminal, whose output is sent to the channel."""
 
     def __init__(self, channel: asyncssh.SSHServerChannel[bytes]) -> None:
         self._channel = channel
@@ -35,7 +35,7 @@ class Terminal(asyncio.Protocol):
     async def open(self, on_end: Callable[[], None]) -> int:
         """Create the terminal and return the descriptor for the process, which the caller closes.
 
-        `on_end` is called when the terminal has ended.
+        `on_end` is called when the terminal has been closed.
         """
         self._on_end = on_end
         self._master, slave = pty.openpty()

@@ -1,4 +1,4 @@
-"""One session of the embedded SSH server: a command or a shell, with pipes or a terminal, or a file transfer."""
+"""A session of the embedded SSH server: a command or shell, with pipes or a terminal, or a file transfer."""
 
 from __future__ import annotations
 

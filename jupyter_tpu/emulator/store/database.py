@@ -107,7 +107,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
             self.save_fact(_VIRTUAL_NOW, repr(self._now()))
 
     def _fill_new_columns(self) -> None:
-        """Fill the new columns of nodes that an older emulator stored, from their bodies."""
+        """Fill the new columns of nodes stored by an older emulator, from their bodies."""
         # the column is empty only in rows that were there before it
         rows = self._db.execute("select name from nodes where accelerator_type = ''").fetchall()
         for (name,) in rows:

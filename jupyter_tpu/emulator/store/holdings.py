@@ -23,7 +23,7 @@ class Held:
 class Kind(NamedTuple):
     """The properties by which nodes are grouped.
 
-    `tier` is how a node was requested: empty, ``spot``, ``preemptible``, ``reserved`` or ``flex`` (FLEX_START, for
+    `tier` is the requested tier of a node: empty, ``spot``, ``preemptible``, ``reserved`` or ``flex`` (FLEX_START, for
     which v2's ``Node`` has no field). `addresses` counts the external addresses of each worker.
     """
 

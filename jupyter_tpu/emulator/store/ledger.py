@@ -138,7 +138,7 @@ class Ledger:
         source="cloud.google.com/tpu/docs/preemptible",
     )
     def node_preempted(self, node: NodePb, now: float) -> None:
-        """Close the node's span; it is free if it is shorter than a minute."""
+        """Close the node's span, which is free if shorter than a minute."""
         spans = [span for span in self._store.spans() if span.uid == str(node.id) and span.ended is None]
         is_young = all(now - span.started < FREE_WHEN_PREEMPTED_WITHIN_S for span in spans)
         self._store.close_span(str(node.id), now, is_young)

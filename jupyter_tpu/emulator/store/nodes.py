@@ -31,7 +31,7 @@ class NodeRows:
     _db: sqlite3.Connection
 
     def node(self, name: str) -> NodePb | None:
-        """Return a node; None if there is none."""
+        """Return a node, or None."""
         row = self._db.execute("select body from nodes where name = ?", (name,)).fetchone()
         return None if row is None else new_node_from(row[0])
 

@@ -36,7 +36,7 @@ class OperationRows:
         self._db.execute("delete from operations where name = ?", (name,))
 
     def operation(self, name: str) -> OperationRecord | None:
-        """Return an operation; None if there is none."""
+        """Return an operation, or None."""
         found = self._operations("where name = ?", (name,))
         return found[0] if found else None
 

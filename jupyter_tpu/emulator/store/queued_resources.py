@@ -46,7 +46,7 @@ class QueuedRows:
         self._db.execute("delete from extras where name = ?", (name,))
 
     def queued(self, name: str) -> QueuedRecord | None:
-        """Return a queued resource; None if there is none."""
+        """Return a queued resource, or None."""
         found = self._queued("where name = ?", (name,))
         return found[0] if found else None
 

@@ -67,7 +67,7 @@ class ImageBroken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A folder of commands that comes first on the workers' PATH."""
+    """A folder of commands, first on the workers' PATH."""
 
     commands: Path
 

@@ -113,7 +113,7 @@ def open_machine(folder: Path, *, worker_id: int, hostname: str, accelerator_typ
 def machine_folders(folder: Path) -> Iterator[Path]:
     """Yield the folders of all machines below a folder.
 
-    Their homes are not searched, because running programs change them.
+    Does not search their homes, because running programs change them.
     """
     for place, folders, files in os.walk(folder):
         if "token" in files:

@@ -1,6 +1,6 @@
 """Find and kill every process of a worker, including daemons.
 
-A worker's processes carry its token in their environment, even if their parents, sessions and groups have changed.
+A worker's processes have its token in their environment, even if their parents, sessions and groups have changed.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class AgentReport:
 
 
 def parse_report(answer: Mapping[str, Any], at: Moment) -> AgentReport:
-    """Parse an agent's response; an invalid one gives an empty report, and the node counts as busy."""
+    """Parse an agent's response; an invalid one results in an empty report, and the node counts as busy."""
     try:
         sources, keep = answer["sources"], answer["keep"]
         # later sources may be missing: the agent may be older than this computer

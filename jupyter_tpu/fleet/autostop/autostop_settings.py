@@ -140,12 +140,12 @@ class AutostopSettings:
         return bool(self._login_key) and self._login_key in node.metadata.get("ssh-keys", "")
 
     def put_rules(self, node: Node, rules: Rules, *, now: float, clock_wrong_s: float = 0.0) -> None:
-        """Write the rules, with a line in the audit log; raises `JournalUnwritable`."""
+        """Write the rules, with an entry in the audit log; raises `JournalUnwritable`."""
         self._documents.put(_RULES, str(node.name), {**rules.to_json(), **_about(node, clock_wrong_s)}, now=now)
         self.record(Entry(at=now, action="brakes", subject=str(node.name), reason=rules_text(rules)))
 
     def put_keep(self, node: Node, keep: KeepRunning, *, now: float, clock_wrong_s: float = 0.0) -> None:
-        """Write the “keep running” setting, with a line in the audit log; raises `JournalUnwritable`."""
+        """Write the “keep running” setting, with an entry in the audit log; raises `JournalUnwritable`."""
         self._documents.put(_KEEP, str(node.name), {**keep.to_json(), **_about(node, clock_wrong_s)}, now=now)
         detail = keep.to_json()
         reason = (
@@ -160,7 +160,7 @@ class AutostopSettings:
         self._documents.put(_ACT, str(node.name), {"uid": node.uid}, now=acted_at)
 
     def record(self, entry: Entry) -> None:
-        """Add a line to the audit log; raises `JournalUnwritable`."""
+        """Add an entry to the audit log; raises `JournalUnwritable`."""
         self._audit.record(entry)
 
 
@@ -199,7 +199,7 @@ def rules_text(rules: Rules) -> str:
 
 
 def default_rules(node: Node) -> Rules:
-    """Return the rules of a node that jupyter_tpu created, until the user sets others."""
+    """Return the default rules of a node that jupyter_tpu created."""
     return DEFAULT_RULES if can_stop(node) else DEFAULT_DELETE_RULES
 
 

@@ -20,8 +20,8 @@ class CreationCounts:
     """Results of the creations of one accelerator type in one zone.
 
     Attributes:
-        created: how many nodes were created.
-        out_of_capacity: how many requests failed because the zone had no capacity.
+        created: number of nodes created.
+        out_of_capacity: number of requests that failed because the zone had no capacity.
         last_created_at: when the last node was created (Unix seconds), or None.
     """
 

@@ -1,4 +1,4 @@
-"""The order in which a search tries its candidates: by cost to the user."""
+"""The order in which a search tries its candidates, by cost to the user."""
 
 from __future__ import annotations
 

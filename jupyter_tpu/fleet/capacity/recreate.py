@@ -64,7 +64,7 @@ _ACTIONS = {
 
 
 class RecreateController:
-    """The controller that performs the auto-recovery settings of the project."""
+    """The controller that applies the auto-recovery settings of the project."""
 
     def __init__(self, cloud: CloudApi, journal: Journal, limits: Limits | None = None) -> None:
         settings = cloud.settings

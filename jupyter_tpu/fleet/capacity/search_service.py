@@ -53,7 +53,7 @@ class SearchService:
             BadInput: no or too many candidates, an invalid name, or a duration of more than a week.
             NodeExists: a node with this name exists in some zone, or there is another search for it.
             JournalUnwritable: the search can't be saved, so nothing was requested.
-            CloudUnavailable, CloudRefused: the cloud did not list the nodes.
+            CloudUnavailable, CloudRefused: the cloud did not return the list of nodes.
         """
         now = self._clock()
         if for_s is not None and for_s > LONGEST_S:

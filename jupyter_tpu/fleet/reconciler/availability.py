@@ -82,7 +82,7 @@ def _no_such_version(spec: NodeSpec, versions: Iterable[str]) -> BadInput:
 
 
 def _some(wrong: str, offered: Iterable[str], most: int = 12) -> str:
-    """Return up to `most` of the offered names, the most similar to the wrong one first."""
+    """Return up to `most` of the offered names, sorted by similarity to the wrong one."""
     names = list(offered)
     # 0.3: generous, because the hint is useful only if it has something close
     near = difflib.get_close_matches(wrong, names, n=most, cutoff=0.3)

@@ -35,7 +35,7 @@ class FleetState:
         self.intent_moved = asyncio.Event()
 
     def snapshot(self, notices: tuple[str, ...], ahead_at: Callable[[float], float] = lambda _: 0.0) -> FleetSnapshot:
-        """Return the state for front ends, with the given notices; `ahead_at` as in `CloudClock`."""
+        """Return the state for front ends with the given notices; `ahead_at` as in `CloudClock`."""
         return FleetSnapshot(
             nodes=self.node_cache.nodes,
             unreachable=self.node_cache.unreachable,

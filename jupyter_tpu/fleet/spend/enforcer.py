@@ -345,7 +345,7 @@ def can_stop(node: Node) -> bool:
 
 
 def _refuse_used_up(used_up: UsedUp, account: Account, *, is_free: bool) -> None:
-    """Raise BudgetExceeded for the first used-up budget that the node counts towards."""
+    """Raise BudgetExceeded for the first used-up budget towards which the node counts."""
     for budget, usage in used_up:
         if not (is_free and budget.spares_granted):
             raise _exceeded(budget, usage, account)

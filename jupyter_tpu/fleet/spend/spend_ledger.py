@@ -174,7 +174,7 @@ class SpendLedger:
         """Write a budget, replacing any with the same name; also confirm the others, see `confirm_budgets`.
 
         Args:
-            now: Unix seconds by this computer's clock, as for all changes by the user.
+            now: Unix seconds by this computer's clock, which dates all changes by the user.
 
         Raises:
             BadInput: the budget is invalid.
@@ -201,7 +201,7 @@ class SpendLedger:
         return self._losses.confirm(now=now)
 
     def record_losses(self) -> None:
-        """Add damage to the journal to the audit log, once; raises `JournalUnwritable`."""
+        """Record damage to the journal in the audit log, once; raises `JournalUnwritable`."""
         self._losses.record()
 
     def remove_budget(self, name: str, *, now: float) -> None:

@@ -63,7 +63,10 @@ def top(context: MagicContext) -> MagicOutput:
 
 
 def chips_section(sample: Sample, age: str) -> Section:
-    """Return load and memory per core; a column that is unknown for all cores becomes a line with its reason."""
+    """Return load and memory per core.
+
+    A column that is unknown for all cores is replaced with a line that gives the reason.
+    """
     table = chips_table(sample)
     lines = list(_why_unknown(sample))
     return Section(title=Text("Chips"), age=age, lines=lines, header=table.header, rows=table.rows)

@@ -48,7 +48,7 @@ class MagicContext:
         return call_agent(method, params, self.environ, patience_s=max(patience_s or 0.0, self.patience_s))
 
     def call_all(self, calls: Mapping[str, Call]) -> Mapping[str, dict[str, Any] | TpuError]:
-        """Call several methods of the agent at once, see `agent_call.call_all`."""
+        """Call several methods of the agent together, see `agent_call.call_all`."""
         return call_all(calls, self.environ, patience_s=self.patience_s)
 
     def confirm(self, question: Text, hint: str = "Add --yes to the line.") -> bool:

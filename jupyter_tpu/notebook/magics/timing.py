@@ -61,7 +61,7 @@ class Timed:
 def time_cell(shell: Any, line: str, cell: str | None) -> Any:
     """Run a cell or the rest of the line in the user's namespace, and show its times, even if it fails.
 
-    Returns the value of its last expression, as a cell does; raises whatever the code raises.
+    Returns the value of the last expression, like a cell; raises whatever the code raises.
 
     Raises:
         BadInput: there is nothing to run, or the code awaits.
@@ -92,7 +92,7 @@ def _source(line: str, cell: str | None) -> str:
 
 
 def _compiled(shell: Any, source: str) -> tuple[CodeType, CodeType | None]:
-    """Compile everything but the last expression, and that expression."""
+    """Compile everything except the last expression, and this expression separately."""
     try:
         return _parts(shell, source)
     except (SyntaxError, ValueError) as error:  # ValueError: older Pythons raise it for null bytes

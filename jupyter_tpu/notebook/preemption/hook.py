@@ -96,7 +96,7 @@ class HookRun:
             self.has_ended.set()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the outcome as the agent's method ``hook_ran`` expects it."""
+        """Return the outcome in the form that the agent's method ``hook_ran`` expects."""
         return {"status": "failed" if self.error else "ran", "seconds": self.seconds, "error": self.error}
 
 

@@ -1,4 +1,4 @@
-"""The report of `%tpu_init`: a table of the devices, as text and as HTML.
+"""The report of `%tpu_init`: a table of devices, as text and HTML.
 
 Every value is escaped: names come from the environment and from drivers.
 """

@@ -1,4 +1,4 @@
-"""The events that this extension emits; the YAML files in this folder are their schemas.
+"""The events of this extension; the YAML files in this folder are their schemas.
 
 `jupyter_tpu.kernels.progress` emits the events of kernels and links and defines their ids.
 """

@@ -1,6 +1,6 @@
 """Parse request bodies into records; reject anything else with a clear error.
 
-Pure. Every field is named and typed here, so nothing else in a body can reach the cloud.
+Pure. Only fields that are named and typed here can reach the cloud.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def json_object(body: bytes, fields: str) -> dict[str, Any]:
     """Parse a body that must be a JSON object.
 
     Args:
-        fields: the expected fields as text, for the hint of an error.
+        fields: the expected fields as text, for the hint in an error.
 
     Raises:
         BadInput: the body is not an object or too long.

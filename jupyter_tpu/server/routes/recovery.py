@@ -20,12 +20,12 @@ _FIELDS = ("is_on", "max_attempts", "max_usd")
 
 
 class RecoveriesHandler(TpuHandler):
-    """``recovery``: all choices and the progress of recreating their nodes."""
+    """``recovery``: all auto-recovery settings and the progress of recreating their nodes."""
 
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """Return all choices."""
+        """Return all settings."""
         opened = await self.app.fleet.get()
         settings = opened.settings
         known = Recoveries(opened.journal, endpoint=settings.endpoint, project=settings.project)
@@ -34,12 +34,12 @@ class RecoveriesHandler(TpuHandler):
 
 
 class RecoveryHandler(TpuHandler):
-    """``nodes/{zone}/{node_id}/recovery``: the choice for one node."""
+    """``nodes/{zone}/{node_id}/recovery``: the auto-recovery setting of one node."""
 
     @web.authenticated
     @authorized
     async def put(self, zone: str, node_id: str) -> None:
-        """Set the choice and return it."""
+        """Change the setting; return it."""
         choice = choice_from_body(self.request.body)
         name = await self.node_name(zone, node_id)
         opened = await self.app.fleet.get()

@@ -170,7 +170,7 @@ class PageSession:
         return bool(self._unsent)
 
     def take_over(self, other: PageSession) -> None:
-        """Take over the unsent requests from an earlier connection of the same page."""
+        """Adopt the unsent requests from an earlier connection of the same page."""
         self._unsent, other._unsent = other._unsent + self._unsent, []
 
     def send_status(self, state: str) -> None:

@@ -58,7 +58,7 @@ class InFlight:
 
 
 class Refusals:
-    """The newest messages that clients of a server refused, or seem to have refused."""
+    """The newest messages that clients of a server have refused or seem to have refused."""
 
     def __init__(self) -> None:
         self._times: OrderedDict[Place, tuple[int, int]] = OrderedDict()

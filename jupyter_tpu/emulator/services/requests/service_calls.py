@@ -65,7 +65,7 @@ class Method:
     permission: str = ""
 
     def parts_of(self, verb: str, raw_path: str) -> Mapping[str, str] | None:
-        """Return the path's variables if the call matches this method; None otherwise."""
+        """Return the path's variables if the call matches this method, else None."""
         match = _pattern_of(self.path).fullmatch(raw_path) if verb == self.verb else None
         return None if match is None else {name: unquote(value) for name, value in match.groupdict().items()}
 
