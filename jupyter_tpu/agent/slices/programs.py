@@ -100,12 +100,7 @@ def controller_argv(python: str, folder: Path, address: str) -> list[str]:
         # The default database would keep every output.
         "--IPController.db_class=ipyparallel.controller.dictdb.NoDB",
         f"--HeartMonitor.period={_HEARTBEAT_MS}",
-<<<<<<< HEAD
         f"--IPController.registration_timeout={_FIRST_HEARTBEAT_S}",
-=======
-        # An engine whose first heartbeat comes later is dropped, and nobody is told; by default after 30 s.
-        "--IPController.registration_timeout=600",
->>>>>>> 42926fb4 (List a slice's workers and show the end of their long outputs)
         "--log-level=30",
     ]
 
