@@ -36,6 +36,7 @@ def _no_nodes(demo: Demo) -> Iterator[None]:
         time.sleep(0.5)
 
 
+@pytest.mark.nightly
 def test_nodes_are_in_menus_the_running_panel_and_the_status_bar(demo: Demo, lab: Page, picture: Picture) -> None:
     status = lab.locator(".jp-tpu-MoneyStatus button")
     expect(status).to_have_text("TPU: nothing running")
@@ -100,6 +101,7 @@ def test_the_name_of_a_kernel_stays_in_the_toolbar_of_a_notebook_if_it_is_long(d
     lab.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
 
 
+@pytest.mark.nightly
 def test_a_hidden_page_requests_nothing(demo: Demo, lab: Page) -> None:
     asked: list[str] = []
     under_way: set[Request] = set()

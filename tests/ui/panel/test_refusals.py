@@ -80,6 +80,7 @@ def test_a_refused_creation_is_a_card_that_can_be_dismissed(
     expect(card).to_have_count(0)
 
 
+@pytest.mark.nightly
 def test_a_failed_creation_notifies_while_the_panel_is_closed_and_opens_the_form_elsewhere(
     lab: Page, control: EmulatorControl, picture: Picture
 ) -> None:
@@ -119,6 +120,7 @@ def test_a_bad_name_is_refused_before_anything_is_asked(panel: Locator, picture:
     form.get_by_role("button", name="Cancel").click()
 
 
+@pytest.mark.nightly
 def test_words_of_the_cloud_are_never_rendered_as_html(panel: Locator, control: EmulatorControl) -> None:
     control.add_fault("CreateNode", "error", code="INVALID_ARGUMENT", message=HOSTILE)
 

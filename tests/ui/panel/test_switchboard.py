@@ -65,6 +65,7 @@ def is_paused(control: EmulatorControl) -> bool:
     return bool(control.state()["clock"]["paused"])
 
 
+@pytest.mark.nightly
 def test_a_node_that_is_taken_back_is_seen_in_the_panel(
     board: Locator, panel: Locator, control: EmulatorControl, picture: Picture
 ) -> None:
