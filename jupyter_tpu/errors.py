@@ -441,6 +441,13 @@ class EnvironmentFailed(TpuError):
     status = 502
 
 
+class WorkerDiskFull(EnvironmentFailed):
+    """The worker's disk takes nothing more: it is full or read-only."""
+
+    code = "worker_disk_full"
+    status = 507
+
+
 class KernelFailed(TpuError):
     """A kernel did not start, or it has died."""
 

@@ -6,6 +6,7 @@ follows on standard input, and the archive only after the response ``{"want": "a
 lines.
 """
 
+import errno
 import fcntl
 import hashlib
 import io
@@ -29,9 +30,9 @@ def say(**content: object) -> None:
     sys.stdout.flush()
 
 
-def fail(message: str, hint: str) -> NoReturn:
+def fail(message: str, hint: str, code: str = "environment_failed") -> NoReturn:
     """Report an error to the client and exit."""
-    say(failed={"code": "environment_failed", "message": message, "hint": hint})
+    say(failed={"code": code, "message": message, "hint": hint})
     sys.exit(1)
 
 
@@ -99,9 +100,17 @@ def main() -> None:
     try:
         hand_over(json.loads(sys.stdin.buffer.readline()))
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+            home = Path.home()
+            fail(
+                f"The disk of the worker can't be written: {error.strerror}. "
+                f"{shutil.disk_usage(home).free >> 20} MiB are free in {home}.",
+                "Remove files there with `jupyter tpu ssh`, and try again.",
+                "worker_disk_full",
+            )
         fail(
             f"The agent's files on the worker cannot be used: {error}.",
-            "Check that path with `jupyter tpu ssh`: the disk may be full, or another file may be in the way.",
+            "Check that path with `jupyter tpu ssh`: another file may be in the way.",
         )
 
 

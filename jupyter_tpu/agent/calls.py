@@ -7,7 +7,6 @@ Start with `Methods` (the table of methods) and `Calls` (which runs each call on
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import logging
 import os
@@ -29,6 +28,7 @@ from jupyter_tpu.agent.autostop.daemon import AutostopDaemon
 from jupyter_tpu.agent.kernels.kernel import Caller, Kernel
 from jupyter_tpu.agent.kernels.kernels import Kernels
 from jupyter_tpu.agent.kernels.launch_request import Launch
+from jupyter_tpu.agent.paths import Home, disk_full
 from jupyter_tpu.agent.preemption.notices import Notices
 from jupyter_tpu.agent.recording.excerpt import Excerpt, Span
 from jupyter_tpu.errors import AgentBroken, BadInput, EnvironmentFailed, TpuError
@@ -60,7 +60,6 @@ _ONLY_READ = (
 )
 _ONCE = ("start_kernel", "restart_kernel", "kill_kernel", "interrupt")
 _BY_PEOPLE = ("start_kernel", "restart_kernel", "interrupt", "free")
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 # A note is a few paths and names; it is rewritten with the kernel's state at every change.
 _NOTE_BYTES = 16 * 1024
 # Head and tail, each with one more entry (4 MiB at most, see `excerpt`), must fit in a RESULT frame as base64.
@@ -361,10 +360,12 @@ class Calls:
 def _failed(call: Params, error: Exception) -> TpuError:
     """Return the error for the client: the worker's fault (full disk, folder removed or not ours), else the agent's."""
     raw = f"{type(error).__name__}: {error}"
-    if isinstance(error, OSError) and (error.filename or error.errno in _NO_ROOM):
+    if isinstance(error, OSError) and (full := disk_full(Home.of_user().root, error)):
+        return full
+    if isinstance(error, OSError) and error.filename:
         return EnvironmentFailed(
             f"The agent's files on the worker cannot be used: {error}.",
-            hint="Check that path with `jupyter tpu ssh`: the disk may be full, or another file may be in the way.",
+            hint="Check that path with `jupyter tpu ssh`: another file may be in the way.",
             raw=raw,
         )
     return AgentBroken(f"The agent failed at {call.get('method')!r}.", raw=raw)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -12,12 +13,31 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from jupyter_tpu.errors import AgentBroken
+from jupyter_tpu.errors import AgentBroken, Text, WorkerDiskFull
 
 # A Unix socket's path may have 107 bytes (unix(7)): 17 are needed for a kernel's folder, and a few for the name.
 _LONGEST_RUN_FOLDER = 70
 # How much of a removed file is copied at a time: bounds memory, a record's segment has 32 MiB.
 _PIECE_BYTES = 1024 * 1024
+
+# EFBIG: a limit of this process, which ends writing like a full disk.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+
+
+def disk_full(folder: Path, error: OSError) -> WorkerDiskFull | None:
+    """Return the error for the user if `error` says that the disk of `folder` takes nothing more; else None."""
+    if error.errno not in _NO_ROOM:
+        return None
+    return WorkerDiskFull(
+        Text(
+            "The disk of the worker can't be written: {reason}. {free_mib} MiB are free in {folder}.",
+            reason=os.strerror(error.errno),
+            free_mib=shutil.disk_usage(folder).free >> 20,
+            folder=str(folder),
+        ),
+        hint="Remove files there with `jupyter tpu ssh`, and try again.",
+        raw=f"{type(error).__name__}: {error}",
+    )
 
 
 def private_folder(path: Path) -> Path:

@@ -10,12 +10,13 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from jupyter_tpu.agent.recording.jupyter_messages import json_object
-from jupyter_tpu.errors import BadInput, NodeNotFound, Text, TpuError, WrongState, plain
+from jupyter_tpu.errors import BadInput, NodeNotFound, Text, TpuError, WorkerDiskFull, WrongState, plain
 from jupyter_tpu.kernels.connections.pool import LinkPool, LinkStatus, WorkerLink
 from jupyter_tpu.kernels.connections.worker import OnProgress, WorkerKey
 from jupyter_tpu.kernels.environments.environment import KernelEnvironment
@@ -123,6 +124,21 @@ class KernelHost:
         assert self._kernel, "not started"
         return self._kernel
 
+    @contextmanager
+    def naming_worker(self) -> Iterator[None]:
+        """Add the worker's name to errors that only its user can repair."""
+        try:
+            yield
+        except WorkerDiskFull as error:
+            if self._slice:  # it may be another worker's, which the slice names
+                raise
+            place = {"worker_id": self._key.worker_id, "node": self._key.node.node_id}
+            error.exists = Text("This is worker {worker_id} of {node}. The node keeps running and is billed.", **place)
+            error.hint = Text(
+                "Remove files with `jupyter tpu ssh {node} --worker {worker_id}`, and try again.", **place
+            )
+            raise
+
     async def start(self, launch: Launch, on_progress: OnProgress) -> None:
         """Bind the sockets, open the link if needed, start the kernel.
 
@@ -130,19 +146,20 @@ class KernelHost:
             TpuError: the start failed; what was done by then stays until `give_up`.
         """
         async with self._changing:
-            # Sockets first: VS Code tests the ports of the connection file while the kernel is still starting.
-            await self._open_bridge(on_progress)
-            if self._runs:
-                self._runs.begin()
-            await self._join_workers(on_progress)
-            launch = await self._provide(launch, on_progress)
-            self._report(on_progress, "Starting the kernel")
-            await self.kernel.start(launch, self._slice.begin if self._slice else None)
-            if self._slice:
-                self._slice.follow(self.kernel)
-            # Before the kernel has answered: requests that wait travel with the start and save a round trip.
-            self._bridge.join(self, self.kernel.expected_info)
-            await self.kernel.wait_until_up()
+            with self.naming_worker():
+                # Sockets first: VS Code tests the ports of the connection file while the kernel is still starting.
+                await self._open_bridge(on_progress)
+                if self._runs:
+                    self._runs.begin()
+                await self._join_workers(on_progress)
+                launch = await self._provide(launch, on_progress)
+                self._report(on_progress, "Starting the kernel")
+                await self.kernel.start(launch, self._slice.begin if self._slice else None)
+                if self._slice:
+                    self._slice.follow(self.kernel)
+                # Before the kernel has answered: requests that wait travel with the start and save a round trip.
+                self._bridge.join(self, self.kernel.expected_info)
+                await self.kernel.wait_until_up()
 
     async def attach(self, kernel_id: str, on_progress: OnProgress) -> None:
         """Bind the sockets for a kernel that already runs, and open the link in the background."""
@@ -196,9 +213,10 @@ class KernelHost:
             self._fanout.publish_event("new_record")
         if self._runs and not after_death:
             self._runs.begin()
-        if self._slice:
-            await self._slice.begin(launch)
-        await self.kernel.restart(launch)
+        with self.naming_worker():
+            if self._slice:
+                await self._slice.begin(launch)
+            await self.kernel.restart(launch)
         if self._slice:
             self._slice.follow(self.kernel)
         # Only now is the loss over: a restart that failed leaves it for the next attempt.
@@ -249,7 +267,8 @@ class KernelHost:
         Raises:
             TpuError: the agent's error, or `WorkerUnreachable` when the link is lost.
         """
-        return await self.kernel.call(method, params)
+        with self.naming_worker():
+            return await self.kernel.call(method, params)
 
     async def check_restart(self) -> None:
         """Check that all workers could start another process.
@@ -258,7 +277,7 @@ class KernelHost:
             EnvironmentFailed: the disk of one is full or not writable.
             TpuError: the agent's error, or `WorkerUnreachable` when the link is lost.
         """
-        await self.kernel.call("check_restart", {})
+        await self.call("check_restart", {})
         if self._slice:
             await self._slice.check()
 

@@ -192,7 +192,8 @@ class TPUProvisioner(KernelProvisionerBase):
         host.kernel.is_asked_to_end = False
         self._manager.shutting_down = False
         self._manager.start_restarter()
-        raise refused[1]
+        with host.naming_worker():
+            raise refused[1]
 
     async def wait(self) -> int | None:
         """Wait for the kernel's end and return its exit code; the caller sets a timeout."""

@@ -1,9 +1,10 @@
-"""Restart and shut down kernels through Jupyter Server's own routes, one operation at a time per kernel.
+"""Start, restart and shut down kernels through Jupyter Server's own routes, one operation at a time per kernel.
 
 In Jupyter Server, operations overlap if two pages or a double click request them. On a node, this may leave a kernel
 that no list shows, because a kernel was shut down during its restart and the restart continued. Jupyter Server's
 restart also interrupts the running cell before checking whether a restart is possible, and hides the reason of a
-failure. These handlers check first and report the reason.
+failure. These handlers check first and report the reason. A kernel that does not start always has status 500 there; here
+it has the status and the text of our error.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from weakref import WeakValueDictionary
 
 from jupyter_client.jsonutil import json_default
 from jupyter_server.auth.decorator import authorized
-from jupyter_server.services.kernels.handlers import KernelActionHandler, KernelHandler
-from jupyter_server.services.sessions.handlers import SessionHandler
+from jupyter_server.base.handlers import APIHandler
+from jupyter_server.services.kernels.handlers import KernelActionHandler, KernelHandler, MainKernelHandler
+from jupyter_server.services.sessions.handlers import SessionHandler, SessionRootHandler
 from jupyter_server.utils import ensure_async
 from tornado import web
 from tornado.web import RequestHandler
@@ -98,8 +100,36 @@ def _let_end(kernels: Any, kernel_id: str) -> None:
         manager._ready.set_result(None)
 
 
-class RestartHandler(KernelActionHandler):
-    """``POST api/kernels/{id}/restart``: on nodes, one restart at a time; an error contains the reason."""
+class _WithReason(APIHandler):
+    """Answer with our error where that is why a kernel did not start."""
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """Write our error with its own status; others as Jupyter Server does, which may wrap ours in one of its own."""
+        raised = kwargs.get("exc_info", (None, None))[1]
+        error = raised if isinstance(raised, TpuError) else getattr(raised, "__cause__", None)
+        if not isinstance(error, TpuError):
+            super().write_error(status_code, **kwargs)
+            return
+        self.set_header("Content-Type", "application/json")
+        self.set_header("Jupyter-TPU-Error", error.code)  # JupyterLab passes on no body, and proxies answer 502 as well
+        self.set_status(error.status)
+        body = {"message": self._message(error), "reason": error.message, "error": error.to_json()}
+        self.finish(json.dumps(body))
+
+    def _message(self, error: TpuError) -> str:
+        return str(error)
+
+
+class KernelStartHandler(_WithReason, MainKernelHandler):
+    """``api/kernels``: ``POST`` gives the reason why a kernel on a node did not start."""
+
+
+class SessionStartHandler(_WithReason, SessionRootHandler):
+    """``api/sessions``: ``POST`` gives the reason why a kernel on a node did not start."""
+
+
+class RestartHandler(_WithReason, KernelActionHandler):
+    """``POST api/kernels/{id}/restart``: on nodes one restart at a time, which gives the reason for a failure."""
 
     @web.authenticated
     @authorized
@@ -113,17 +143,8 @@ class RestartHandler(KernelActionHandler):
         model = await ensure_async(kernels.kernel_model(kernel_id))
         self.finish(json.dumps(model, default=json_default))
 
-    def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Write the reason for a rejected restart; write other errors as Jupyter Server does."""
-        error = getattr(kwargs.get("exc_info", (None, None))[1], "__cause__", None)
-        if not isinstance(error, TpuError):
-            super().write_error(status_code, **kwargs)
-            return
-        self.set_header("Content-Type", "application/json")
-        self.set_header("Jupyter-TPU-Error", error.code)  # JupyterLab passes on no body, and proxies answer 502 as well
-        self.set_status(error.status)
-        message = f"The kernel was not restarted. {error}"
-        self.finish(json.dumps({"message": message, "reason": error.message, "error": error.to_json()}))
+    def _message(self, error: TpuError) -> str:
+        return f"The kernel was not restarted. {error}"
 
 
 class ShutdownHandler(KernelHandler):
@@ -139,8 +160,8 @@ class ShutdownHandler(KernelHandler):
             await ensure_async(super().delete(kernel_id))
 
 
-class SessionChangeHandler(SessionHandler):
-    """``api/sessions/{id}``: ``PATCH`` and ``DELETE`` can shut down a kernel, so both wait for a running restart."""
+class SessionChangeHandler(_WithReason, SessionHandler):
+    """``api/sessions/{id}``: ``PATCH`` and ``DELETE`` can shut a kernel down, so both wait for a running restart."""
 
     @web.authenticated
     @authorized
@@ -173,6 +194,8 @@ class SessionChangeHandler(SessionHandler):
 
 _ID = r"\w+-\w+-\w+-\w+-\w+"
 KERNEL_CHANGE_ROUTES = (
+    (r"/api/kernels", KernelStartHandler),
+    (r"/api/sessions", SessionStartHandler),
     (rf"/api/kernels/(?P<kernel_id>{_ID})/restart", RestartHandler),
     (rf"/api/kernels/(?P<kernel_id>{_ID})", ShutdownHandler),
     (rf"/api/sessions/(?P<session_id>{_ID})", SessionChangeHandler),

@@ -12,7 +12,7 @@ import psutil
 import pytest
 from agent_processes import agent_stopped
 
-from jupyter_tpu.errors import EnvironmentFailed
+from jupyter_tpu.errors import EnvironmentFailed, WorkerDiskFull
 
 
 def limit_files(pid: int, size: int) -> None:
@@ -160,7 +160,7 @@ async def test_a_kernel_on_a_full_disk_can_be_shut_down(kernel_on_full_disk: Any
 
 async def test_a_start_on_a_full_disk_says_why_and_leaves_nothing(kernel_on_full_disk: Any) -> None:
     link = kernel_on_full_disk.link
-    with pytest.raises(EnvironmentFailed, match=r"disk|cannot be used"):
+    with pytest.raises(WorkerDiskFull, match="MiB are free in"):
         await link.call("start_kernel", {"kernel_id": "kernel-2", "key": "secret"})
     assert [kernel["kernel_id"] for kernel in (await link.call("list_kernels"))["kernels"]] == ["kernel-1"]
 

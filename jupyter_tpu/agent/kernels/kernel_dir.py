@@ -17,7 +17,7 @@ from typing import Any
 
 from jupyter_tpu.agent.kernels.launch_request import Launch
 from jupyter_tpu.agent.kernels.sockets import PORTS
-from jupyter_tpu.agent.paths import Home, private_folder, recreate_file
+from jupyter_tpu.agent.paths import Home, disk_full, private_folder, recreate_file
 from jupyter_tpu.agent.recording.jupyter_messages import Signer
 from jupyter_tpu.errors import EnvironmentFailed
 from jupyter_tpu.wire.requests import SeenRequests
@@ -165,7 +165,8 @@ class KernelDirectory:
         """Check that the disk has room to store a launch: a later agent finds only stored processes.
 
         Raises:
-            EnvironmentFailed: the disk is full or read-only.
+            WorkerDiskFull: the disk is full or read-only.
+            EnvironmentFailed: the folder can't be written for another reason.
         """
         check_room(self._path)
 
@@ -283,9 +284,9 @@ def check_room(folder: Path) -> None:
     try:
         draft.write_bytes(bytes(_LAUNCH_BYTES))
     except OSError as error:
-        raise EnvironmentFailed(
-            f"The disk of the worker can't be written to: {error.strerror or error} ({folder}).",
-            hint="Remove files there with `jupyter tpu ssh`, or repair the disk, and try again.",
+        raise disk_full(folder, error) or EnvironmentFailed(
+            f"The folder {folder} on the worker can't be written: {error.strerror or error}.",
+            hint="Repair that folder with `jupyter tpu ssh`, and try again.",
             raw=f"{type(error).__name__}: {error}",
         ) from error
     finally:

@@ -13,7 +13,7 @@ from jupyter_tpu.agent.kernels.kernel_dir import KernelDirectory
 from jupyter_tpu.agent.kernels.launch_request import Launch
 from jupyter_tpu.agent.kernels.prewarm import Spares
 from jupyter_tpu.agent.kernels.process import Process, ReportedExits
-from jupyter_tpu.agent.paths import Home
+from jupyter_tpu.agent.paths import Home, disk_full
 from jupyter_tpu.errors import KernelFailed
 
 BOOTSTRAP = Path(__file__).with_name("kernel_bootstrap.py")
@@ -65,6 +65,7 @@ class Launcher:
         """Start a process for the kernel, or hand the spare over to it.
 
         Raises:
+            WorkerDiskFull: the disk is full or read-only.
             KernelFailed: it can't be started.
         """
         python = self.python_of(launch)
@@ -82,7 +83,7 @@ class Launcher:
             arguments = [launch.cwd, str(connection_file), EXTENSION, *launch.extra_arguments]
             return self._start(python, arguments, own, folder.output)
         except OSError as error:
-            raise KernelFailed(
+            raise disk_full(folder.output.parent, error) or KernelFailed(
                 f"No kernel could be started on the worker with {python}.",
                 hint="Check that this Python exists there and that the disk is not full.",
                 raw=str(error),

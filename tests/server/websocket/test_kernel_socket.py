@@ -643,9 +643,12 @@ async def test_a_restart_that_a_full_disk_prevents_says_why_and_the_running_cell
         answer = await asyncio.to_thread(server.request, "POST", f"api/kernels/{kernel_id}/restart")
     finally:
         agent.rlimit(psutil.RLIMIT_FSIZE, (psutil.RLIM_INFINITY, psutil.RLIM_INFINITY))
-    assert answer.status == 502
+    assert answer.status == 507
     assert "disk of the worker can't be written" in answer.json["reason"]
-    assert answer.headers["Jupyter-Tpu-Error"] == answer.json["error"]["code"] == "environment_failed"
+    assert "MiB are free in" in answer.json["reason"]
+    assert "worker 0 of my-node" in answer.json["message"]
+    assert "`jupyter tpu ssh my-node --worker 0`" in answer.json["message"]
+    assert answer.headers["Jupyter-Tpu-Error"] == answer.json["error"]["code"] == "worker_disk_full"
     cell.go_on()
     await page.until_idle(running)
     assert page.kinds(running).count("error") == 0
@@ -654,6 +657,36 @@ async def test_a_restart_that_a_full_disk_prevents_says_why_and_the_running_cell
     assert page.text(msg_id) == "42\n"
     restarted = await asyncio.to_thread(server.request, "POST", f"api/kernels/{kernel_id}/restart")
     assert restarted.status == 200
+
+
+@pytest.mark.parametrize("route", ["kernels", "sessions"])
+async def test_a_start_that_a_full_disk_prevents_says_where_how_full_it_is_and_what_to_do(
+    server: Server, cloud: Cloud, kernel_id: str, route: str
+) -> None:
+    (node,) = server.tpu("GET", "nodes").json["nodes"]
+    processes = processes_of([cloud.control.workers(node["name"])[0]["token"]])
+    agent = next(process for process in processes if "agent" in process.cmdline())
+    agent.rlimit(psutil.RLIMIT_FSIZE, (1, psutil.RLIM_INFINITY))  # fails as a full disk does
+    for process in processes:
+        if "--spare" in process.cmdline():  # a start with a pre-warmed kernel is answered before it has succeeded
+            process.kill()
+    spec = {"name": "tpu-my-node-us-central1-a"}
+    bodies = {"kernels": spec, "sessions": {"path": "full.ipynb", "name": "", "type": "notebook", "kernel": spec}}
+
+    def refused() -> Any:
+        answer = server.request("POST", f"api/{route}", bodies[route])
+        if answer.status == 201:
+            server.request("DELETE", f"api/{route}/{answer.json['id']}")
+        return answer if answer.status != 201 else None
+
+    try:
+        answer = await asyncio.to_thread(until, refused)
+    finally:
+        agent.rlimit(psutil.RLIMIT_FSIZE, (psutil.RLIM_INFINITY, psutil.RLIM_INFINITY))
+    assert answer.status == 507
+    for part in ("disk of the worker can't be written", "MiB are free in", "worker 0 of my-node", "jupyter tpu ssh"):
+        assert part in answer.json["message"]
+    assert answer.json["error"]["code"] == "worker_disk_full"
 
 
 async def test_a_kernel_whose_restart_has_failed_ends_when_it_is_shut_down(
@@ -671,7 +704,7 @@ async def test_a_kernel_whose_restart_has_failed_ends_when_it_is_shut_down(
     agent.rlimit(psutil.RLIMIT_FSIZE, (1, psutil.RLIM_INFINITY))  # fails as a full disk does
     agent.resume()
     try:
-        assert await restart == 502
+        assert await restart == 507
     finally:
         agent.rlimit(psutil.RLIMIT_FSIZE, (psutil.RLIM_INFINITY, psutil.RLIM_INFINITY))
     await page.until_idle(page.execute("1"))  # the kernel still runs
