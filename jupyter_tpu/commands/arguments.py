@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+
 from jupyter_tpu.commands.grammar import TERMINAL, Argument, argument, flag
 from jupyter_tpu.errors import Text
 
@@ -24,6 +26,8 @@ JSON = flag("--json", place=TERMINAL, help="print one JSON document and nothing 
 REMOTE = (*CLOUD, JSON)
 """What nearly every command has in the terminal."""
 YES = flag("--yes", "-y", help="skip the confirmation")
+NO_CONFIRMATION = flag("--yes", "-y", place=TERMINAL, help=argparse.SUPPRESS)
+"""For commands that change something and ask nothing: a script may give each of its commands ``--yes``."""
 
 
 def optional_node(help: str) -> tuple[Argument, Argument]:

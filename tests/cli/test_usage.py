@@ -13,11 +13,31 @@ from jupyter_tpu.cli.terminal import SCHEMA_VERSION
 
 COMMANDS: dict[str, argparse.ArgumentParser] = dict(Overview().commands.choices)
 WITH_JSON = [name for name, parser in COMMANDS.items() if "--json" in parser._option_string_actions]
+CHANGES_NOTHING = {
+    "list",
+    "describe",
+    "cost",
+    "quota",
+    "audit",
+    "top",
+    "ps",
+    "doctor",
+    "ssh",
+    "demo",
+    "emulator",
+    "version",
+}
 WITHOUT_JSON = {"demo", "emulator", "kernelspec", "ssh", "ssh-config"}
 
 
 def test_every_command_but_those_that_print_no_data_has_json() -> None:
     assert set(COMMANDS) - set(WITH_JSON) <= WITHOUT_JSON
+
+
+def test_every_command_that_changes_something_takes_yes() -> None:
+    assert {
+        name for name, parser in COMMANDS.items() if "--yes" not in parser._option_string_actions
+    } == CHANGES_NOTHING
 
 
 @pytest.mark.parametrize("name", WITH_JSON)

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 
 from jupyter_tpu.commands import shared
-from jupyter_tpu.commands.arguments import REMOTE, YES, action
+from jupyter_tpu.commands.arguments import NO_CONFIRMATION, REMOTE, YES, action
 from jupyter_tpu.commands.grammar import Command, argument, flag
 from jupyter_tpu.errors import Text
 from jupyter_tpu.money.billed import EXPORT_VARIABLE
@@ -80,6 +80,7 @@ COMMANDS = (
                     "cloud refuses to stop for 5 min)",
                 ),
             ),
+            NO_CONFIRMATION,
             *REMOTE,
         ),
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from jupyter_tpu.commands import shared
-from jupyter_tpu.commands.arguments import NODE, REMOTE, YES, action, optional_node
+from jupyter_tpu.commands.arguments import NO_CONFIRMATION, NODE, REMOTE, YES, action, optional_node
 from jupyter_tpu.commands.grammar import Command, argument, duration, flag
 from jupyter_tpu.errors import Text
 from jupyter_tpu.models import NodeOptions
@@ -123,6 +123,7 @@ COMMANDS = (
                 metavar="USD",
                 help="stop recreating the node once it has cost this much, counted from now",
             ),
+            NO_CONFIRMATION,
             *REMOTE,
         ),
     ),

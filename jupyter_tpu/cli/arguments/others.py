@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jupyter_tpu.autostop import ACTIONS
 from jupyter_tpu.commands import shared
-from jupyter_tpu.commands.arguments import CLOUD, JSON, NODE, REMOTE, YES, action, optional_node
+from jupyter_tpu.commands.arguments import CLOUD, JSON, NO_CONFIRMATION, NODE, REMOTE, YES, action, optional_node
 from jupyter_tpu.commands.grammar import Command, argument, duration_or_off, flag
 from jupyter_tpu.frameworks import FRAMEWORKS
 
@@ -53,6 +53,7 @@ NOTEBOOKS = (
             argument("--version", help="version of the framework, such as 0.6 (default: the newest)"),
             argument("--folder", type=Path, help="also install the requirements.txt or pyproject.toml of this folder"),
             flag("--push", help="download the packages here and send them, for a node without internet"),
+            NO_CONFIRMATION,
             *REMOTE,
         ),
     ),
@@ -63,6 +64,7 @@ NOTEBOOKS = (
             argument("node", metavar="NODE", nargs="?", help="only this node (default: all)"),
             argument("--zone", help="zone of the node"),
             flag("--remove", help="remove kernelspecs instead"),
+            NO_CONFIRMATION,
             *REMOTE,
         ),
     ),
@@ -85,6 +87,7 @@ NOTEBOOKS = (
             argument("node", metavar="NODE", nargs="?", help="only this node (default: all READY ones)"),
             argument("--zone", help="zone of the node"),
             flag("--write", help="write the entries to a file that ~/.ssh/config includes"),
+            NO_CONFIRMATION,
             *REMOTE,
         ),
     ),
@@ -127,10 +130,11 @@ AUTOSTOP = (
             argument(
                 "--action", choices=ACTIONS, help="what auto-stop does: stop the node (its disk is kept) or delete it"
             ),
+            NO_CONFIRMATION,
             *REMOTE,
         ),
     ),
-    shared.EXTEND,
+    replace(shared.EXTEND, arguments=(*shared.EXTEND.arguments, NO_CONFIRMATION)),
 )
 
 WITHOUT_A_CLOUD = (
