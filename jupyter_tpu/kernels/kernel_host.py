@@ -19,6 +19,7 @@ from jupyter_tpu.agent.recording.jupyter_messages import json_object
 from jupyter_tpu.errors import BadInput, NodeNotFound, Text, TpuError, WorkerDiskFull, WrongState, plain
 from jupyter_tpu.kernels.connections.pool import LinkPool, LinkStatus, WorkerLink
 from jupyter_tpu.kernels.connections.worker import OnProgress, WorkerKey
+from jupyter_tpu.kernels.cost_sender import keep_sending
 from jupyter_tpu.kernels.environments.environment import KernelEnvironment
 from jupyter_tpu.kernels.launch import Launch
 from jupyter_tpu.kernels.messages.clients import LocalClients
@@ -76,6 +77,7 @@ class KernelHost:
         runs: the log of what is run, to offer it for a rerun if the node is lost; None for no log.
         environment: the kernel's environment; None for none.
         workers: how many workers of the node run the kernel together, from worker 0.
+        sends_costs: whether to send the node its costs, because no Jupyter server does.
 
     Attributes:
         loss: the loss of the node; None while it is not lost.
@@ -91,6 +93,7 @@ class KernelHost:
         runs: ExecutionLog | None = None,
         environment: KernelEnvironment | None = None,
         workers: int = 1,
+        sends_costs: bool = False,
     ) -> None:
         self.loss: Loss | None = None
         self._key = key
@@ -112,6 +115,8 @@ class KernelHost:
         self._agents_cause: EndCause | None = None  # why the agent has ended its node
         self._down_since: float | None = None  # Unix seconds; the best estimate of when a node was lost
         self._has_shown_refusal = False
+        self._sends_costs = sends_costs
+        self._sending: asyncio.Task[None] | None = None
 
     @property
     def is_started(self) -> bool:
@@ -160,6 +165,8 @@ class KernelHost:
                 # Before the kernel has answered: requests that wait travel with the start and save a round trip.
                 self._bridge.join(self, self.kernel.expected_info)
                 await self.kernel.wait_until_up()
+        if self._sends_costs and not self._sending:
+            self._sending = asyncio.create_task(keep_sending(self._key.node, self._key.endpoint, self.kernel.call))
 
     async def attach(self, kernel_id: str, on_progress: OnProgress) -> None:
         """Bind the sockets for a kernel that already runs, and open the link in the background."""
@@ -346,6 +353,9 @@ class KernelHost:
 
     async def _release(self, *, and_forget: bool) -> None:
         # Readers first, so that they get "closed" and none of the shutdown; the worker last, as it may be slow.
+        if self._sending:
+            self._sending.cancel()
+            await asyncio.wait([self._sending])
         self._environment.close()
         self._fanout.publish_event("closed")
         self._fanout.disconnect()

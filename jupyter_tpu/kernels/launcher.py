@@ -70,7 +70,13 @@ class _Launcher:
         environment = KernelEnvironment(key, options.environment)
         addresses = addresses_of(connection)
         self._host = KernelHost(
-            key, self._pool, addresses, _secrets(connection), environment=environment, workers=options.workers
+            key,
+            self._pool,
+            addresses,
+            _secrets(connection),
+            environment=environment,
+            workers=options.workers,
+            sends_costs=True,
         )
         self._interrupts: set[asyncio.Task[None]] = set()
 

@@ -597,6 +597,7 @@ class TPUProvisioner(KernelProvisionerBase):
             runs=self._runs,
             environment=environment,
             workers=self.workers,
+            sends_costs=not self._root_dir,
         )
 
     def _new_runs(self) -> ExecutionLog | None:

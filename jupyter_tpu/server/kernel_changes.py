@@ -3,8 +3,8 @@
 In Jupyter Server, operations overlap if two pages or a double click request them. On a node, this may leave a kernel
 that no list shows, because a kernel was shut down during its restart and the restart continued. Jupyter Server's
 restart also interrupts the running cell before checking whether a restart is possible, and hides the reason of a
-failure. These handlers check first and report the reason. A kernel that does not start always has status 500 there; here
-it has the status and the text of our error.
+failure. These handlers check first and report the reason. Where a kernel does not start, Jupyter Server answers 500;
+these handlers answer with the status and the text of our error.
 """
 
 from __future__ import annotations

@@ -72,6 +72,30 @@ def test_the_launcher_ends_its_kernel_when_told_to_end(
     assert cloud.kernels_on(node) == []
 
 
+def printed(client: BlockingKernelClient, code: str) -> str:
+    texts: list[str] = []
+
+    def keep(message: dict[str, Any]) -> None:
+        if message["msg_type"] == "stream":
+            texts.append(message["content"]["text"])
+        elif message["msg_type"] == "display_data":
+            texts.append(message["content"]["data"]["text/plain"])
+
+    client.execute_interactive(code, timeout=60, output_hook=keep)
+    return "".join(texts)
+
+
+def test_a_notebook_without_a_server_knows_what_its_node_costs(
+    launcher: subprocess.Popen[str], client: BlockingKernelClient
+) -> None:
+    until_said(launcher, "Starting the kernel")
+    client.wait_for_ready(timeout=60)
+    texts = (printed(client, "import time; time.sleep(0.5)\n%tpu cost") for _ in range(120))
+    text = next(text for text in texts if "no data yet" not in text)
+    assert "per hour" in text or "/h" in text
+    assert "$" in text
+
+
 @pytest.mark.nightly
 def test_the_launcher_leaves_no_kernel_when_told_to_end_while_it_starts(
     launcher: subprocess.Popen[str], cloud: Any, node: Node

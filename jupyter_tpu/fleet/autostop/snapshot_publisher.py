@@ -24,6 +24,7 @@ from jupyter_tpu.money.spending import Account, budgets_view, node_cost, node_co
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
+    from jupyter_tpu.cloud.cloud_clock import CloudClock
     from jupyter_tpu.fleet.agents import Agents
     from jupyter_tpu.fleet.reconciler.fleet import Fleet
     from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
@@ -66,6 +67,12 @@ class DatedView:
     def stable_text(self) -> str:
         """Return the part of the data that does not depend on the time, as text for comparison."""
         return json.dumps(_stable(self.data), sort_keys=True)
+
+    def params(self, kind: str, clock: CloudClock, now: float) -> JSON:
+        """Return the parameters of the agent's method ``tell``; `now` is in Unix seconds by this computer's clock."""
+        # the worker's clock is real even if the cloud's is emulated
+        as_of = clock.to_real(self.as_of)
+        return {"kind": kind, "as_of": as_of, "age_s": max(0.0, now - as_of), "data": self.data}
 
 
 def _stable(value: Any) -> Any:
@@ -155,8 +162,7 @@ class SnapshotPublisher:
             return False
 
     async def _send_one(self, agents: Agents, node: Node, known: LocalState) -> None:
-        quota_at = self._cloud.clock.to_cloud(known.quota.as_of)  # dated by this computer's clock, unlike the others
-        views = await asyncio.to_thread(_views, known, node, quota_at)  # a ledger may be long
+        views = await asyncio.to_thread(node_snapshots, known, node, self._cloud.clock)  # a ledger may be long
         for kind, view in views.items():
             await self._send(agents, node, kind, view)
 
@@ -165,10 +171,7 @@ class SnapshotPublisher:
         before, sent_at = self._sent.get(key, ("", 0.0))
         if stable == before and now - sent_at < AT_LEAST_EVERY_S:
             return
-        # the worker's clock is real even if the cloud's is emulated
-        as_of = self._cloud.clock.to_real(view.as_of)
-        params = {"kind": kind, "as_of": as_of, "age_s": max(0.0, self._real_now() - as_of), "data": view.data}
-        if await self._has_answer(agents, node, "tell", params):
+        if await self._has_answer(agents, node, "tell", view.params(kind, self._cloud.clock, self._real_now())):
             # only what the agent accepted counts as sent
             self._sent[key] = (stable, now)
 
@@ -180,8 +183,10 @@ class SnapshotPublisher:
         return LocalState(snapshot=snapshot, account=account, grants=grants, quota=quota)
 
 
-def _views(known: LocalState, node: Node, quota_at: float) -> Mapping[str, DatedView]:
+def node_snapshots(known: LocalState, node: Node, clock: CloudClock) -> Mapping[str, DatedView]:
+    """Return everything that a node gets, by kind."""
     account, snapshot = known.account, known.snapshot
+    quota_at = clock.to_cloud(known.quota.as_of)  # dated by this computer's clock, unlike the others
     cost_usd = node_cost(node_costs(account.spans, account.now), node)
     return {
         "node": DatedView(data=node_view(node, cost_usd=cost_usd), as_of=snapshot.seen_at(node.name)),
