@@ -137,10 +137,16 @@ class KernelHost:
         except WorkerDiskFull as error:
             if self._slice:  # it may be another worker's, which the slice names
                 raise
-            place = {"worker_id": self._key.worker_id, "node": self._key.node.node_id}
-            error.exists = Text("This is worker {worker_id} of {node}. The node keeps running and is billed.", **place)
+            number, node = self._key.worker_id, self._key.node.node_id
+            error.exists = Text(
+                "This is worker {worker_id} of {node}. The node keeps running and is billed.",
+                worker_id=number,
+                node=node,
+            )
             error.hint = Text(
-                "Remove files with `jupyter tpu ssh {node} --worker {worker_id}`, and try again.", **place
+                "Remove files with `jupyter tpu ssh {node} --worker {worker_id}`, and try again.",
+                worker_id=number,
+                node=node,
             )
             raise
 
