@@ -76,7 +76,7 @@ async def test_what_a_crash_left_running_ends_when_its_node_is_deleted(cloud: An
     assert processes_of([token]) == []
 
 
-@pytest.mark.parametrize("end", ["stopped", "gone"])
+@pytest.mark.parametrize("end", mostly_nightly(["stopped", "gone"], count=1))
 async def test_what_a_crash_left_running_for_a_node_that_is_not_up_ends_at_the_next_start(
     cloud: Any, user_key: Any, login: Any, end: str
 ) -> None:
@@ -145,7 +145,7 @@ def test_an_idle_emulator_is_small_and_does_not_grow(make_emulator: Any) -> None
             (["--worker-python", "/bin/cat"], "--worker-python /bin/cat is not a Python"),
             (["--project", "A/b c"], "'A/b c' is not a project id"),
         ],
-        count=3,
+        count=1,
     ),
 )
 def test_what_it_cannot_do_is_said_in_words(tmp_path: Path, options: list[str], words: str) -> None:
@@ -193,7 +193,11 @@ def with_package() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number",
+    mostly_nightly([signal.SIGTERM, signal.SIGINT, signal.SIGHUP], count=1),
+    ids=lambda number: number.name,
+)
 def test_without_a_state_folder_nothing_is_left(tmp_path: Path, number: signal.Signals) -> None:
     with started(tmp_path) as process:
         assert process.stdout is not None

@@ -154,7 +154,6 @@ async def test_a_kernel_on_a_node_that_is_deleted_is_dead(cloud: Any) -> None:
     await manager.shutdown_kernel()
 
 
-@pytest.mark.nightly
 async def test_a_kernel_comes_back_after_its_node_was_stopped_and_started(cloud: Any) -> None:
     paused = await asyncio.to_thread(cloud.create_node, "paused")
     manager = AsyncKernelManager(kernel_name=write_kernelspec(paused, cloud.settings))

@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
+from tiers import mostly_nightly
 
 from jupyter_tpu.notebook.node.holders import find_holder
 
@@ -97,7 +98,9 @@ async def test_a_restart_takes_a_spare_under_the_same_record(client: Any) -> Non
     assert (await client.run("x"))["content"]["ename"] == "NameError"
 
 
-@pytest.mark.parametrize("params", [{"env": {"PYTHONPATH": "/tmp"}}, {"extra_arguments": ["--quiet"]}], ids=str)
+@pytest.mark.parametrize(
+    "params", mostly_nightly([{"env": {"PYTHONPATH": "/tmp"}}, {"extra_arguments": ["--quiet"]}], count=1), ids=str
+)
 async def test_what_a_spare_could_not_be_is_started_afresh(client: Any, params: dict[str, Any]) -> None:
     spare = await spare_of(client)
     started = await client.start(**params)

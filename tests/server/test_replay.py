@@ -119,6 +119,7 @@ async def test_a_kernel_is_started_again_with_its_node(server: Server, cloud: Cl
         await notebook.end(events)
 
 
+@pytest.mark.nightly
 async def test_what_had_run_stays_for_the_next_kernel_of_the_notebook(
     server: Server, cloud: Cloud, open_page: OpenPages
 ) -> None:

@@ -118,6 +118,7 @@ def test_a_new_user_trains_on_a_node_and_deletes_it_with_six_clicks_at_most(
     assert [node for node in demo.ledger()["nodes"] if node["billing"]] == []
 
 
+@pytest.mark.nightly
 def test_a_node_runs_notebooks_before_and_after_it_was_stopped(
     demo: Demo, kernel_name: str, lab: Page, picture: Picture
 ) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+from tiers import mostly_nightly
 
 from jupyter_tpu.emulator.process import main
 
@@ -82,8 +83,8 @@ def test_a_port_that_is_asked_for_goes_before_that_of_the_last_run(emulator: Any
     assert copied.grpc != emulator.grpc
 
 
-@pytest.mark.parametrize("option", ["--port", "--rest-port"])
-@pytest.mark.parametrize("endpoint", ["grpc", "rest"])
+@pytest.mark.parametrize("option", mostly_nightly(["--port", "--rest-port"], count=1))
+@pytest.mark.parametrize("endpoint", mostly_nightly(["grpc", "rest"], count=1))
 def test_a_taken_port_is_refused(emulator: Any, refused: Refused, option: str, endpoint: str) -> None:
     port = getattr(emulator, endpoint).rpartition(":")[2]
 

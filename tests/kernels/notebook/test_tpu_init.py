@@ -108,6 +108,7 @@ async def sample(link: Any, state: str) -> dict[str, Any]:
             await asyncio.sleep(0.1)
 
 
+@pytest.mark.nightly
 def test_a_notebook_that_only_imports_jax_has_the_devices_and_keeps_others_from_them(open_notebook: Any) -> None:
     first, second = open_notebook("/home/ada/plain.ipynb"), open_notebook("/home/ada/other.ipynb")
 

@@ -261,6 +261,7 @@ def test_a_screen_fits_and_everybody_can_use_it(
     assert root.evaluate(VIOLATIONS) == []
 
 
+@pytest.mark.nightly
 def test_nothing_covers_what_the_keyboard_reaches(shown: Shown) -> None:
     sections = money(shown)
     keyboard, header = shown.page.keyboard, shown.panel().locator(".jp-tpu-Header")

@@ -152,6 +152,7 @@ def ends_in(lab: Page, demo: Demo, kernel_name: str) -> Iterator[Callable[[float
     execute("tpu:keep-node")
 
 
+@pytest.mark.nightly
 def test_a_notebook_counts_down_to_the_end_of_its_node_until_it_is_kept(
     write_notebook: Callable[..., Notebook], lab: Page, ends_in: Callable[[float], None], picture: Picture
 ) -> None:

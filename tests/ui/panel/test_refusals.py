@@ -49,6 +49,7 @@ def panel(lab: Page) -> Locator:
     return shown
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("fault", "words"),
     mostly_nightly(
