@@ -66,6 +66,7 @@ class EngineLaunch:
             "JUPYTER_TPU_AGENT_SOCKET": agent_socket,
             "TPU_SLICE_WORKER": str(self.worker),
             "TPU_SLICE_WORKERS": str(self.kernel.workers),
+            "TPU_SLICE_ADDRESS": str(self.connection.get("location", "")),
         }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jupyter_tpu.accelerators import Accelerator, find_accelerator
+from jupyter_tpu.notebook.node.this_slice import ThisSlice
 from jupyter_tpu.tpu_files import devices_folder, lock_file
 
 
@@ -21,7 +22,8 @@ class ThisWorker:
         is_emulated: whether the node belongs to the emulated cloud and has no real chips.
         devices: the folder with the chips' device files.
         lock_file: the file that libtpu locks while a process uses the chips.
-        visible_chips: number of chips that the environment makes visible to this process; None: all.
+        visible_chips: how many chips the environment lets this process see; None: all.
+        place: its place in a slice whose workers all run each cell; None: cells run here only, or nobody has asked.
     """
 
     devices: Path
@@ -31,6 +33,7 @@ class ThisWorker:
     accelerator: Accelerator | None = None
     is_emulated: bool = False
     visible_chips: int | None = None
+    place: ThisSlice | None = None
 
     @property
     def jax_devices(self) -> int | None:

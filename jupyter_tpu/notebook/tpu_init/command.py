@@ -6,9 +6,12 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from jupyter_tpu.i18n import shown
+from jupyter_tpu.notebook import slices
+from jupyter_tpu.notebook.node.this_slice import ThisSlice, this_slice
 from jupyter_tpu.notebook.node.this_worker import ThisWorker, this_worker
 from jupyter_tpu.notebook.tpu_init import diagnosis
 from jupyter_tpu.notebook.tpu_init.choice import (
@@ -34,6 +37,8 @@ STARTS: Mapping[str, Callable[[ThisWorker], Ready]] = {
     "torch_tpu": start_torch_tpu,
     "tf": start_tf,
 }
+ALONE = ("torch_tpu", "tf")
+"""Frameworks whose start here serves one worker."""
 NAME = "tpu"
 """The variable of the notebook that gets devices, mesh and strategy."""
 
@@ -52,7 +57,7 @@ def tpu_init(line: str, shell: Any) -> None:
         AcceleratorFailed: the framework can't use the accelerator.
         AcceleratorBusy: another process uses the chips.
     """
-    worker = this_worker(os.environ)
+    worker = replace(this_worker(os.environ), place=this_slice(os.environ))
     began = time.monotonic()
     choice = choose_framework(line, imported_frameworks(), installed_frameworks())
     if choice is None:
@@ -63,6 +68,11 @@ def tpu_init(line: str, shell: Any) -> None:
     # Only a start that succeeded claims the process: after a failed one another framework may be tried.
     _Running.framework = choice.framework
     shell.push({NAME: ready.tpu})
+    if worker.place is not None and worker.place.worker:
+        # worker 0 reports for all
+        if (engine := slices.current()) is not None:
+            engine.be_quiet()
+        return
     report = _report(worker, choice, ready, explained, time.monotonic() - began)
     shell.display_pub.publish(data=report.to_mimebundle())
 
@@ -70,11 +80,21 @@ def tpu_init(line: str, shell: Any) -> None:
 def _refuse_hopeless_start(framework: str, worker: ThisWorker) -> None:
     if _Running.framework not in ("", framework):
         raise diagnosis.another_framework(_Running.framework, framework)
-    if worker.workers > 1 and not worker.is_emulated:
+    if worker.place is None and worker.workers > 1 and not worker.is_emulated:
         raise diagnosis.needs_all_workers(worker, framework)
+    if worker.place is not None:
+        _refuse_part_of_slice(worker.place, framework)
     # A framework that runs has read its flags; trying them again would cost a process start for nothing.
     if not _Running.framework:
         refuse_unknown_flags(framework)
+
+
+def _refuse_part_of_slice(place: ThisSlice, framework: str) -> None:
+    """Refuse a cell that runs on some workers only, and a framework that cannot use several."""
+    if slices.runs_here_only():
+        raise diagnosis.needs_all_in_cell(place.workers, framework)
+    if framework in ALONE:
+        raise diagnosis.cannot_join(framework)
 
 
 def _started(framework: str, worker: ThisWorker) -> tuple[Ready, str]:
@@ -107,4 +127,5 @@ def _report(worker: ThisWorker, choice: Choice, ready: Ready, explained: str, se
         remark=ready.note,
         warning=" ".join(filter(None, (shown(mismatch), explained))),
         seconds=seconds,
+        hosts=ready.hosts,
     )

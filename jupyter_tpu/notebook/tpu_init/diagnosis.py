@@ -260,7 +260,7 @@ def another_framework(running: str, wanted: str) -> TpuError:
 
 
 def needs_all_workers(worker: ThisWorker, framework: str = "jax") -> TpuError:
-    """Return the error for a slice with several workers, on which a framework waits for its other processes."""
+    """Return the error for one worker of several, on which a framework waits for its other processes."""
     return AcceleratorFailed(
         Text(
             "{type} has {count} workers and this kernel runs on one of them: {framework} would wait for the others"
@@ -269,5 +269,42 @@ def needs_all_workers(worker: ThisWorker, framework: str = "jax") -> TpuError:
             count=worker.workers,
             framework=TITLES[framework],
         ),
-        hint="Notebooks can't use several workers yet; use a type with one worker, such as v5litepod-8.",
+        hint=Text(
+            "Choose the kernel “Python 3 · {type} · {node} · {count} workers”, which runs each cell on all of them.",
+            type=worker.accelerator_type,
+            node=worker.node_id,
+            count=worker.workers,
+        ),
+    )
+
+
+def needs_all_in_cell(workers: int, framework: str) -> TpuError:
+    """Return the error for a cell that runs on some workers of a slice only."""
+    return AcceleratorFailed(
+        Text(
+            "{framework} starts on all {count} workers together, and this cell runs on some of them only.",
+            framework=TITLES[framework],
+            count=workers,
+        ),
+        hint="Run %tpu_init in a cell without %%worker or %%workers.",
+    )
+
+
+def cannot_join(framework: str) -> TpuError:
+    """Return the error for a framework that a notebook cannot start on several workers."""
+    if framework == "tf":
+        return AcceleratorFailed(
+            "TensorFlow can't be started on several workers from a notebook: worker 0 alone must run it, and a server"
+            " of TensorFlow every other one, which only runtime versions with -pod in their name have.",
+            exists="Nothing was started.",
+            hint=Text(
+                "Use JAX or PyTorch/XLA: {lines}; or run TensorFlow as a script on worker 0 of a node whose runtime"
+                " version has -pod in its name.",
+                lines=either(["%tpu_init jax", "%tpu_init torch_xla"]),
+            ),
+        )
+    return AcceleratorFailed(
+        Text("{framework} can't be started on several workers from a notebook yet.", framework=TITLES[framework]),
+        exists="It serves one chip per process, and each worker of a slice has one process here.",
+        hint=Text("Use JAX or PyTorch/XLA: {lines}.", lines=either(["%tpu_init jax", "%tpu_init torch_xla"])),
     )

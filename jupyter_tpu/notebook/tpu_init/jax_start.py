@@ -1,4 +1,4 @@
-"""Start JAX on this worker's chips and check that it computes there.
+"""Start JAX on this worker's chips, on a slice together with the other workers, and prove that it computes there.
 
 JAX determines the devices of a process when first used, so all settings are made before that and checked afterwards.
 """
@@ -6,19 +6,29 @@ JAX determines the devices of a process when first used, so all settings are mad
 from __future__ import annotations
 
 import importlib
+import os
+import platform
 import sys
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
+from jupyter_tpu.errors import Text
 from jupyter_tpu.notebook.node.this_worker import ThisWorker
 from jupyter_tpu.notebook.tpu_init import diagnosis
 from jupyter_tpu.notebook.tpu_init.claim_chips import claim_chips
 from jupyter_tpu.notebook.tpu_init.imports import import_framework, set_environment
+from jupyter_tpu.notebook.tpu_init.meeting import COORDINATOR_PORT, Meeting, meeting
 from jupyter_tpu.notebook.tpu_init.ready import Ready, Tpu, expected_sum, proof_text
-from jupyter_tpu.notebook.tpu_init.report import Device
+from jupyter_tpu.notebook.tpu_init.report import Device, Host
+
+LATE = Text("JAX has started on this worker alone, and the workers of a slice must start it together.")
+# The workers have met, so that each only has to connect.
+_JOINS_WITHIN_S = 60
 
 
 def start_jax(worker: ThisWorker) -> Ready:
-    """Start JAX on the devices of `worker` and run one operation on all of them.
+    """Start JAX on the devices of `worker`, or of its slice, and run one operation over all of them.
 
     Raises:
         AcceleratorFailed: JAX is missing, runs on something else, or computes a wrong result.
@@ -26,12 +36,35 @@ def start_jax(worker: ThisWorker) -> Ready:
     """
     jax = _import_jax(jax_settings(worker), worker)
     claim_chips(worker, "jax")
-    devices = _start_devices(jax, worker)
-    _check_devices(devices, worker)
+    if worker.place is None:
+        devices = _start_devices(jax, worker)
+        return Ready(devices=tuple(map(_describe, devices)), **_proved(jax, devices, devices, worker))
+    # Found out before the others wait for this worker in C++.
+    _refuse_if_started(jax)
+    with meeting(worker.place) as met:
+        return _start_together(jax, met, worker)
+
+
+def _start_together(jax: Any, met: Meeting, worker: ThisWorker) -> Ready:
+    """Start JAX on all workers of the slice."""
+    join_processes(jax, met, worker)
+    own = _start_devices(jax, worker)
+    # Before the proof, which waits for the other workers in C++.
+    hosts = tuple(_host(each) for each in met.gather(_facts(met.place.worker, own)))
+    return Ready(
+        devices=tuple(device for host in hosts for device in host.devices),
+        hosts=hosts,
+        note=met.note,
+        **_proved(jax, list(jax.devices()), own, worker),
+    )
+
+
+def _proved(jax: Any, devices: list[Any], own: list[Any], worker: ThisWorker) -> dict[str, Any]:
+    """Compute on all devices; return the object for the notebook, and the proof."""
     mesh = jax.sharding.Mesh(devices, ("devices",))
-    _prove(jax, mesh, devices)
-    tpu = Tpu(framework="jax", devices=tuple(devices), device=devices[0], mesh=mesh, is_emulated=worker.is_emulated)
-    return Ready(tpu=tpu, devices=tuple(map(_describe, devices)), proof=proof_text(len(devices)))
+    _prove(jax, mesh, own)
+    tpu = Tpu(framework="jax", devices=tuple(devices), device=own[0], mesh=mesh, is_emulated=worker.is_emulated)
+    return {"tpu": tpu, "proof": proof_text(len(devices))}
 
 
 def jax_settings(worker: ThisWorker) -> dict[str, str | int]:
@@ -60,11 +93,57 @@ def _update_settings(jax: Any, settings: dict[str, str | int]) -> None:
             return
 
 
-def _start_devices(jax: Any, worker: ThisWorker) -> list[Any]:
+def join_processes(jax: Any, met: Meeting, worker: ThisWorker) -> None:
+    """Join the processes of all workers to one JAX, before any of them touches a device.
+
+    Raises:
+        AcceleratorFailed: JAX was started before, or the processes do not find each other.
+    """
+    if _is_joined(jax):
+        return
+    set_environment(join_variables(met, os.environ))
     try:
-        return list(jax.local_devices())
+        # JAX itself finds the workers, through the metadata server of the TPU VM.
+        jax.distributed.initialize(initialization_timeout=_JOINS_WITHIN_S)
+    except (RuntimeError, ValueError, OSError) as error:  # OSError: there is no metadata server
+        raise diagnosis.diagnose_start(str(error), worker) from error
+
+
+def join_variables(met: Meeting, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by which JAX's coordinator listens on worker 0's own address only, and is found there."""
+    address = met.place.address
+    variables = {"JAX_COORDINATOR_BIND_ADDRESS": f"{address}:{met.port}"}
+    if met.port != COORDINATOR_PORT:
+        variables["JAX_COORDINATOR_PORT"] = str(met.port)
+    # Otherwise gRPC would try to reach worker 0 through the user's proxy.
+    if any(name.lower().endswith("_proxy") for name in environ):
+        direct = environ.get("no_grpc_proxy") or environ.get("no_proxy") or ""
+        variables["no_grpc_proxy"] = ",".join(filter(None, (direct, address)))
+    return variables
+
+
+def _refuse_if_started(jax: Any) -> None:
+    """Raise an error if JAX has devices already, and so only this worker's; only a private function knows that."""
+    bridge = importlib.import_module("jax._src.xla_bridge")
+    if getattr(bridge, "backends_are_initialized", bool)() and not _is_joined(jax):
+        raise diagnosis.too_late("jax", LATE)
+
+
+def _is_joined(jax: Any) -> bool:
+    """Return whether this process is one of several; older versions of JAX know it privately."""
+    if hasattr(jax.distributed, "is_initialized"):
+        return bool(jax.distributed.is_initialized())
+    return importlib.import_module("jax._src.distributed").global_state.client is not None
+
+
+def _start_devices(jax: Any, worker: ThisWorker) -> list[Any]:
+    """Return the devices of this worker."""
+    try:
+        devices = list(jax.local_devices())
     except RuntimeError as error:
         raise diagnosis.diagnose_start(str(error), worker) from error
+    _check_devices(devices, worker)
+    return devices
 
 
 def _check_devices(devices: list[Any], worker: ThisWorker) -> None:
@@ -81,18 +160,30 @@ def _fallback_reason() -> str:
     return str(getattr(bridge, "_backend_errors", {}).get("tpu", ""))
 
 
-def _prove(jax: Any, mesh: Any, devices: list[Any]) -> None:
-    """Sum numbers distributed over all devices and compare the result with the exact sum."""
-    count, exact = expected_sum(len(devices))
+def _prove(jax: Any, mesh: Any, own: list[Any]) -> None:
+    """Sum numbers that are spread over all devices, and compare the result with the exact sum."""
+    count, exact = expected_sum(mesh.size)
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("devices"))
-    numbers = jax.device_put(jax.numpy.arange(count, dtype="int32"), sharding)
+    # Made on the devices, because other workers' devices can't be given numbers from here.
+    numbers = jax.jit(lambda: jax.numpy.arange(count, dtype="int32"), out_shardings=sharding)()
     total = int(jax.jit(jax.numpy.sum)(numbers))
     # A right sum is not enough: it must have been computed on every device.
-    if total != exact or {shard.device for shard in numbers.addressable_shards} != set(devices):
+    if total != exact or {shard.device for shard in numbers.addressable_shards} != set(own):
         raise diagnosis.wrong_sum(total, exact)
 
 
 def _describe(device: Any) -> Device:
-    # CPU devices have no memory statistics
+    # CPU devices have no memory statistics, and a process may read those of its own devices only.
     statistics = device.memory_stats() or {}
     return Device(id=device.id, kind=device.device_kind, memory_bytes=statistics.get("bytes_limit"))
+
+
+def _facts(worker_id: int, devices: list[Any]) -> dict[str, Any]:
+    # An emulated worker's own name is in this variable only.
+    host = os.environ.get("HOSTNAME") or platform.node()
+    return {"worker": worker_id, "host": host, "devices": [asdict(_describe(each)) for each in devices]}
+
+
+def _host(facts: Mapping[str, Any]) -> Host:
+    devices = tuple(Device(**each) for each in facts["devices"])
+    return Host(worker=facts["worker"], name=facts["host"], devices=devices)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_tpu.errors import Text
-from jupyter_tpu.notebook.tpu_init.report import Device
+from jupyter_tpu.notebook.tpu_init.report import Device, Host
 
-# Enough for every device to get a part. The sum over the devices of one worker stays far below 2**31 (int32).
+# Enough for every device to get a part.
 VALUES_PER_DEVICE = 128
+_MOST_VALUES = 2**16  # the sum of the numbers below it fits into an int32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,8 +19,8 @@ class Tpu:
 
     Attributes:
         framework: ``jax``, ``torch_xla``, ``torch_tpu`` or ``tf``.
-        devices: all devices of this process.
-        device: the device for arrays: the first one; for PyTorch/XLA, the device that represents all of them.
+        devices: all devices, on a slice those of all workers.
+        device: the device to put arrays on: this worker's first; for PyTorch/XLA the one that stands for all of them.
         mesh: all devices in one row, with an axis ``devices`` (JAX, PyTorch/XLA); None for the others.
         strategy: for ``with tpu.strategy.scope():`` (TensorFlow); None for the others.
         is_emulated: whether CPU devices stand in for the chips.
@@ -43,19 +44,22 @@ class Ready:
     """A running framework and its test result.
 
     Attributes:
-        proof: a phrase for the computation on all devices.
-        note: a note for the user about this framework; empty if none.
+        devices: this worker's; with `hosts` those of all.
+        proof: a phrase for what was computed over all devices.
+        note: what the user should know about this framework; empty if nothing.
+        hosts: the workers of a slice and their devices, on worker 0 only; empty if there is one worker.
     """
 
     tpu: Tpu
     devices: tuple[Device, ...]
     proof: str
     note: str = ""
+    hosts: tuple[Host, ...] = ()
 
 
 def expected_sum(count: int) -> tuple[int, int]:
-    """Return how many numbers the test sums on `count` devices, and the exact result."""
-    numbers = VALUES_PER_DEVICE * count
+    """Return how many numbers the proof sums on `count` devices, and the exact result."""
+    numbers = count * max(1, min(VALUES_PER_DEVICE, _MOST_VALUES // count))
     return numbers, numbers * (numbers - 1) // 2
 
 

@@ -5,6 +5,7 @@ Every value is escaped: names come from the environment and from drivers.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from jupyter_tpu.notebook.node.this_worker import ThisWorker
 
 EMULATED = Text("emulated: CPU devices stand in for the chips, so speed and memory mean nothing")
 _HEADER = (Text("device"), Text("kind"), Text("memory"))
+_HEADER_OF_HOSTS = (Text("worker"), Text("host"), Text("devices"), Text("memory"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,14 +35,24 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """A worker of a slice."""
+
+    worker: int
+    name: str
+    devices: tuple[Device, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """The report on a framework that runs on the accelerator.
 
     Attributes:
         why: why ``auto`` chose this framework; empty if the user named it.
-        remark: a note for the user about this framework; empty if none.
-        warning: mismatched versions or explanations of harmless warnings; empty if there are none.
-        seconds: total duration of ``%tpu_init``.
+        remark: what the user should know about this framework; empty if nothing.
+        warning: mismatched versions, or harmless warnings explained; empty if there are none.
+        seconds: how long all of ``%tpu_init`` took.
+        hosts: the workers of a slice, which are listed instead of their devices; empty if there is one worker.
     """
 
     worker: ThisWorker
@@ -52,6 +64,7 @@ class Report:
     remark: str = ""
     warning: str = ""
     seconds: float = 0.0
+    hosts: tuple[Host, ...] = ()
 
     @property
     def headline(self) -> str:
@@ -63,9 +76,24 @@ class Report:
         return _("{framework} is ready on {devices}", **known)
 
     @property
-    def rows(self) -> tuple[tuple[str, str, str], ...]:
-        """The id, kind and memory of each device."""
+    def header(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(map(_, _HEADER_OF_HOSTS if self.hosts else _HEADER))
+
+    @property
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        """Id, kind and memory of each device; on a slice, a row for each worker."""
+        if self.hosts:
+            return tuple(map(self._row_of_host, self.hosts))
         return tuple((str(each.id), self._kind(each), shown(each.memory)) for each in self.devices)
+
+    def _row_of_host(self, host: Host) -> tuple[str, ...]:
+        kinds = Counter(map(self._kind, host.devices))
+        devices = ", ".join(f"{count} × {kind}" for kind, count in kinds.items())
+        memory = " + ".join(dict.fromkeys(shown(each.memory) for each in host.devices))
+        if any(each.memory_bytes for each in host.devices):
+            memory = _("{memory} each", memory=memory)
+        return str(host.worker), host.name, devices, memory
 
     def _kind(self, device: Device) -> str:
         return _("{kind} (emulated)", kind=device.kind) if self.worker.is_emulated else device.kind
@@ -84,8 +112,8 @@ class Report:
         )
 
     def __str__(self) -> str:
-        table = (tuple(map(_, _HEADER)), *self.rows)
-        widths = [max(width_of(row[column]) for row in table) for column in range(3)]
+        table = (self.header, *self.rows)
+        widths = [max(map(width_of, column)) for column in zip(*table, strict=True)]
         lines = (
             "  ".join(padded(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
         )
@@ -95,7 +123,7 @@ class Report:
     def to_html(self) -> str:
         """Return the report as HTML, with every value escaped."""
         badge = f" <em>{as_html(_(EMULATED))}</em>" if self.worker.is_emulated else ""
-        header = _html_row("th", tuple(map(_, _HEADER)))
+        header = _html_row("th", self.header)
         rows = "".join(_html_row("td", row) for row in self.rows)
         notes = "<br>".join(as_html(note) for note in self.notes)
         return (

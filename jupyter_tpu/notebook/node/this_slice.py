@@ -1,0 +1,52 @@
+"""This process's place among the workers of a slice, if its cells run on all of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThisSlice:
+    """The place of this process in a slice.
+
+    Attributes:
+        worker: its number; worker 0 is the notebook's kernel.
+        workers: how many there are.
+        address: the address of worker 0 in the slice's network.
+        kernel_id: the same on all workers.
+    """
+
+    worker: int
+    workers: int
+    address: str
+    kernel_id: str = ""
+
+
+def this_slice(environ: Mapping[str, str]) -> ThisSlice | None:
+    """Read the place from the environment that the agent gives to the processes of a slice; None: there is no slice."""
+    kernel_id = environ.get("JUPYTER_TPU_KERNEL_ID", "")
+    if worker := environ.get("TPU_SLICE_WORKER"):
+        return ThisSlice(
+            worker=int(worker),
+            workers=int(environ["TPU_SLICE_WORKERS"]),
+            address=environ.get("TPU_SLICE_ADDRESS", ""),
+            kernel_id=kernel_id,
+        )
+    if file := environ.get("TPU_SLICE_FILE"):
+        facts = _read(file)
+        return ThisSlice(
+            worker=0,
+            workers=int(facts["workers"]),
+            # the controller listens on worker 0's own address
+            address=str(_read(facts["client_file"])["location"]),
+            kernel_id=kernel_id,
+        )
+    return None
+
+
+def _read(file: str) -> Any:
+    return json.loads(Path(file).read_text(encoding="utf-8"))

@@ -1,0 +1,266 @@
+"""The meeting of a slice's workers before a framework starts: all are ready, and know the port of its coordinator.
+
+A framework waits for its other processes in C++, where no interrupt reaches it. So the workers first meet here, in
+Python: whoever is missing is named, a firewall is found out, and an interrupt ends the wait. Afterwards each worker
+tells worker 0 what it has, for the one report of the slice.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+from jupyter_tpu.errors import AcceleratorFailed, Text
+from jupyter_tpu.notebook.node.this_slice import ThisSlice
+from jupyter_tpu.notebook.tpu_init.ports import free_port, who_listens
+
+PORTS = range(8484, 8488)
+"""Where worker 0 waits for the others, on the first that is free; 8482 is JAX's own."""
+
+COORDINATOR_PORT = 8482
+"""The port of JAX's coordinator, which JAX cannot choose itself."""
+
+# The other workers import the framework meanwhile, which may take a minute from a cold disk.
+_MEETS_WITHIN_S = 300.0
+_CONNECTS_WITHIN_S = 10.0
+_GREETS_WITHIN_S = 5.0
+_TRIES_EVERY_S = 0.2
+_LONGEST_LINE = 1024 * 1024
+
+
+class Meeting:
+    """The workers of a slice that have met.
+
+    Attributes:
+        port: of the framework's coordinator on worker 0, the same on all workers.
+    """
+
+    def __init__(self, place: ThisSlice, others: Mapping[int, _Line], port: int) -> None:
+        self.place = place
+        self.port = port
+        self._others = others
+
+    @property
+    def note(self) -> str:
+        """Why the coordinator has another port than usual; empty if it has that."""
+        if self.port == COORDINATOR_PORT:
+            return ""
+        return Text(
+            "port {usual} of worker 0 is in use by {process}, so the coordinator has port {port}",
+            usual=COORDINATOR_PORT,
+            process=who_listens(COORDINATOR_PORT) or Text("another process"),
+            port=self.port,
+        )
+
+    def gather(self, own: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """Tell worker 0 what this worker has; return what all have on worker 0, and nothing on the others.
+
+        It returns when all workers have told, so whoever continues waits for nobody in vain.
+
+        Raises:
+            AcceleratorFailed: a worker failed after the meeting.
+        """
+        if self.place.worker:
+            self._others[0].send(own)
+            if self._others[0].receive() is None:
+                raise _left_by_worker_0()
+            return []
+        answers = [own, *(self._answer_of(worker) for worker in sorted(self._others))]
+        for line in self._others.values():
+            line.send({})
+        return answers
+
+    def _answer_of(self, worker: int) -> Mapping[str, Any]:
+        answer = self._others[worker].receive()
+        if answer is None:
+            raise AcceleratorFailed(
+                Text("Worker {worker} did not start the framework.", worker=worker),
+                hint="See its part of the output. Then restart the kernel and run %tpu_init again.",
+            )
+        return answer
+
+
+@contextmanager
+def meeting(place: ThisSlice) -> Iterator[Meeting]:
+    """Wait until all workers are here.
+
+    Raises:
+        AcceleratorFailed: a worker did not come, or cannot reach worker 0.
+    """
+    with ExitStack() as lines:
+        yield _host(place, lines) if place.worker == 0 else _join(place, lines)
+
+
+# -- worker 0
+
+
+def _host(place: ThisSlice, lines: ExitStack) -> Meeting:
+    listener = lines.enter_context(_listen(place.address))
+    others: dict[int, _Line] = {}
+    end = time.monotonic() + _MEETS_WITHIN_S
+    while len(others) < place.workers - 1:
+        listener.settimeout(max(0.1, end - time.monotonic()))
+        try:
+            line = lines.enter_context(_Line(listener.accept()[0]))
+        except TimeoutError:
+            raise _missing(set(range(1, place.workers)) - set(others)) from None
+        worker = _greeted_by(line, place)
+        if worker is None:
+            line.close()
+        else:
+            # one that comes again has given up before
+            others[worker] = line
+    port = free_port(place.address, COORDINATOR_PORT)
+    for line in others.values():
+        line.send({"port": port})
+    return Meeting(place, others, port)
+
+
+def _listen(address: str) -> socket.socket:
+    for port in PORTS:
+        with suppress(OSError):
+            return socket.create_server((address, port))
+    raise AcceleratorFailed(
+        Text("Worker 0 cannot listen on {address}: the ports {ports} are taken.", address=address, ports=_PORT_NAMES),
+        hint="End the processes that listen there, then run %tpu_init again.",
+    )
+
+
+def _greeted_by(line: _Line, place: ThisSlice) -> int | None:
+    """Return which worker has come; None for anybody else."""
+    line.settimeout(_GREETS_WITHIN_S)
+    greeting = line.receive()
+    if greeting is None or greeting.get("kernel_id") != place.kernel_id:
+        return None
+    line.settimeout(None)
+    line.send({"kernel_id": place.kernel_id})
+    worker = greeting.get("worker")
+    return worker if isinstance(worker, int) and 0 < worker < place.workers else None
+
+
+def _missing(workers: set[int]) -> AcceleratorFailed:
+    return AcceleratorFailed(
+        Text(
+            "Worker {workers} did not come to %tpu_init within {minutes} minutes.",
+            workers=", ".join(map(str, sorted(workers))),
+            minutes=int(_MEETS_WITHIN_S // 60),
+        ),
+        hint="See their part of the output: the framework may be missing there. Then run %tpu_init again.",
+    )
+
+
+# -- the others
+
+
+def _join(place: ThisSlice, lines: ExitStack) -> Meeting:
+    line = lines.enter_context(_reached(place))
+    answer = line.receive()
+    if answer is None:
+        raise _left_by_worker_0()
+    return Meeting(place, {0: line}, int(answer["port"]))
+
+
+def _left_by_worker_0() -> AcceleratorFailed:
+    return AcceleratorFailed(
+        "Worker 0 has ended %tpu_init, so this worker cannot start the framework.",
+        hint="See what worker 0 says, then run %tpu_init again.",
+    )
+
+
+def _reached(place: ThisSlice) -> _Line:
+    """Return the line to worker 0, which may begin to listen later than this worker comes."""
+    end = time.monotonic() + _MEETS_WITHIN_S
+    while True:
+        for port in PORTS:
+            line = _try(place, port)
+            if line is not None:
+                return line
+        if time.monotonic() > end:
+            raise AcceleratorFailed(
+                Text(
+                    "Worker {worker} did not find worker 0 at {address}, ports {ports}.",
+                    worker=place.worker,
+                    address=place.address,
+                    ports=_PORT_NAMES,
+                ),
+                hint="See what worker 0 says, then run %tpu_init again.",
+            )
+        time.sleep(_TRIES_EVERY_S)
+
+
+def _try(place: ThisSlice, port: int) -> _Line | None:
+    try:
+        line = _Line(socket.create_connection((place.address, port), timeout=_CONNECTS_WITHIN_S))
+    except TimeoutError:
+        raise _walled_off(place, port) from None
+    except ConnectionRefusedError:
+        return None
+    except OSError as error:  # no route, or a firewall that answers
+        raise _walled_off(place, port, str(error)) from error
+    with ExitStack() as on_failure:
+        on_failure.callback(line.close)
+        line.settimeout(_CONNECTS_WITHIN_S)
+        line.send({"kernel_id": place.kernel_id, "worker": place.worker})
+        answer = line.receive()
+        # something else listens there, or worker 0 of another kernel
+        if answer is None or answer.get("kernel_id") != place.kernel_id:
+            return None
+        line.settimeout(None)
+        on_failure.pop_all()
+    return line
+
+
+def _walled_off(place: ThisSlice, port: int, raw: str = "") -> AcceleratorFailed:
+    return AcceleratorFailed(
+        Text(
+            "Worker {worker} cannot reach worker 0 at {address}, port {port}.",
+            worker=place.worker,
+            address=place.address,
+            port=port,
+        ),
+        exists="A firewall seems to be between the workers. The framework would fail for the same reason.",
+        hint="Allow all TCP ports between the workers in the rules of the node's VPC network.",
+        raw=raw,
+    )
+
+
+_PORT_NAMES = f"{PORTS[0]} to {PORTS[-1]}"
+
+
+class _Line:
+    """A connection that carries one JSON object per line."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._file = connection.makefile("rb")
+
+    def __enter__(self) -> _Line:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection."""
+        self._file.close()
+        self._connection.close()
+
+    def settimeout(self, seconds: float | None) -> None:
+        """Wait so long for each answer; None: for ever."""
+        self._connection.settimeout(seconds)
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send a message; one to a worker that is gone is lost."""
+        with suppress(OSError):
+            self._connection.sendall(json.dumps(message).encode() + b"\n")
+
+    def receive(self) -> dict[str, Any] | None:
+        """Return the next message; None if the other end is gone, silent for too long, or does not speak as we do."""
+        with suppress(OSError, ValueError):
+            message = json.loads(self._file.readline(_LONGEST_LINE))
+            return message if isinstance(message, dict) else None
+        return None

@@ -1,0 +1,36 @@
+"""A free TCP port, and who has the one that was wanted."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from jupyter_tpu.notebook.node.holders import find_holder
+from jupyter_tpu.tpu_files import PROC, open_by
+
+_LISTEN = "0A"  # state of a socket in /proc/net/tcp
+_TRIES = 20
+
+
+def free_port(address: str, wanted: int) -> int:
+    """Return the first port from `wanted` on that is free at an address; `wanted` if none is."""
+    for port in range(wanted, wanted + _TRIES):
+        with suppress(OSError):
+            socket.create_server((address, port)).close()
+            return port
+    return wanted
+
+
+def who_listens(port: int, proc: Path = PROC) -> str:
+    """Return the process that listens on a port, in words; empty if it is not to be seen, such as another user's."""
+    sockets = {f"socket:[{row[9]}]" for row in _rows(proc) if row[3] == _LISTEN and row[1].endswith(f":{port:04X}")}
+    pids = open_by(sockets, proc)
+    return find_holder(pids[0], proc).text if pids else ""
+
+
+def _rows(proc: Path) -> Iterator[list[str]]:
+    for name in ("tcp", "tcp6"):
+        with suppress(OSError):
+            yield from (line.split() for line in (proc / "net" / name).read_text().splitlines()[1:])
