@@ -133,8 +133,8 @@ class Text(str):
     def to_json(self) -> dict[str, Any]:
         """Return the data with which a front end translates the text.
 
-        `arguments` are in English, for readers that ignore the rest; `texts` has the arguments that are a `Text`, and
-        `times` the Unix seconds of those that are a `ShownTime`.
+        `arguments` are in English, for readers that ignore the rest; `texts` contains the arguments that are a `Text`,
+        and `times` the Unix seconds of arguments that are a `ShownTime`.
         """
         return {
             "template": self.template,
@@ -157,8 +157,8 @@ def joined(texts: Iterable[str], separator: str) -> Text:
 def templates_of(texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the `templates`, `arguments`, `texts` and `times` of a record with these texts, for the REST API.
 
-    `templates` has the template of each text that is a `Text`. The others are as in `Text.to_json`, merged for all
-    texts.
+    `templates` contains the template of each text that is a `Text`. The other fields are as in `Text.to_json`, merged
+    for all texts.
     """
     templates: dict[str, str] = {}
     arguments: dict[str, str | int] = {}

@@ -244,7 +244,7 @@ class Effects:
         return node
 
     def restore_endpoints(self, nodes: Iterable[NodePb]) -> None:
-        """Reserve the addresses that nodes had before a restart; one without addresses of its own gets some."""
+        """Reserve the addresses that nodes had before a restart; assign some to nodes without addresses."""
         with self._store.transaction():
             for node in nodes:
                 if node.network_endpoints:

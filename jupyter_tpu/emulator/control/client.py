@@ -192,7 +192,7 @@ class EmulatorControl:
         self._change(node, worker_id, "open_ssh")
 
     def fault_worker(self, node: str, verb: str, worker_id: int = 0, **fields: int) -> None:
-        """Break a worker; verbs as in `workers.worker_faults`, and `clear`."""
+        """Break a worker; verbs as in `workers.worker_faults`, or `clear`."""
         self._change(node, worker_id, verb, **fields)
 
     def set_metrics(self, node: str, worker_id: int | None = None, **metrics: Any) -> dict[str, Any]:

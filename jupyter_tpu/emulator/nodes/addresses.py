@@ -1,4 +1,4 @@
-"""The internal addresses of workers: on Linux each worker has its own, so that the workers of a slice can meet."""
+"""The internal addresses of workers: on Linux, each worker has its own, so that the workers of a slice can connect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FindNode = Callable[[str], NodePb | None]
 
 
 class Addresses:
-    """The addresses of all workers; a node keeps its own until it is deleted."""
+    """The addresses of all workers; a node keeps its addresses until it is deleted."""
 
     def __init__(self, find_node: FindNode, *, is_shared: bool = not HAS_OWN_ADDRESSES) -> None:
         self._find_node = find_node
@@ -35,7 +35,7 @@ class Addresses:
         "network.",
     )
     def assign(self, node: NodePb, workers: int) -> list[str]:
-        """Return the address of each worker: those that the node has, or new ones that no living node has."""
+        """Return the address of each worker: the node's existing addresses, or new ones that no other node has."""
         if self._is_shared:
             return [ONLY_ADDRESS] * workers
         current = [str(endpoint.ip_address) for endpoint in node.network_endpoints]
@@ -47,7 +47,7 @@ class Addresses:
         return current
 
     def _free_block(self, node: NodePb, workers: int) -> int:
-        """Return the first of as many blocks as the node needs, from the one that follows from its id on."""
+        """Return the first of the free blocks that the node needs, searching from a block derived from its id."""
         last = BLOCKS - -(-workers // WORKERS_PER_BLOCK)
         preferred = int(node.id) % (last + 1)
         for first in chain(range(preferred, last + 1), range(preferred)):

@@ -1,7 +1,7 @@
-"""Cut the TCP connections between two workers, as a firewall that drops packets does: both ends wait.
+"""Cut the TCP connections between two workers like a firewall that drops packets: both ends wait.
 
-Linux lets one process take over another's socket and attach a packet filter to it, without any privilege beyond that of
-a debugger. A filter that keeps no packet drops what arrives; when it is removed, TCP sends again what was lost.
+On Linux, a process can duplicate another's socket and attach a packet filter to it, with no more privileges than a
+debugger. A filter that accepts no packet drops all incoming data; when it is removed, TCP retransmits the lost data.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ class _Socket:
 
 
 class CannotCut(Exception):
-    """This system does not let one process reach the sockets of another; the text says why."""
+    """This system does not give a process access to another's sockets; the text contains the reason."""
 
 
 def refuse_if_impossible() -> None:
-    """Raise CannotCut unless this system has what is needed."""
+    """Raise CannotCut if this system lacks a requirement."""
     if sys.platform != "linux":
         raise CannotCut("The network between workers can be cut on Linux only")
 
 
 def cut_connections(first: str, second: str) -> None:
-    """Drop all that arrives on the connections between the workers with these tokens; a second call changes nothing.
+    """Drop all data on the connections between the workers with these tokens; a second call has no effect.
 
     Raises:
         CannotCut: this system forbids it.
@@ -57,7 +57,7 @@ def cut_connections(first: str, second: str) -> None:
 
 
 def restore_connections(first: str, second: str) -> None:
-    """Let what `cut_connections` has cut carry data again."""
+    """Restore connections that `cut_connections` has cut."""
     _for_each_end(first, second, _detach)
 
 
@@ -69,7 +69,7 @@ def _for_each_end(first: str, second: str, act: Callable[[socket.socket], None])
 
 
 def _ends_between(first: str, second: str) -> Iterator[Place]:
-    """Yield both ends of each connection between two workers; one end if the other is not accepted yet."""
+    """Yield both ends of each connection between two workers; only one if the other is not accepted yet."""
     ours, theirs = _sockets_of(first), _sockets_of(second)
     table = _sockets()
     for mine, others in ((ours, theirs), (theirs, ours)):
@@ -91,7 +91,7 @@ def _leads_to(remote: str, reached: set[str], ports: set[str]) -> bool:
 
 
 def _sockets_of(token: str) -> dict[str, list[Place]]:
-    """Return where the processes of a worker have sockets open, by the socket's inode."""
+    """Return the places where the processes of a worker have sockets open, by the socket's inode."""
     found: dict[str, list[Place]] = defaultdict(list)
     for process in processes_of([token]):
         with suppress(OSError):
@@ -104,7 +104,7 @@ def _sockets_of(token: str) -> dict[str, list[Place]]:
 
 
 def _sockets() -> dict[str, _Socket]:
-    """Return all TCP sockets of this machine by inode; IPv4 addresses look the same in both tables."""
+    """Return all TCP sockets of this machine by inode; IPv4 addresses have the same form in both tables."""
     rows = (line.split() for table in _TABLES if table.exists() for line in table.read_text().splitlines()[1:])
     return {
         row[9]: _Socket(_last_quarter(row[1]), _last_quarter(row[2]), row[3] == _LISTEN)
@@ -129,10 +129,10 @@ def _detach(end: socket.socket) -> None:
 
 
 def _borrowed(pid: int, descriptor: int) -> socket.socket:
-    """Return another process's socket as our own; close it after use.
+    """Return a duplicate of another process's socket; close it after use.
 
     Raises:
-        ProcessLookupError: the process has ended, or has closed the socket.
+        ProcessLookupError: the process has exited or closed the socket.
         CannotCut: this system forbids it.
     """
     process = os.pidfd_open(pid)

@@ -1,4 +1,4 @@
-"""The faults of workers that are up: all processes killed, a slow or frozen machine, a network cut between two."""
+"""The faults of running workers: all processes killed, a slow or frozen machine, or a network cut between workers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _Key = tuple[str, str, str]
 
 
 class WorkerFaults:
-    """The faults of all workers. Each lasting one is a task, because processes and connections come and go."""
+    """The faults of all workers. Each lasting fault is a task, because the processes and connections change."""
 
     def __init__(self) -> None:
         self._lasting: dict[_Key, tuple[asyncio.Task[None], dict[str, Any]]] = {}
@@ -54,7 +54,7 @@ class WorkerFaults:
         await kill_workers([machine.token])
 
     async def slow(self, machine: Machine, factor: int) -> None:
-        """Let the processes of a worker take `factor` times as long."""
+        """Make the processes of a worker take `factor` times as long."""
         await self._pace(machine, "slow", {"factor": factor}, factor)
 
     async def freeze(self, machine: Machine) -> None:
@@ -80,15 +80,15 @@ class WorkerFaults:
         self._begin(key, {"other_worker_id": other.worker_id}, _cut(machine.token, other.token))
 
     async def clear(self, *tokens: str) -> None:
-        """End all faults of these workers."""
+        """Remove all faults of these workers."""
         await self._end(lambda key: not {key[1], key[2]}.isdisjoint(tokens))
 
     async def close(self) -> None:
-        """End all faults."""
+        """Remove all faults."""
         await self._end(lambda _: True)
 
     def of(self, machine: Machine) -> list[dict[str, Any]]:
-        """Return the lasting faults that a worker was given."""
+        """Return the lasting faults of a worker."""
         return [{"verb": key[0], **values} for key, (_, values) in self._lasting.items() if key[1] == machine.token]
 
     def _begin(self, key: _Key, values: dict[str, Any], acting: Coroutine[Any, Any, None]) -> None:
@@ -103,13 +103,13 @@ class WorkerFaults:
 
 
 async def resume_after_crash(machine: Machine) -> None:
-    """Let the processes of a worker run that a killed emulator has left stopped."""
+    """Resume processes of a worker that a killed emulator left stopped."""
     if _mark(machine).exists():
         await asyncio.to_thread(_resume, machine)
 
 
 async def _paced(machine: Machine, factor: float) -> None:
-    """Stop and resume a worker's processes in turn, until it is cancelled."""
+    """Alternately stop and resume a worker's processes, until cancelled."""
     stopped_s, running_s = _PERIOD_S * (1 - 1 / factor), _PERIOD_S / factor
     await asyncio.to_thread(_mark(machine).touch)
     try:
@@ -142,7 +142,7 @@ def _mark(machine: Machine) -> Path:
 
 
 async def _cut(first: str, second: str) -> None:
-    """Cut connections between two workers as they are made, until it is cancelled."""
+    """Cut connections between two workers as they are created, until cancelled."""
     try:
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)

@@ -1,8 +1,8 @@
 """Notebooks on a slice of several workers: each cell runs on all of them.
 
 The kernel is worker 0, an ordinary ipykernel; each other worker runs one ipyparallel engine. Start with `broadcast`,
-which sends a cell to the engines while it runs on worker 0; `cell` is one cell in progress, and `engine` the other
-side. `targets`, `collected`, `folding` and `course` are pure. Only `cluster` knows ipyparallel.
+which sends a cell to the engines while it runs on worker 0; `cell` is one cell in progress, and `engine` is the remote
+side. `targets`, `collected`, `folding` and `course` are pure. Only `cluster` depends on ipyparallel.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _current: Any = None
 
 
 def join(shell: Any) -> None:
-    """Make this process a part of its slice, if the environment says that it is one; a second call changes nothing."""
+    """Make this process part of its slice, if the environment describes one; a second call has no effect."""
     global _current
     if _current is not None:
         return
@@ -41,6 +41,6 @@ def current() -> Any:
 
 
 def runs_here_only() -> bool:
-    """Whether the cell that runs now runs on some of the workers only, so that it must not wait for the others."""
+    """Return whether the running cell runs only on some of the workers, so that it must not wait for the others."""
     workers = None if _current is None else _current.cell_workers
     return workers is not None and len(workers) < _current.count

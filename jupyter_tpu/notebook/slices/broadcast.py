@@ -65,16 +65,16 @@ class Slice:
 
     @property
     def running(self) -> set[int]:
-        """The workers that run a cell."""
+        """The workers that are running a cell."""
         return set() if self.cell is None else self.cell.running
 
     @property
     def cell_workers(self) -> tuple[int, ...] | None:
-        """The workers of the cell that runs now on this one; None between cells."""
+        """The workers of the cell that is running on this worker; None between cells."""
         return self._target.workers if self._target else None
 
     def output_end(self, worker: int, lines: int, patience_s: float) -> Mapping[str, Any] | None:
-        """Return `path` and last `lines` of the newest long output on another worker; None if it does not answer."""
+        """Return `path` and last `lines` of the newest long output on another worker; None if it does not respond."""
         answers: list[Mapping[str, Any]] = []
         answered = threading.Event()
 
@@ -138,7 +138,7 @@ class Slice:
         self._changed()
 
     def _end_if_stuck(self, cell: RunningCell, worker: int) -> None:
-        """End the kernel if its main thread still hangs in a cell: no interrupt ends a collective operation."""
+        """Kill the kernel if its main thread still hangs in a cell: no interrupt stops a collective operation."""
         if 0 in cell.running:
             reason = Text(
                 "{worker} is lost, and worker 0 waits for it in a collective operation that can't be interrupted. The"
@@ -154,7 +154,7 @@ class Slice:
     # -- a cell; in the main thread
 
     async def do_execute(self, code: str, silent: bool, *args: Any, **options: Any) -> Any:
-        """Run a cell where it should run; takes the place of the kernel's own method."""
+        """Run a cell on its workers; replaces the kernel's own method."""
         is_subshell = threading.current_thread() is not threading.main_thread()
         if silent or is_subshell:
             return await self._execute(code, silent, *args, **options)
@@ -193,7 +193,7 @@ class Slice:
         return reply if error is None else self._refuse(publisher, error.name, error.value, reply)
 
     async def _reason_not_to_run(self, target: Target, publisher: Publisher) -> tuple[str, Text | str] | None:
-        """Wait until the workers are there; return the class and text of the reason if the cell can't run."""
+        """Wait until the workers have joined; return the class and text of the reason if the cell can't run."""
         needed = {each for each in target.workers if each}
         interrupted: list[bool] = []
         loop = asyncio.get_running_loop()
@@ -217,7 +217,7 @@ class Slice:
         return self._problem()
 
     def _tell_differences(self, publisher: Publisher) -> None:
-        """Say once which workers have other versions than worker 0."""
+        """Report once which workers have different versions from worker 0."""
         if self._has_compared:
             return
         self._has_compared = True
@@ -247,7 +247,7 @@ class Slice:
         interrupted: Callable[[], None],
         timeout: float | None = None,
     ) -> None:
-        """Wait until `listen` calls back, or SIGINT arrives."""
+        """Wait until `listen` calls back or SIGINT arrives."""
         loop = asyncio.get_running_loop()
         changed = asyncio.Event()
         waiting = asyncio.ensure_future(asyncio.wait_for(changed.wait(), timeout))
@@ -263,7 +263,7 @@ class Slice:
     def _refuse(
         self, publisher: Publisher, name: str, text: Text | str, reply: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Fail the cell with a reason; `reply` is that of worker 0 if it has run."""
+        """Fail the cell with a reason; `reply` is the reply of worker 0 if it ran the cell."""
         error = CellError(name=name, value=shown(text))
         publisher.fail(error)
         reply = reply or {

@@ -1,4 +1,4 @@
-"""One cell in progress on the workers of a slice."""
+"""A cell in progress on the workers of a slice."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ _HINT = Text(
 
 
 class RunningCell:
-    """A cell from its sending to its end.
+    """A cell, from sending to completion.
 
-    Methods are called from the main thread, the client's thread and, for interrupts, the control thread. So errors and
-    lost workers are shown while worker 0 itself computes.
+    Methods are called from the main thread, the client's thread and, for interrupts, the control thread, so that errors
+    and lost workers are shown while worker 0 itself is computing.
 
     Args:
-        number: of the cell, increasing.
+        number: number of the cell, increasing.
         publisher: shows the slice's part of the output.
         own: collects the output of worker 0.
     """
@@ -85,7 +85,7 @@ class RunningCell:
     # -- the main thread
 
     def send(self) -> None:
-        """Send the cell to the other workers, and wait until it is on its way."""
+        """Send the cell to the other workers and wait until it has been sent."""
         if self.target.is_partial:
             self._cluster.call_later(self._limits.hint_s, self._hint)
         if not self.others:
@@ -99,7 +99,7 @@ class RunningCell:
         sent.wait(1)
 
     def end_own(self, error: CellError | None) -> None:
-        """Note that worker 0 has ended its part."""
+        """Record that worker 0 has finished its part."""
         with self._lock:
             self._course.end(0, time.monotonic(), failed=error is not None)
             if error is not None:
@@ -111,12 +111,12 @@ class RunningCell:
             self._advance()
 
     def answer(self, text: str) -> None:
-        """Pass on what the user has answered to ``input()``."""
+        """Forward the user's reply to ``input()``."""
         for worker in self.others:
             self._answer(worker, text)
 
     def when_over(self, callback: Callable[[], None]) -> None:
-        """Call back, from any thread, when no more workers are waited for."""
+        """Call back, from any thread, when the cell waits for no more workers."""
         with self._lock:
             self._when_over = callback
             if self.is_over:
@@ -124,16 +124,16 @@ class RunningCell:
 
     @property
     def is_over(self) -> bool:
-        """Whether no more workers are waited for."""
+        """Whether the cell waits for no more workers."""
         return self._course.is_over
 
     @property
     def running(self) -> set[int]:
-        """The workers that still run the cell."""
+        """The workers that are still running the cell."""
         return set(self._course.running)
 
     def first_error(self) -> CellError | None:
-        """Return the error that ends the cell, with the names of its workers; None if it is worker 0's own, or none."""
+        """Return the error that fails the cell, with its workers' names; None without one or if worker 0 raised it."""
         with self._lock:
             own = self._errors.get(0)
             if own is not None and not own.is_same(_INTERRUPTED):
@@ -154,11 +154,11 @@ class RunningCell:
         return CellError(name="KeyboardInterrupt", value=str(self.waiting_text()))
 
     def waiting_text(self) -> Text:
-        """Return which workers still run the cell, and why."""
+        """Return a text on which workers are still running the cell and why."""
         return Text("{workers}: {reason}", workers=names_of(self._course.running), reason=self._why_it_waits())
 
     def draw(self) -> None:
-        """Show the other workers' part, as it is now."""
+        """Show the current part of the other workers."""
         with self._lock:
             own = None
             if 0 in self.target.workers:
@@ -174,14 +174,14 @@ class RunningCell:
     # -- any thread
 
     def interrupt(self) -> None:
-        """Interrupt the workers that run the cell."""
+        """Interrupt the workers that are running the cell."""
         with self._lock:
             self._course.interrupt(time.monotonic())
             self._interrupt_others()
             self._schedule()
 
     def lose(self, worker: int) -> None:
-        """Note that the process of a worker is gone."""
+        """Record that the process of a worker has exited."""
         with self._lock:
             if worker in self._course.running:
                 self._errors[worker] = CellError(name="WorkerLost", value=str(_LOST))
@@ -224,7 +224,7 @@ class RunningCell:
         self._advance()
 
     def _end_without_words(self, worker: int, error: CellError | None = None) -> None:
-        """End the part of a worker that is done, but whose last message did not come."""
+        """Finish the part of a worker that is done but whose last message has not arrived."""
         with self._lock:
             if worker in self._course.running:
                 if error is not None:
@@ -271,7 +271,7 @@ class RunningCell:
         return own.startswith(other) or (0 in self._course.running and other.startswith(own))
 
     def _why_it_waits(self) -> Text:
-        """Return why the workers that still run could not be interrupted, and what to do."""
+        """Return why the workers that are still running could not be interrupted, and what to do."""
         failed = [each for each in self._course.failed if each not in self._course.running]
         if not failed:
             return Text("still running: an interrupt did not end it. If it does not end, restart the kernel.")
@@ -290,7 +290,7 @@ class RunningCell:
                 self._interrupt_other(worker)
 
     def _interrupt_other(self, worker: int) -> None:
-        """Interrupt a worker through its own control thread; with a signal if that does not get to run."""
+        """Interrupt a worker through its control thread, or with a signal if this thread can't run."""
         answers: list[str] = []
 
         def answered(content: Mapping[str, Any]) -> None:
@@ -306,7 +306,7 @@ class RunningCell:
         self._cluster.call_later(_SIGNAL_AFTER_S, signal_it)
 
     def _advance(self) -> None:
-        """Do what is due."""
+        """Perform due steps."""
         step = self._course.due(time.monotonic())
         if step is Step.INTERRUPT:
             self._interrupt_others()

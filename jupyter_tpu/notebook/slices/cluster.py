@@ -1,6 +1,6 @@
-"""The connection to the engines of the other workers; the only module that knows ipyparallel, and its private names.
+"""The connection to the engines of the other workers, the only module that uses ipyparallel and its private names.
 
-All callbacks come in the client's own thread, also while worker 0 computes.
+All callbacks run in the client's own thread, even while worker 0 is computing.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Cluster:
     """The engines of a slice.
 
     Args:
-        on_joined: gets the number of a worker, and its answer to `HELLO`, when it has answered on every channel.
-        on_lost: gets the number of a worker whose process is gone.
+        on_joined: called with the number of a worker and its reply to `HELLO` when it has replied on every channel.
+        on_lost: called with the number of a worker whose process has exited.
     """
 
     def __init__(self, on_joined: Callable[[int, Mapping[str, Any]], None], on_lost: Callable[[int], None]) -> None:
@@ -36,11 +36,11 @@ class Cluster:
         self._joined: set[int] = set()
 
     def connect(self, file: Path) -> None:
-        """Wait for the controller's file, and connect; blocks.
+        """Wait for the controller's file and connect; blocks.
 
         Raises:
             ImportError: ipyparallel is missing.
-            OSError: the controller does not answer.
+            OSError: the controller does not respond.
         """
         while not file.exists():
             time.sleep(_FILE_POLL_S)
@@ -76,7 +76,7 @@ class Cluster:
             self._probe(worker, {})
 
     def _probe(self, worker: int, answers: dict[str, Any]) -> None:
-        """Ask until the engine has answered on the channels for cells, output and control; then it has joined."""
+        """Send requests until the engine has joined: it has replied on the channels for cells, output and control."""
         if worker not in self._registered or worker in self._joined:
             return
 
@@ -98,7 +98,7 @@ class Cluster:
     # -- cells and signals
 
     def send_cell(self, worker: int, code: str, metadata: Mapping[str, Any], hear: Hear) -> None:
-        """Run a cell on a worker; `hear` gets its output, then ``execute_reply``."""
+        """Run a cell on a worker; call `hear` with its output, then with ``execute_reply``."""
         sent = self._send(worker, code, metadata, hear, silent=False)
         sent.add_done_callback(lambda _: hear("execute_reply", {}))
 
@@ -133,7 +133,7 @@ class Cluster:
         content: Mapping[str, Any],
         answered: Callable[[Mapping[str, Any]], None] = lambda _: None,
     ) -> None:
-        """Send a request on the control channel, which a busy engine reads too."""
+        """Send a request on the control channel, which even a busy engine reads."""
         ident = self._registered.get(worker)
         if ident is None:
             return
@@ -148,11 +148,11 @@ class Cluster:
     # -- the client's thread
 
     def call(self, function: Callable[[], None]) -> None:
-        """Run a function in the client's thread, after everything that was sent before."""
+        """Run a function in the client's thread, after everything sent before."""
         self._client._io_loop.add_callback(function)
 
     def call_later(self, delay_s: float, function: Callable[[], None]) -> None:
-        """Run a function in the client's thread after a time; never, if there is no connection yet."""
+        """Run a function in the client's thread after a delay; never if there is no connection yet."""
         if self._client is None:
             return
         loop = self._client._io_loop

@@ -1,7 +1,7 @@
-"""What a worker has output in a cell: its beginning and end, and a digest of everything; pure.
+"""The output of a worker in a cell: its start and end, and a digest of everything. Pure.
 
-A notebook gets at most `LIMIT` characters per worker and cell. Two outputs are equal if their digests are: those ignore
-what differs on each machine and in each run, such as times and addresses.
+A notebook gets at most `LIMIT` characters per worker and cell. Two outputs are equal if their digests are, which ignore
+parts that differ by machine and run, such as times and addresses.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _VARYING = re.compile(
 
 
 def comparable(text: str) -> str:
-    """Return whole lines of text as they are compared: without log prefixes, times, memory addresses, progress bars."""
+    """Return whole lines in the form for comparison: without log prefixes, times, memory addresses, progress bars."""
     return _without_variations(_IGNORED_LINES.sub("", overwritten(text)))
 
 
@@ -59,8 +59,8 @@ class Collected:
 
     Attributes:
         parts: in order, ``("stdout", text)``, ``("stderr", text)`` or ``("data", {media type: data})``.
-        left_out: characters between beginning and end that `parts` does not have.
-        digest: of everything, for comparison.
+        left_out: number of characters omitted between start and end in `parts`.
+        digest: digest of the whole output, for comparison.
     """
 
     parts: tuple[tuple[str, Any], ...] = ()
@@ -69,21 +69,21 @@ class Collected:
 
     @property
     def is_silent(self) -> bool:
-        """Whether the worker has output nothing."""
+        """Whether the worker has no output."""
         return not self.parts
 
     @property
     def text(self) -> str:
-        """What `parts` has of standard output."""
+        """The standard output in `parts`."""
         return "".join(value for kind, value in self.parts if kind == "stdout")
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for a message."""
+        """Return the output in the form for a message."""
         return {"parts": [list(part) for part in self.parts], "left_out": self.left_out, "digest": self.digest}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Collected:
-        """Return what `to_json` gave."""
+        """Rebuild the output from `to_json`."""
         parts = tuple((kind, value) for kind, value in content["parts"])
         return cls(parts=parts, left_out=content["left_out"], digest=content["digest"])
 
@@ -110,10 +110,10 @@ class _Digest:
 
 
 class Collector:
-    """Collect the output of one cell, from any thread.
+    """Collector of the output of one cell, usable from any thread.
 
     Args:
-        spill: gets all text once there is more than the notebook shows, for a file on the worker.
+        spill: called with all text if there is more than the notebook shows, for a file on the worker.
     """
 
     def __init__(self, spill: Callable[[str], None] | None = None) -> None:
@@ -161,7 +161,7 @@ class Collector:
         self._keep("data", kept, 0)
 
     def collected(self) -> Collected:
-        """Return the output so far."""
+        """Return the output collected until now."""
         self._fold()
         digests = {stream: digest.value() for stream, digest in self._digests.items()}
         empty = hashlib.sha256().hexdigest()
@@ -200,7 +200,7 @@ class Collector:
             self._cut()
 
     def _cut(self) -> None:
-        """Shorten the end by its first text."""
+        """Remove the first text from the end."""
         kind, value = self._tail.popleft()
         if kind == "data":
             return

@@ -1,4 +1,4 @@
-"""The course of a cell on several workers: when to interrupt the others, and when to stop waiting; pure."""
+"""The course of a cell on several workers: when to interrupt the others and when to stop waiting. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from enum import Enum
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How long a cell waits, in seconds.
+    """Time limits of a cell, in seconds.
 
     Attributes:
-        grace_s: how long the other workers may continue after one has failed.
-        last_wait_s: how long an interrupted worker may take to end.
-        hint_s: after this time, a cell that runs only on some workers says that it may wait for the others.
+        grace_s: time for which the other workers may continue after one has failed.
+        last_wait_s: time in which an interrupted worker must finish.
+        hint_s: time after which a cell that runs only on some workers shows that it may be waiting for the others.
     """
 
     grace_s: float = 2.0
@@ -23,14 +23,14 @@ class Limits:
 
 
 class Step(Enum):
-    """What is due."""
+    """A due step."""
 
     INTERRUPT = "interrupt the workers that still run"
     GIVE_UP = "stop waiting for them"
 
 
 class Course:
-    """Which workers of a cell still run, and what is due when; times are those of a monotonic clock, in seconds."""
+    """The running workers of a cell and the times of its next steps, from a monotonic clock in seconds."""
 
     def __init__(self, workers: Iterable[int], limits: Limits) -> None:
         self.running = set(workers)
@@ -43,12 +43,12 @@ class Course:
 
     @property
     def is_over(self) -> bool:
-        """Whether the cell has ended; worker 0 can't be given up, because its part holds the kernel."""
+        """Whether the cell has finished; worker 0 can't be abandoned, because its part occupies the kernel."""
         return not self.running or (self.has_given_up and 0 not in self.running)
 
     @property
     def next_at(self) -> float | None:
-        """When something is due next, if nothing else happens."""
+        """When the next step is due if nothing else happens."""
         if not self.running or self.has_given_up:
             return None
         if self._interrupted_at is not None:
@@ -56,7 +56,7 @@ class Course:
         return None if self._failed_at is None else self._failed_at + self._limits.grace_s
 
     def end(self, worker: int, now: float, *, failed: bool) -> None:
-        """Note that a worker has ended its part."""
+        """Record that a worker has finished its part."""
         if worker not in self.running:
             return
         self.running.discard(worker)
@@ -65,17 +65,17 @@ class Course:
             self._failed_at = now if self._failed_at is None else self._failed_at
 
     def lose(self, worker: int, now: float) -> None:
-        """Note that the process of a worker is gone."""
+        """Record that the process of a worker has exited."""
         self.lost.add(worker)
         self.end(worker, now, failed=True)
 
     def interrupt(self, now: float) -> None:
-        """Note that all workers were interrupted."""
+        """Record that all workers were interrupted."""
         if self._interrupted_at is None:
             self._interrupted_at = now
 
     def due(self, now: float) -> Step | None:
-        """Return what is due, once."""
+        """Return the due step, once."""
         at = self.next_at
         if at is None or now < at:
             return None

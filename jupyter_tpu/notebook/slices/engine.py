@@ -1,4 +1,4 @@
-"""The other side of a cell: a worker that is an ipyparallel engine."""
+"""The remote side of a cell: a worker that is an ipyparallel engine."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Engine:
     """An engine of a slice.
 
     Args:
-        shell: its IPython shell.
-        worker: its number.
+        shell: the engine's IPython shell.
+        worker: the worker's number.
     """
 
     def __init__(self, shell: Any, worker: int) -> None:
@@ -59,18 +59,18 @@ class Engine:
 
     @property
     def cell_workers(self) -> tuple[int, ...] | None:
-        """The workers of the cell that runs now; None between cells."""
+        """The workers of the running cell; None between cells."""
         cell = self._cell
         return tuple(cell["workers"]) if cell else None
 
     def be_quiet(self) -> None:
-        """Don't mention that this worker outputs nothing in this cell: worker 0 shows it for all."""
+        """Don't report that this worker has no output in this cell, because worker 0 shows it for all."""
         self._is_quiet = True
 
     # -- a cell; in the main thread
 
     async def do_execute(self, *args: Any, **options: Any) -> Any:
-        """Run a cell, then tell worker 0 its whole output and how it ended; takes the place of the kernel's method."""
+        """Run a cell, then send its whole output and final status to worker 0; replaces the kernel's method."""
         cell = self._kernel.get_parent("shell")["metadata"].get("tpu_slice")
         if cell is None:
             return await self._execute(*args, **options)
@@ -90,7 +90,7 @@ class Engine:
             self._tell_end(error)
 
     def _begin(self, cell: Mapping[str, Any]) -> bool:
-        """Begin a cell; return False if it was interrupted before."""
+        """Start a cell; return False if it has already been interrupted."""
         self._is_quiet = False
         self._live_left = LIMIT // 2
         self._output.begin()
@@ -103,7 +103,7 @@ class Engine:
             return True
 
     def _leave_cell(self) -> None:
-        """From here on an interrupt does nothing."""
+        """Make interrupts have no effect from now on."""
         with self._changing_cell:
             self._cell = None
 
@@ -116,7 +116,7 @@ class Engine:
         self._publish(ENDED, content)
 
     def _may_pass(self, text: str) -> bool:
-        """Whether text is sent while the cell runs: worker 0 gets the whole at the end."""
+        """Return whether text is sent while the cell runs; worker 0 gets all of it at the end."""
         self._live_left -= len(text)
         return self._live_left > 0
 
@@ -127,7 +127,7 @@ class Engine:
         )
 
     def _ask(self, *_: Any, **__: Any) -> str:
-        """Wait for the answer that the user gives on worker 0."""
+        """Wait for the user's reply on worker 0."""
         __tracebackhide__ = True
         cell = self._cell
         if cell is None or 0 not in cell["workers"]:
@@ -140,7 +140,7 @@ class Engine:
         return answer
 
     def _show_only_on_worker_0(self, name: str) -> None:
-        """Let a line magic that only shows something do nothing where worker 0 shows it too."""
+        """Disable line magics that only show something that worker 0 also shows."""
         magic = self._shell.find_line_magic(name)
 
         def shown_there(line: str) -> Any:
@@ -183,20 +183,20 @@ class Engine:
 
 
 class Answers:
-    """Answers to ``input()``, by cell: worker 0 may be ahead of this worker."""
+    """Replies to ``input()`` by cell, because worker 0 may be ahead of this worker."""
 
     def __init__(self) -> None:
         self._given: deque[tuple[int, str | None]] = deque()
         self._has_changed = threading.Condition()
 
     def put(self, cell: int, text: str | None) -> None:
-        """Add the next answer of a cell; None if there will be no more."""
+        """Add the next reply for a cell; None if there will be no more."""
         with self._has_changed:
             self._given.append((cell, text))
             self._has_changed.notify()
 
     def take(self, cell: int) -> str | None:
-        """Wait for the next answer of a cell."""
+        """Wait for the next reply for a cell."""
         with self._has_changed:
             while True:
                 while self._given and self._given[0][0] < cell:
@@ -207,7 +207,7 @@ class Answers:
 
 
 class OutputFile:
-    """The whole output of the newest cell with more than the notebook shows."""
+    """A file with the whole output of the newest cell that has more than the notebook shows."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -215,7 +215,7 @@ class OutputFile:
         self._size = 0
 
     def begin(self) -> None:
-        """Begin a cell: its first text replaces that of the last one."""
+        """Start a cell, whose first text replaces the text of the last one."""
         if self._file is not None:
             self._file.close()
         self._file, self._size = None, 0
@@ -253,10 +253,11 @@ def _error(name: str, value: str = "", traceback: tuple[str, ...] = ()) -> dict[
 
 
 def _execute_of(kernel: Any) -> Callable[..., Any]:
-    """Return the engine's method that runs a cell, mended for cells with ``await``.
+    """Return the engine's method that runs a cell, fixed for cells with ``await``.
 
     With ipyparallel 9.2 and ipykernel 7, `shell_channel_thread` is None in an engine, and a cell with a top-level
-    ``await`` never answers. Only ipykernel's method may see one: set on the kernel, it would change its dispatching.
+    ``await`` never gets a reply. Only ipykernel's method may see such a thread: set on the kernel, it would change its
+    dispatching.
     """
     if getattr(kernel, "shell_channel_thread", True) is not None:
         return kernel.do_execute  # type: ignore[no-any-return]
@@ -280,7 +281,7 @@ def _execute_of(kernel: Any) -> Callable[..., Any]:
 
 
 def _use_plain_progress_bars() -> None:
-    """Let ``tqdm.auto`` print text: it would choose a widget in any ipykernel, and here is no front end."""
+    """Make ``tqdm.auto`` print text, because it would use a widget in any ipykernel, but there is no front end here."""
     chooser = ModuleType("tqdm.autonotebook")
     vars(chooser)["__getattr__"] = lambda name: getattr(importlib.import_module("tqdm.std"), name)
     sys.modules.setdefault(chooser.__name__, chooser)

@@ -1,4 +1,4 @@
-"""What a cell shows of the other workers: what is the same said once, the rest in one fold per group; pure."""
+"""The other workers' output in a cell: equal output shown once, the rest in one fold per group. Pure."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellError:
-    """An exception that ended a worker's part of a cell.
+    """An exception that failed a worker's part of a cell.
 
     Attributes:
-        name: its class.
-        value: its message.
+        name: class of the exception.
+        value: message of the exception.
         traceback: for display; it may have colours for a terminal.
     """
 
@@ -43,9 +43,9 @@ class Part:
     """A worker's part of a cell.
 
     Attributes:
-        state: what the label says about it, such as ``still running``; empty if it has ended.
+        state: the state in the label, such as ``still running``; empty if the part has finished.
         is_urgent: the state needs attention.
-        is_quiet: don't mention it if it is silent: its output is on worker 0.
+        is_quiet: omit the part if it is silent, because its output is on worker 0.
     """
 
     output: Collected = field(default_factory=Collected)
@@ -57,19 +57,19 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Workers that are shown together: `part` is that of the first of them; None means the same as on worker 0."""
+    """Workers that are shown together; `part` is the part of the first worker, None if the same as on worker 0."""
 
     workers: tuple[int, ...]
     part: Part | None
 
     @property
     def is_open(self) -> bool:
-        """Whether its fold is open: it needs attention."""
+        """Whether the group's fold is open, because it needs attention."""
         return self.part is not None and (self.part.error is not None or self.part.is_urgent)
 
     @property
     def label(self) -> Text:
-        """Return its one line."""
+        """Return the label, one line."""
         names = names_of(self.workers)
         if self.part is None:
             return Text("{workers}: same output", workers=names)
@@ -81,7 +81,7 @@ class Group:
 
 
 def grouped(own: Part | None, others: Mapping[int, Part]) -> list[Group]:
-    """Return the groups of the other workers, by what they output.
+    """Return the groups of the other workers, by their output.
 
     Args:
         own: the part of worker 0; None if the cell does not run there.
@@ -141,7 +141,7 @@ def _body(group: Group) -> str:
 
 
 def _left_out(group: Group) -> Text:
-    """Say what is missing between the beginning and the end of the output."""
+    """Return a text on what is missing between the start and the end of the output."""
     count = f"{group.part.output.left_out:,}" if group.part else "0"
     return Text(
         "… {count} characters left out in the middle; %tpu logs --worker {worker} shows the end of all of it",

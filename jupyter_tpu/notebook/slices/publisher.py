@@ -1,4 +1,4 @@
-"""What the slice shows in a cell, from any thread: messages of worker 0's kernel."""
+"""Publish the slice's output in a cell, from any thread, as messages of worker 0's kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jupyter_tpu.notebook.slices.folding import CellError
 
 
 class Publisher:
-    """Publishes to the cell that runs as the object is made.
+    """Publishes to the cell that is running when the object is created.
 
     Args:
         kernel: worker 0's ipykernel.
@@ -26,7 +26,7 @@ class Publisher:
         self._shown: Mapping[str, str] = {}
 
     def show(self, data: Mapping[str, str]) -> None:
-        """Show the one display of the slice in this cell, or update it."""
+        """Show or update the slice's only display in this cell."""
         if data == self._shown or not (data["text/plain"] or self._display_id):
             return
         self._shown = data
@@ -35,7 +35,7 @@ class Publisher:
         self._send(kind, {"data": data, "metadata": {}, "transient": {"display_id": self._display_id}})
 
     def note(self, text: Text) -> None:
-        """Show a line of its own."""
+        """Show a separate line."""
         data = {"text/plain": shown(text), "text/html": f"<small>{as_html(shown(text))}</small>"}
         self._send("display_data", {"data": data, "metadata": {}, "transient": {}})
 

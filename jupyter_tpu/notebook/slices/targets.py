@@ -1,4 +1,4 @@
-"""On which workers a cell runs, and how workers are named; pure."""
+"""The workers on which a cell runs, and the names of workers. Pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _RANGE = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where a cell runs.
+    """The workers on which a cell runs.
 
     Attributes:
         workers: their numbers, in order.
         code: the cell without its line ``%%workers``.
-        is_partial: a collective operation in the cell would wait for the other workers for ever.
+        is_partial: whether a collective operation in the cell would wait forever for the other workers.
     """
 
     workers: tuple[int, ...]
@@ -29,12 +29,12 @@ class Target:
 
 
 def parse_cell(code: str, count: int) -> Target:
-    """Return where a cell runs in a slice of `count` workers: everywhere, or as its ``%%worker(s)`` says.
+    """Return where a cell runs in a slice of `count` workers: on all, or according to its ``%%worker(s)``.
 
-    A line of ``%tpu`` alone runs on worker 0, also while the others are busy.
+    A cell that is only a ``%tpu`` line runs on worker 0, even while the others are busy.
 
     Raises:
-        BadInput: the line names no worker, or one that does not exist, or nothing follows it.
+        BadInput: the line names no worker or one that does not exist, or nothing follows it.
     """
     line = _MAGIC.match(code)
     if line is None:
@@ -43,7 +43,7 @@ def parse_cell(code: str, count: int) -> Target:
 
 
 def target_of(magic: str, line: str, body: str, count: int) -> Target:
-    """Return where the body of a cell magic runs; `magic` is ``worker`` or ``workers``, and `line` what follows it.
+    """Return where the body of a cell magic runs; `magic` is ``worker`` or ``workers``, and `line` its arguments.
 
     Raises:
         BadInput: see `parse_cell`.

@@ -1,4 +1,4 @@
-"""What a worker says about itself when it joins, and how two workers differ."""
+"""The data that a worker sends when it joins, and the differences between two workers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def worker_facts() -> dict[str, Any]:
 
 
 def difference(own: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """Return how the versions of another worker differ, such as ``jax 0.6.0 instead of 0.10.2``; empty if not."""
+    """Return the differences in another worker's versions, such as ``jax 0.6.0 instead of 0.10.2``; empty if not."""
     mine, theirs = own["versions"], other["versions"]
     return ", ".join(
         f"{name} {theirs.get(name, '-')} ≠ {mine.get(name, '-')}"
