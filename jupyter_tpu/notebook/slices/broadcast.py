@@ -32,6 +32,7 @@ LOST_VARIABLE = "JUPYTER_TPU_LOST_WORKER_S"
 
 _LOST_S = 10.0
 _JOIN_S = 180.0
+_SLOW_S = 10.0
 
 
 class Slice:
@@ -197,24 +198,33 @@ class Slice:
         needed = {each for each in target.workers if each}
         interrupted: list[bool] = []
         loop = asyncio.get_running_loop()
-        end = loop.time() + _JOIN_S
+        begin = loop.time()
         while not needed <= set(self.joined) | self.lost and self._failure is None:
-            missing = needed - set(self.joined)
-            text = Text(
-                "{count} of {all} workers are ready; waiting for {workers}.",
-                count=self.count - len(missing),
-                all=self.count,
-                workers=names_of(missing),
-            )
+            text = self._missing_text(needed - set(self.joined), loop.time() - begin)
             publisher.show({"text/plain": shown(text), "text/html": f"<small>{shown(text)}</small>"})
-            await self._until_changed(self._when_changed, lambda: interrupted.append(True), end - loop.time())
+            await self._until_changed(self._when_changed, lambda: interrupted.append(True), _SLOW_S)
             if interrupted:
                 return "KeyboardInterrupt", text
-            if loop.time() >= end:
-                return "WorkersMissing", Text("{workers} did not start. Restart the kernel.", workers=names_of(missing))
+            if loop.time() > begin + _JOIN_S:
+                return "WorkersMissing", text
         publisher.show({"text/plain": "", "text/html": ""})
         self._tell_differences(publisher)
         return self._problem()
+
+    def _missing_text(self, missing: set[int], waited_s: float) -> Text:
+        text = Text(
+            "{count} of {all} workers are ready; waiting for {workers}.",
+            count=self.count - len(missing),
+            all=self.count,
+            workers=names_of(missing),
+        )
+        if waited_s < _SLOW_S or not self.cluster.address:
+            return text
+        return Text(
+            "{text} If a firewall keeps them from reaching {address}, JAX would fail for the same reason.",
+            text=text,
+            address=self.cluster.address,
+        )
 
     def _tell_differences(self, publisher: Publisher) -> None:
         """Report once which workers have different versions from worker 0."""

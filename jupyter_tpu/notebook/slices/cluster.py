@@ -5,6 +5,7 @@ All callbacks run in the client's own thread, even while worker 0 is computing.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -26,11 +27,15 @@ class Cluster:
     Args:
         on_joined: called with the number of a worker and its reply to `HELLO` when it has replied on every channel.
         on_lost: called with the number of a worker whose process has exited.
+
+    Attributes:
+        address: where the engines register; empty until it is known.
     """
 
     def __init__(self, on_joined: Callable[[int, Mapping[str, Any]], None], on_lost: Callable[[int], None]) -> None:
         self._on_joined = on_joined
         self._on_lost = on_lost
+        self.address = ""
         self._client: Any = None
         self._registered: dict[int, bytes] = {}
         self._joined: set[int] = set()
@@ -44,6 +49,8 @@ class Cluster:
         """
         while not file.exists():
             time.sleep(_FILE_POLL_S)
+        connection = json.loads(file.read_text())
+        self.address = f"{connection['location']}:{connection['registration']}"
         import ipyparallel
         from ipyparallel.client import client as client_module
 

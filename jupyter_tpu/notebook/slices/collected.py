@@ -118,9 +118,9 @@ class Collector:
 
     def __init__(self, spill: Callable[[str], None] | None = None) -> None:
         self._spill = spill
-        self._written: list[tuple[str, str]] = []
+        self._written: deque[tuple[str, str]] = deque()
         self._written_size = 0
-        # Never waited for: a child process could inherit it locked.
+        # Never waited for long: a child process could inherit it locked.
         self._folding = threading.Lock()
         self._head: list[tuple[str, Any]] = []
         self._head_size = 0
@@ -162,7 +162,7 @@ class Collector:
 
     def collected(self) -> Collected:
         """Return the output collected until now."""
-        self._fold()
+        self._fold(patience_s=1.0)
         digests = {stream: digest.value() for stream, digest in self._digests.items()}
         empty = hashlib.sha256().hexdigest()
         known = {stream: value for stream, value in digests.items() if value != empty}
@@ -173,11 +173,15 @@ class Collector:
             digest=hashlib.sha256(_without_variations(whole).encode("utf-8", "replace")).hexdigest(),
         )
 
-    def _fold(self) -> None:
-        if not self._folding.acquire(blocking=False):
+    def _fold(self, patience_s: float = 0.0) -> None:
+        if not self._folding.acquire(timeout=patience_s):
             return
         try:
-            written, self._written, self._written_size = self._written, [], 0
+            self._written_size = 0
+            written = []
+            # One by one, because other threads may add to it.
+            while self._written:
+                written.append(self._written.popleft())
             for stream, text in _merged(written):
                 self._digests.setdefault(stream, _Digest()).add(text)
                 self._keep(stream, text, len(text))

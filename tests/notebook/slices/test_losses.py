@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import signal
 
+import psutil
+import pytest
+
 
 def test_the_first_cell_waits_for_the_workers_and_names_those_that_are_missing(make_slice):
     running = make_slice(2)
@@ -39,3 +42,52 @@ def test_a_worker_that_is_lost_in_a_cell_ends_it(make_slice):
     request = running.send("import os, time\nif os.environ.get('TPU_SLICE_WORKER'): os._exit(3)\ntime.sleep(100)")
     running.wait_for_output(request, "worker 1: WorkerLost: its process has ended")
     assert running.result(request).error.startswith("WorkerLost: ")
+
+
+@pytest.mark.nightly
+def test_a_kernel_that_hangs_after_a_loss_ends_with_the_reason(make_slice):
+    running = make_slice(2, JUPYTER_TPU_LOST_WORKER_S="1")
+    running.start_engines()
+    code = "import os, signal, time\nif os.environ.get('TPU_SLICE_WORKER'): os._exit(3)\n"
+    request = running.send(code + "signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(100)")
+    running.wait_for_output(request, "worker 1 is lost, and worker 0 waits for it")
+    psutil.Process(running.manager.provisioner.pid).wait(60)
+
+
+@pytest.mark.nightly
+def test_a_frozen_machine_is_lost(make_slice):
+    running = make_slice(2)
+    running.start_engines()
+    assert not running.run("import time").error
+    engine = running.engine_of(1)
+    frozen = [engine, *engine.children(recursive=True)]
+    request = running.send("print('begun')\ntime.sleep(100)")
+    running.wait_for_output(request, "begun")
+    for each in frozen:
+        each.suspend()
+    running.wait_for_output(request, "worker 1: WorkerLost")
+    assert running.result(request).error.startswith("WorkerLost: ")
+
+
+@pytest.mark.nightly
+def test_eight_workers_start_and_run_cells_in_the_order_of_their_sending(make_slice):
+    running = make_slice(8)
+    running.start_engines()
+    assert running.run("ran = []", timeout=300).error == ""
+    requests = [running.send(f"ran.append({number})") for number in range(100)]
+    running.result(requests[-1])
+    assert running.run("print(ran == list(range(100)))").others == "workers 1-7: same output"
+
+
+@pytest.mark.nightly
+def test_an_interrupt_is_not_kept_waiting_by_another_workers_output(make_slice):
+    running = make_slice(2)
+    running.start_engines()
+    request = running.send(
+        "import os\nif 'TPU_SLICE_WORKER' in os.environ:\n  for n in range(10_000): print('x' * 10_000)\n"
+        "while True: pass"
+    )
+    running.wait_for_output(request, "worker 1: still running")
+    running.interrupt()
+    assert running.result(request).error == "KeyboardInterrupt: "
+    assert running.run("1").others == "worker 1: same output"
