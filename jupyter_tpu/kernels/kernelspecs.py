@@ -31,7 +31,13 @@ _LONGEST_NAME = 100  # characters; front ends show it in one line of a list
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledSpec:
-    """A kernelspec of ours as found on disk; `environment` is empty for the worker's own Python."""
+    """A kernelspec of ours as found on disk.
+
+    Attributes:
+        environment: empty for the worker's own Python.
+        workers: how many workers of the node run a kernel together.
+        of_workers: how many workers the node had when the spec was written.
+    """
 
     name: str
     path: Path
@@ -41,21 +47,30 @@ class InstalledSpec:
     proxy_command: str = ""
     ssh_user: str = ""
     environment: str = ""
+    workers: int = 1
+    of_workers: int = 1
 
 
-def kernelspec_name(node: NodeName, environment: str = "") -> str:
-    """Return the usual name of the kernelspec of `node`, or of an environment on it."""
-    return f"tpu-{node.node_id}-{node.zone}" + (f"-{environment.replace('_', '-')}" if environment else "")
+def default_workers(node: Node) -> int:
+    """Return how many workers run a kernel, unless its user chooses worker 0 only: all of them."""
+    return max(1, len(node.workers))
 
 
-def _free_name(node: NodeName, endpoint: str, environment: str) -> str:
+def kernelspec_name(node: NodeName, environment: str = "", *, is_first_only: bool = False) -> str:
+    """Return the usual name of the kernelspec of `node`, of an environment on it, or of worker 0 only."""
+    parts = ["tpu", node.node_id, node.zone, environment.replace("_", "-"), "worker-0" if is_first_only else ""]
+    return "-".join(filter(None, parts))
+
+
+def _free_name(node: NodeName, endpoint: str, environment: str, *, is_first_only: bool) -> str:
     """Return the usual name, or a longer one if a node of another project or cloud with the same id and zone has it."""
-    return next(name for name in _names(node, environment) if _is_free(name, node, endpoint, environment))
+    usual = kernelspec_name(node, environment, is_first_only=is_first_only)
+    return next(name for name in _names(node, usual) if _is_free(name, node, endpoint, environment))
 
 
-def _names(node: NodeName, environment: str) -> Iterator[str]:
-    longer = f"{kernelspec_name(node, environment)}-{node.project.replace(':', '-')}"
-    yield kernelspec_name(node, environment)
+def _names(node: NodeName, usual: str) -> Iterator[str]:
+    longer = f"{usual}-{node.project.replace(':', '-')}"
+    yield usual
     yield longer
     yield from (f"{longer}-{number}" for number in count(2))
 
@@ -81,17 +96,19 @@ def write_kernelspec(
     proxy_command: str = "",
     ssh_user: str = "",
     environment: SavedEnvironment | None = None,
-    workers: int = 1,
+    workers: int | None = None,
 ) -> str:
     """Write or replace the kernelspec of `node`, or of an environment on it, and return its name.
 
     Args:
         proxy_command, ssh_user: how kernels reach the node; empty for the provisioner's configuration.
-        workers: how many of the node's workers run a kernel together.
+        workers: how many of the node's workers run a kernel together; None for all.
         environment: None for the worker's own Python.
     """
     framework = environment.framework if environment else ""
-    name = _free_name(node.name, settings.endpoint, framework)
+    workers = workers or default_workers(node)
+    is_first_only = workers < default_workers(node)
+    name = _free_name(node.name, settings.endpoint, framework, is_first_only=is_first_only)
     config = _config(node.name, settings, proxy_command, ssh_user, framework)
     if workers > 1:
         config["workers"] = workers
@@ -134,7 +151,8 @@ def list_kernelspecs() -> tuple[InstalledSpec, ...]:
 def kernelspec_names(settings: CloudSettings) -> dict[str, str]:
     """Return the names of the kernelspecs on disk for this cloud, by their nodes' full names; without environments."""
     ours = [spec for spec in list_kernelspecs() if spec.endpoint == settings.endpoint and not spec.environment]
-    return {spec.node_name: spec.name for spec in ours}
+    # Where a node has two, that of all its workers comes last and stays.
+    return {spec.node_name: spec.name for spec in sorted(ours, key=lambda spec: spec.workers)}
 
 
 def sync_kernelspecs(
@@ -147,8 +165,8 @@ def sync_kernelspecs(
 ) -> bool:
     """Write and remove kernelspecs so that this project and endpoint have those of the READY `nodes`.
 
-    A node also has one for each of its saved environments, which is recreated when a kernel starts there. Returns
-    whether anything changed.
+    A node also has one for each of its saved environments, which is recreated when a kernel starts there, and a node
+    with several workers one for worker 0 only. Returns whether anything changed.
 
     Args:
         complete: whether `nodes` are all that exist; if not, specs of other nodes stay.
@@ -159,7 +177,8 @@ def sync_kernelspecs(
     # in another state loses its specs.
     ready = {str(node.name): node for node in nodes if node.state == "READY"}
     gone = {str(node.name) for node in nodes} - ready.keys()
-    installed = {(spec.node_name, spec.environment): spec for spec in list_kernelspecs() if _is_of(spec, settings)}
+    ours = [spec for spec in list_kernelspecs() if _is_of(spec, settings)]
+    installed = {(spec.node_name, spec.environment, spec.workers, spec.of_workers): spec for spec in ours}
     wanted = {key: each for node in ready.values() for key, each in _wanted_on(node, settings)}
     may_stay = wanted.keys() | {key for key in installed if key[0] not in ready and key[0] not in gone and not complete}
     superfluous = installed.keys() - may_stay
@@ -168,15 +187,21 @@ def sync_kernelspecs(
         shutil.rmtree(installed[key].path, ignore_errors=True)
     for key in missing:
         node = ready[key[0]]
-        write_kernelspec(node, settings, proxy_command=proxy_command, ssh_user=ssh_user, environment=wanted[key])
+        way = {"proxy_command": proxy_command, "ssh_user": ssh_user}
+        write_kernelspec(node, settings, **way, environment=wanted[key], workers=key[2])
     return bool(superfluous or missing)
 
 
-def _wanted_on(node: Node, settings: CloudSettings) -> Iterator[tuple[tuple[str, str], SavedEnvironment | None]]:
-    """Yield ``((node name, framework), environment)`` for each kernelspec of a READY node."""
-    yield (str(node.name), ""), None
+def _wanted_on(
+    node: Node, settings: CloudSettings
+) -> Iterator[tuple[tuple[str, str, int, int], SavedEnvironment | None]]:
+    """Yield ``((node name, framework, workers, the node's workers), environment)`` for each spec of a READY node."""
+    count = default_workers(node)
+    yield (str(node.name), "", count, count), None
+    if count > 1:
+        yield (str(node.name), "", 1, count), None
     for each in SavedEnvironments(node.name, settings.endpoint).all():
-        yield (str(node.name), each.framework), each
+        yield (str(node.name), each.framework, count, count), each
 
 
 def _is_of(spec: InstalledSpec, settings: CloudSettings) -> bool:
@@ -185,9 +210,10 @@ def _is_of(spec: InstalledSpec, settings: CloudSettings) -> bool:
 
 def _display_name(node: Node, environment: SavedEnvironment | None, workers: int) -> str:
     """Return the name that front ends show: ``JAX 0.10 · v5litepod-8 · my-node``, or ``… · my-node · 4 workers``."""
-    title = environment.title if environment else "Python 3"
-    name = f"{title} · {node.accelerator_type} · {node.name.node_id}"
-    return plain(f"{name} · {workers} workers" if workers > 1 else name, _LONGEST_NAME)
+    parts = [environment.title if environment else "Python 3", node.accelerator_type, node.name.node_id]
+    if default_workers(node) > 1:
+        parts.append(f"{workers} workers" if workers > 1 else "worker 0 only")
+    return plain(" · ".join(parts), _LONGEST_NAME)
 
 
 def _config(
@@ -214,6 +240,7 @@ def _kernel_json(node: Node, settings: CloudSettings, config: dict[str, Any], di
                 "node": str(node.name),
                 "uid": node.uid,
                 "accelerator_type": node.accelerator_type,
+                "workers": default_workers(node),
                 "endpoint": settings.endpoint,
                 "emulated": settings.is_emulated,
             },
@@ -235,6 +262,8 @@ def _read(path: Path) -> InstalledSpec | None:
             proxy_command=config.get("proxy_command", ""),
             ssh_user=config.get("ssh_user", ""),
             environment=config.get("environment", ""),
+            workers=int(config.get("workers", 1)),
+            of_workers=int(ours.get("workers", 1)),
         )
     except (
         OSError,

@@ -10,12 +10,13 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_tpu.cloud import CloudSettings
 from jupyter_tpu.kernels.kernelspecs import (
     kernelspec_name,
+    kernelspec_names,
     list_kernelspecs,
     remove_kernelspec,
     sync_kernelspecs,
     write_kernelspec,
 )
-from jupyter_tpu.models import Node, NodeName
+from jupyter_tpu.models import Node, NodeName, Worker
 
 EMULATED = CloudSettings(project="demo-project", endpoint="127.0.0.1:8470")
 REAL = CloudSettings(project="demo-project", endpoint="")
@@ -124,3 +125,34 @@ def test_a_renewed_kernelspec_is_whole_json() -> None:
     path = Path(KernelSpecManager().user_kernel_dir) / name / "kernel.json"
     assert json.loads(path.read_text())["argv"]
     assert {entry.name for entry in path.parent.iterdir()} == {"kernel.json", "logo-svg.svg"}
+
+
+def a_slice(workers: int) -> Node:
+    """A node with so many workers."""
+    found = tuple(Worker(worker_id=number, ip_address=f"10.0.0.{number}") for number in range(workers))
+    return replace(node(), accelerator_type=f"v5litepod-{4 * workers}", workers=found)
+
+
+def test_a_node_with_several_workers_has_one_for_all_and_one_for_worker_0_only() -> None:
+    assert sync_kernelspecs([a_slice(4)], EMULATED)
+    found = {spec.name: (spec.display_name, spec.workers) for spec in list_kernelspecs()}
+    usual = "tpu-my-node-us-central1-a"
+    assert found == {
+        usual: ("Python 3 · v5litepod-16 · my-node · 4 workers", 4),
+        f"{usual}-worker-0": ("Python 3 · v5litepod-16 · my-node · worker 0 only", 1),
+    }
+    assert kernelspec_names(EMULATED) == {str(node().name): usual}  # the one that is opened by default
+    assert not sync_kernelspecs([a_slice(4)], EMULATED)
+    spec = KernelSpecManager().get_kernel_spec(usual)
+    assert spec.argv[spec.argv.index("--workers") + 1] == "4"
+    assert spec.metadata["kernel_provisioner"]["config"]["workers"] == 4
+
+
+def test_a_node_recreated_with_other_workers_and_one_of_an_earlier_version_get_the_same_names() -> None:
+    sync_kernelspecs([a_slice(4)], EMULATED)
+    sync_kernelspecs([a_slice(2)], EMULATED)
+    assert sorted(spec.workers for spec in list_kernelspecs()) == [1, 2]
+    sync_kernelspecs([node()], EMULATED)
+    assert [spec.display_name for spec in list_kernelspecs()] == ["Python 3 · v5litepod-8 · my-node"]
+    sync_kernelspecs([a_slice(2)], EMULATED)  # an earlier version had worker 0 only, under the usual name
+    assert sorted(spec.workers for spec in list_kernelspecs()) == [1, 2]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,6 +18,8 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
 from jupyter_tpu.errors import EnvironmentFailed
+from jupyter_tpu.kernels.agents.agent_calls import call_agent
+from jupyter_tpu.kernels.connections.worker import WorkerKey
 from jupyter_tpu.kernels.kernelspecs import write_kernelspec
 from jupyter_tpu.models import Node
 
@@ -30,7 +34,7 @@ def slice_node(cloud: Cloud) -> Node:
 
 @pytest.fixture
 def manager(cloud: Cloud, slice_node: Node) -> Iterator[KernelManager]:
-    manager = KernelManager(kernel_name=write_kernelspec(slice_node, cloud.settings, workers=2))
+    manager = KernelManager(kernel_name=write_kernelspec(slice_node, cloud.settings))
     yield manager
     if manager.has_kernel:
         manager.shutdown_kernel(now=True)
@@ -81,11 +85,24 @@ def homes(cloud: Cloud, slice_node: Node) -> Homes:
 
 
 def started(manager: KernelManager) -> BlockingKernelClient:
-    manager.start_kernel()
+    manager.start_kernel(env={**os.environ, "JPY_SESSION_NAME": "/home/me/my.ipynb"})
     client = manager.client()
     client.start_channels(hb=False)
     client.wait_for_ready(timeout=120)
     return client
+
+
+def run(client: BlockingKernelClient, code: str) -> str:
+    """Run a cell; everything that it shows as text."""
+    shown: list[str] = []
+
+    def keep(message: dict[str, Any]) -> None:
+        content = message["content"]
+        shown.append(content.get("text", "") + content.get("data", {}).get("text/plain", ""))
+
+    reply = client.execute_interactive(code, timeout=240, output_hook=keep)
+    assert reply["content"]["status"] == "ok", reply
+    return "".join(shown)
 
 
 def gone(processes: list[psutil.Process]) -> None:
@@ -109,6 +126,31 @@ def test_a_kernel_starts_restarts_and_ends_on_all_workers(manager: KernelManager
     assert homes.kept() == []
 
 
+def test_a_process_on_another_worker_that_uses_chips_is_named_by_its_notebook(
+    manager: KernelManager, homes: Homes, cloud: Cloud, slice_node: Node
+) -> None:
+    client = started(manager)
+    run(client, "import glob, os\nheld = open(sorted(glob.glob(os.environ['JUPYTER_TPU_DEVICES'] + '/accel*'))[0])")
+    key = WorkerKey(node=slice_node.name, endpoint=cloud.settings.endpoint, worker_id=1)
+    (holder,) = asyncio.run(call_agent(key, "who", {}))["holders"]
+    assert (holder["pid"], holder["notebook"]) == (homes.engine().pid, "/home/me/my.ipynb")
+    assert holder["is_kernel"]
+    client.stop_channels()
+
+
+def test_a_notebook_on_a_v5litepod_16_runs_each_cell_on_all_four_workers(cloud: Cloud) -> None:
+    node = cloud.create_node("four", accelerator_type="v5litepod-16")
+    manager = KernelManager(kernel_name=write_kernelspec(node, cloud.settings))
+    assert manager.kernel_spec.display_name == "Python 3 · v5litepod-16 · four · 4 workers"
+    client = started(manager)
+    shown = run(client, "import os\nprint('I am number', os.environ['TPU_WORKER_ID'])")
+    assert all(f"I am number {worker}" in shown for worker in range(4))
+    client.stop_channels()
+    manager.shutdown_kernel()
+    cloud.delete_node(node.name)
+
+
+@pytest.mark.nightly
 def test_the_end_of_another_workers_process_is_reported_with_its_last_words(
     manager: KernelManager, homes: Homes
 ) -> None:
