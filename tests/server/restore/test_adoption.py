@@ -142,8 +142,8 @@ def end_kernels_of(server: Server) -> None:
         server.request("DELETE", f"api/kernels/{kernel['id']}")
 
 
-def make_node(server: Server, node_id: str) -> None:
-    server.tpu("POST", "nodes", {**NODE, "node_id": node_id})
+def make_node(server: Server, node_id: str, **fields: str) -> None:
+    server.tpu("POST", "nodes", {**NODE, "node_id": node_id, **fields})
     until(lambda: kernelspec_of(server, node_id))
 
 
@@ -572,3 +572,39 @@ async def test_what_a_kernel_has_said_can_be_read_when_it_has_ended_without_a_se
     assert "last words" in last_outputs(second, kernel_id)
     page = await open_page(second, kernel_id)
     await page.until(lambda message: message["content"].get("execution_state") == "dead")
+
+
+@pytest.mark.nightly
+def test_a_kernel_on_four_workers_is_given_back_restarted_and_ended_on_all(
+    start_server: StartServer, cloud: Cloud
+) -> None:
+    server = start_server(**cloud.variables)
+    make_node(server, "four", accelerator_type="v5litepod-16")
+    server.stop()
+    home = Home(server=server, cloud=cloud, start=start_server, node_id="four")
+    first = home.next_server()
+    kernel_id = start_session(first, home)["kernel"]["id"]
+    run(first, kernel_id, "import os; worker = os.environ['TPU_WORKER_ID']")
+
+    first.kill()
+    second = home.next_server()
+    run(second, kernel_id, "print('I am number', worker)")
+    shown = last_outputs(second, kernel_id)
+    assert all(f"I am number {number}" in shown for number in range(4))
+
+    assert second.request("POST", f"api/kernels/{kernel_id}/restart").status == 200
+    run(second, kernel_id, "import os; print('again', os.environ['TPU_WORKER_ID'], 'worker' in globals())")
+    shown = last_outputs(second, kernel_id)
+    assert all(f"again {number} False" in shown for number in range(4))
+
+    assert len(engines_of(home)) == 3
+    assert second.request("DELETE", f"api/kernels/{kernel_id}").status == 204
+    until(lambda: not engines_of(home))
+    assert home.notes.list() == ()
+
+
+def engines_of(home: Home) -> list[psutil.Process]:
+    """The processes of kernels on the other workers of the node."""
+    homes = tuple(worker["home"] for worker in home.cloud.control.workers(home.node_name))
+    lines = {process: process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])}
+    return [each for each, line in lines.items() if "--engine" in line and any(word.startswith(homes) for word in line)]
