@@ -176,3 +176,33 @@ def test_where_one_worker_has_no_disk_nothing_starts_and_it_is_named(manager: Ke
         room.rmdir()
     assert homes.kept() == []
     assert homes.processes(0, "ipyparallel.controller") == homes.processes(1, "--engine") == []
+
+
+def outputs_of(client: BlockingKernelClient, code: str) -> str:
+    """What a cell shows, as text."""
+    shown: list[str] = []
+
+    def take(message: dict[str, Any]) -> None:
+        content = message["content"]
+        texts = (content.get("text"), content.get("data", {}).get("text/plain"), *content.get("traceback", ()))
+        shown.extend(text for text in texts if text)
+
+    client.execute_interactive(code, output_hook=take, timeout=150)
+    return "\n".join(shown)
+
+
+def test_tpu_init_starts_jax_on_all_workers_and_only_there(manager: KernelManager, homes: Homes) -> None:
+    client = started(manager)
+    assert "this cell runs on some of them only" in outputs_of(client, "%%worker 0\n%tpu_init jax")
+
+    report = outputs_of(client, "%tpu_init jax")
+
+    assert "JAX is ready on 8 devices of v4-16" in report
+    assert "the sum of 0 to 1023, spread over all devices, is 523776" in report
+    hosts = [line.split()[1] for line in report.splitlines() if "4 × cpu" in line]
+    assert len(hosts) == len(set(hosts)) == 2
+    assert "worker 1:" not in report
+    assert "2 8 4" in outputs_of(
+        client, "import jax; print(jax.process_count(), len(tpu.devices), len(jax.local_devices()))"
+    )
+    client.stop_channels()
