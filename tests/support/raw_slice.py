@@ -75,8 +75,8 @@ class RawSlice:
         self.engines: dict[int, subprocess.Popen[bytes]] = {}
         self._outputs: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
         slice_file = folder / "slice.json"
-        client_file = self._security / "ipcontroller-client.json"
-        slice_file.write_text(json.dumps({"version": 1, "workers": workers, "client_file": str(client_file)}))
+        self.client_file = self._security / "ipcontroller-client.json"
+        slice_file.write_text(json.dumps({"version": 1, "workers": workers, "client_file": str(self.client_file)}))
         self.manager = KernelManager()
         self.manager.kernel_spec.interrupt_mode = "message"
         self.manager.start_kernel(

@@ -1,0 +1,80 @@
+"""A trivial cell on all workers of a slice, beside a local kernel and beside ipyparallel alone with the same engines.
+
+The workers are plain processes on this machine, and the ways take turns: ``python -m benchmarks.slices --workers 4``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from statistics import median
+
+import ipyparallel
+from jupyter_client.manager import start_new_kernel
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+
+from raw_slice import RawSlice
+
+_CELL = "x = 1"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=120)
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        running = RawSlice(Path(folder), options.workers)
+        try:
+            running.start_engines()
+            running.run(_CELL, timeout=600)
+            times = _measure(running, options.rounds)
+        finally:
+            running.close()
+    sys.stdout.write(report(times, options.workers))
+
+
+def _measure(running: RawSlice, rounds: int) -> Mapping[str, list[float]]:
+    """Return the seconds of each round, by way."""
+    manager, client = start_new_kernel()
+    engines = ipyparallel.Client(str(running.client_file))
+    view = engines[:]
+    ways: Mapping[str, Callable[[], object]] = {
+        "slice": lambda: running.run(_CELL),
+        "worker 0 only": lambda: running.run(f"%%worker 0\n{_CELL}"),
+        "local kernel": lambda: client.execute_interactive(_CELL, timeout=60),
+        "ipyparallel": lambda: view.execute(_CELL, silent=False).get(),
+    }
+    times: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(rounds):
+        for way, run in ways.items():
+            begin = time.perf_counter()
+            run()
+            times[way].append(time.perf_counter() - begin)
+    engines.close()
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+    return times
+
+
+def report(times: Mapping[str, list[float]], workers: int) -> str:
+    """Return a Markdown table of the times, and the ratios that are promised."""
+    lines = [f"{workers} workers, a trivial cell", "", "| way | median ms | fastest tenth ms |", "|---|---|---|"]
+    fast = {way: sorted(each)[len(each) // 10] for way, each in times.items()}
+    middle = {way: median(each) for way, each in times.items()}
+    lines += [f"| {way} | {1000 * middle[way]:.1f} | {1000 * fast[way]:.1f} |" for way in times]
+    ratios = [("slice", "local kernel"), ("slice", "ipyparallel"), ("worker 0 only", "local kernel")]
+    lines += [""] + [
+        f"- {one} / {other}: {middle[one] / middle[other]:.2f} (fastest tenth: {fast[one] / fast[other]:.2f})"
+        for one, other in ratios
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()
