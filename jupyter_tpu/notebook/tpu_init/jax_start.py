@@ -9,8 +9,10 @@ import importlib
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from jupyter_tpu.errors import Text
@@ -51,12 +53,24 @@ def _start_together(jax: Any, met: Meeting, worker: ThisWorker) -> Ready:
     own = _start_devices(jax, worker)
     # Before the proof, which waits for the other workers in C++.
     hosts = tuple(_host(each) for each in met.gather(_facts(met.place.worker, own)))
-    return Ready(
-        devices=tuple(device for host in hosts for device in host.devices),
-        hosts=hosts,
-        note=met.note,
-        **_proved(jax, list(jax.devices()), own, worker),
-    )
+    with _hidden_gloo() if worker.is_emulated else nullcontext():
+        proved = _proved(jax, list(jax.devices()), own, worker)
+    devices = tuple(device for host in hosts for device in host.devices)
+    return Ready(devices=devices, hosts=hosts, note=met.note, **proved)
+
+
+@contextmanager
+def _hidden_gloo() -> Iterator[None]:
+    """Hide the lines of Gloo, which connects CPU devices in place of the chips' own network: it writes past Python."""
+    sys.stdout.flush()
+    output = os.dup(1)
+    with Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+    try:
+        yield
+    finally:
+        os.dup2(output, 1)
+        os.close(output)
 
 
 def _proved(jax: Any, devices: list[Any], own: list[Any], worker: ThisWorker) -> dict[str, Any]:
