@@ -116,7 +116,8 @@ class RequestIndex:
         kinds = {kind for kind, _ in self._busy_with}
         if "execute_request" in kinds or any(request.state != "done" for request in self._requests.values()):
             return True
-        return not kinds.isdisjoint(_OF_WIDGETS) and now - (self.state_since or 0.0) >= _MOMENT_S
+        # A clock that was set back shows a negative time: that counts, since else auto-stop could end the work.
+        return not kinds.isdisjoint(_OF_WIDGETS) and not 0 <= now - (self.state_since or 0.0) < _MOMENT_S
 
     def to_json(self) -> dict[str, Any]:
         """Return the whole index, so that a later agent need not read the whole record; see `load`."""

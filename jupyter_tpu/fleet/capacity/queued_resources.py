@@ -147,13 +147,23 @@ class Queue:
         try:
             operation = await self._cloud.create_queued_resource(wanted, valid_for_s, run_for_s=run_for_s)
         except (NodeExists, CloudUnavailable) as error:  # another tab was faster, or the answer was lost
-            known = _same_or_refused((await self.list()).find(wanted.name), wanted)
+            known = _same_or_refused(await self._found(wanted.name), wanted)
             if known is None:
                 raise _unsure(wanted.name, error) from error
             return known
         if operation.error is not None:
             raise operation.error
-        return (await self.list()).find(wanted.name) or _new(wanted)
+        return await self._found(wanted.name) or _new(wanted)
+
+    async def _found(self, name: QueuedName) -> QueuedResource | None:
+        """Return the queued resource in the list; None if it is not there, or the cloud does not answer any more.
+
+        After a request that the cloud may have accepted: a failed list must not hide what may cost money.
+        """
+        try:
+            return (await self.list()).find(name)
+        except CloudUnavailable:
+            return None
 
     async def remove(self, name: QueuedName) -> QueuedResource:
         """Delete a queued resource with its node, even one not created by jupyter_tpu; return its new state.
@@ -185,7 +195,7 @@ class Queue:
             await self._cloud.delete_queued_resource(name, force=True)
         except (NodeNotFound, WrongState, CloudUnavailable):
             return await self._left_of(known)
-        return (await self.list()).find(name) or replace(known, state="DELETING")
+        return await self._found(name) or replace(known, state="DELETING")
 
     async def _left_of(self, known: QueuedResource) -> QueuedResource:
         """Return the state after a deletion without a clear response; raises if the queued resource still exists."""

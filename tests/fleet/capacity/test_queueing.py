@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.errors import BadInput, NodeExists, NodeNotFound, QuotaExceeded
+from jupyter_tpu.errors import BadInput, CloudUnavailable, NodeExists, NodeNotFound, QuotaExceeded
 from jupyter_tpu.fleet.capacity.queued_resources import Queue
 from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.lifecycle.intent_texts import NOTHING_CREATED
@@ -105,6 +105,26 @@ async def test_a_request_that_got_no_answer_is_queued_once(bench: Any, queue: Qu
     queued = await queue.add(bench.spec())
     assert queued.name == queued_name(bench)
     assert len((await queue.list()).items) == 1
+
+
+async def test_a_queued_node_is_not_hidden_by_a_list_that_fails_afterwards(bench: Any, queue: Queue) -> None:
+    bench.emulator.control.add_fault("ListQueuedResources", "error", code=503, nth=2, times=1000)
+    queued = await queue.add(bench.spec())
+    assert (queued.name, queued.state) == (queued_name(bench), "CREATING")
+
+
+async def test_a_request_without_an_answer_and_without_a_list_may_be_queued(bench: Any, queue: Queue) -> None:
+    bench.emulator.control.add_fault("CreateQueuedResource", "drop", times=1000)
+    bench.emulator.control.add_fault("ListQueuedResources", "error", code=503, nth=2, times=1000)
+    with pytest.raises(CloudUnavailable) as caught:
+        await queue.add(bench.spec())
+    assert "my-node may be queued" in caught.value.exists
+
+
+async def test_a_removal_is_confirmed_although_the_list_fails_afterwards(bench: Any, queue: Queue) -> None:
+    queued = await queue.add(bench.spec())
+    bench.emulator.control.add_fault("ListQueuedResources", "error", code=503, nth=2, times=1000)
+    assert (await queue.remove(queued.name)).state == "DELETING"
 
 
 async def test_twenty_requests_of_two_processes_for_one_name_queue_one_node(bench: Any, queue: Queue) -> None:
