@@ -160,7 +160,11 @@ def test_an_interrupt_ends_the_wait_for_the_other_workers(start):
 
 @pytest.mark.parametrize(
     ("framework", "words"),
-    [("tf", "TensorFlow can't be started on several workers"), ("torch_tpu", "TorchTPU can't be started on several")],
+    [
+        ("tf", "TensorFlow can't be started on several workers"),
+        ("torch_tpu", "TorchTPU can't be started on several workers"),
+        ("torch_xla", "PyTorch/XLA can't be started on several workers"),
+    ],
 )
 def test_a_framework_for_one_worker_is_refused_with_the_way_out(start, framework, words):
     (text,) = texts(start(0, f"%tpu_init {framework}"))

@@ -37,7 +37,7 @@ STARTS: Mapping[str, Callable[[ThisWorker], Ready]] = {
     "torch_tpu": start_torch_tpu,
     "tf": start_tf,
 }
-ALONE = ("torch_tpu", "tf")
+ALONE = ("torch_xla", "torch_tpu", "tf")
 """Frameworks whose start here serves one worker."""
 NAME = "tpu"
 """The variable of the notebook that gets devices, mesh and strategy."""

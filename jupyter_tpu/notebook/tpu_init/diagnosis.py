@@ -297,14 +297,10 @@ def cannot_join(framework: str) -> TpuError:
             "TensorFlow can't be started on several workers from a notebook: worker 0 alone must run it, and a server"
             " of TensorFlow every other one, which only runtime versions with -pod in their name have.",
             exists="Nothing was started.",
-            hint=Text(
-                "Use JAX or PyTorch/XLA: {lines}; or run TensorFlow as a script on worker 0 of a node whose runtime"
-                " version has -pod in its name.",
-                lines=either(["%tpu_init jax", "%tpu_init torch_xla"]),
-            ),
+            hint="Use JAX: %tpu_init jax. Or run TensorFlow as a script on worker 0 of a node whose runtime version has"
+            " -pod in its name.",
         )
     return AcceleratorFailed(
         Text("{framework} can't be started on several workers from a notebook yet.", framework=TITLES[framework]),
-        exists="It serves one chip per process, and each worker of a slice has one process here.",
-        hint=Text("Use JAX or PyTorch/XLA: {lines}.", lines=either(["%tpu_init jax", "%tpu_init torch_xla"])),
+        hint="Use JAX: %tpu_init jax.",
     )
