@@ -140,7 +140,7 @@ def refuse_unserved(accelerator_type: str) -> None:
     if row is not None and not row["api_type"]:
         raise BadInput(
             Text(
-                "The Cloud TPU API does not serve {accelerator_type}: it exists on Compute Engine and GKE only.",
+                "The Cloud TPU API does not offer {accelerator_type}: it is available only on Compute Engine and GKE.",
                 accelerator_type=accelerator_type[:70],
             ),
             exists="Nothing was created.",
@@ -168,11 +168,11 @@ def accelerator(accelerator_type: str) -> Accelerator:
         near = difflib.get_close_matches(accelerator_type, accelerators(), n=6, cutoff=0.4) or list(accelerators())
         raise BadInput(
             Text(
-                "{accelerator_type} is not an accelerator type that jupyter_tpu knows.",
+                "{accelerator_type} is not a known accelerator type.",
                 accelerator_type=repr(accelerator_type[:70]),
             ),
             exists="No request was sent to the cloud.",
-            hint=Text("Types that exist: {types}.", types=", ".join(near)),
+            hint=Text("Valid types: {types}.", types=", ".join(near)),
         )
     return found
 

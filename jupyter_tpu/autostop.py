@@ -303,7 +303,7 @@ def _use(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: float
             return _Use(verdict="busy", reason=_joined_details([*running, *_open_pages(activity)]))
         return _Use(
             verdict="unknown",
-            reason=Text("{details}. That counts as busy", details=_joined_details(hidden)),
+            reason=Text("{details} (treated as busy)", details=_joined_details(hidden)),
         )
     return _lapsing(rules, activity, ready_since, now)
 
@@ -341,11 +341,15 @@ def _lapsing(rules: Rules, activity: Activity, ready_since: float, now: float) -
     assert since is not None  # the node is READY
     limit_s = max(rules.idle_after_s or 0.0, rules.unattended_after_s or 0.0)
     is_running, is_hidden = activity.execution.state == "active", activity.accelerator.state == "unknown"
-    signs = [Text("{cell}, but", cell=activity.execution.detail or Text("a cell runs"))] if is_running else []
+    signs = [Text("{cell}, but", cell=activity.execution.detail or Text("a cell is running"))] if is_running else []
     if is_hidden:
         cause = activity.accelerator.detail
         signs.append(Text("chip use can't be measured ({cause}); output and CPU time count instead:", cause=cause))
-    quiet = Text("no output, no CPU time used") if is_hidden else Text("the chips are idle, there is no output")
+    quiet = (
+        Text("there is no output, no CPU time is used,")
+        if is_hidden
+        else Text("the chips are idle, there is no output,")
+    )
     reason = Text(
         "{signs} and no client has been connected for {duration}",
         signs=joined([*signs, quiet], " "),
@@ -411,7 +415,7 @@ class Reminder:
         if self.usd is not None:
             cost = Text("Its cost so far is ${usd}.", usd=f"{self.usd:,.2f}")
         return Text(
-            "{node} has been billed for {duration} with no known action by you. {cost}",
+            "{node} has been billed for {duration} without any known activity from you. {cost}",
             node=node_id,
             duration=duration_text(self.for_s),
             cost=cost,

@@ -125,7 +125,7 @@ def newest(framework: str, python: Python | None = None) -> Release:
     if not known:
         raise BadInput(
             Text("{framework} is not a framework for TPUs.", framework=repr(framework[:40])),
-            hint=Text("Use one of {frameworks}.", frameworks=", ".join(FRAMEWORKS)),
+            hint=Text("Use one of: {frameworks}.", frameworks=", ".join(FRAMEWORKS)),
         )
     fitting = [each for each in known if each.requires and (python is None or each.fits(python))]
     if not fitting:
@@ -173,7 +173,7 @@ def _not_for(generation: str, runtime_version: str) -> str:
     # A name with brackets is a pattern for a family of images, not one that can be requested.
     own = ", ".join(name for name in images[generation] if "[" not in name)
     return Text(
-        "The runtime version {version} is for TPU {generations}; TPU {generation} takes {own}.",
+        "The runtime version {version} is for TPU {generations}; TPU {generation} needs {own}.",
         version=runtime_version,
         generations=", ".join(meant_for),
         generation=generation,
@@ -190,5 +190,5 @@ def _no_image_for_slices(accelerator_type: str, workers: int, runtime_version: s
         "tpu-vm-tf-…-pod; this node has {version}.",
         type=accelerator_type,
         count=workers,
-        version=runtime_version or Text("an unknown one"),
+        version=runtime_version or Text("an unknown version"),
     )

@@ -213,7 +213,7 @@ class Sample:
         """
         state = data["state"]
         if state not in (MEASURED, IDLE, UNKNOWN):
-            raise ValueError(f"{str(state)[:40]!r} is not a state of a sample")
+            raise ValueError(f"{str(state)[:40]} is not a valid state of a sample")
         return cls(
             at=float(number_or_none(data["at"])),
             state=state,

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from jupyter_tpu import errors
 from pages.tables import page, table_of
 
-INTRODUCTION = """Every error says what failed, what exists now and may cost money, and what to do. For programs it
-carries a code, which stays the same from version to version: in answers of the REST API (with the status below), in
-what commands print with `--json`, and in events."""
+INTRODUCTION = """Every error message explains what failed, what exists now and may cost money, and what to do. Programs
+can use the error's code, which does not change between versions. The code is included in responses of the REST API
+(with the status below), in `--json` output, and in events."""
 
 
 def errors_page(generated: str) -> str:

@@ -10,8 +10,9 @@ import yaml
 
 from pages.tables import page, table_of
 
-INTRODUCTION = """The Jupyter server sends these on its event bus. Read them at `/api/events/subscribe`, a WebSocket
-that needs the server's token, or in Python with `jupyter_events`. Each event carries all of its fields."""
+INTRODUCTION = """The Jupyter server emits these events on its event bus. To receive them, connect to the WebSocket
+`/api/events/subscribe`, which requires the server's token, or use `jupyter_events` in Python. Each event contains all
+of its fields."""
 
 
 def events_page(generated: str) -> str:

@@ -20,23 +20,23 @@ ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/emulator/golden"
 TESTS = ROOT / "tests"
 
-INTRODUCTION = """The emulated cloud behaves like the real one where the real behaviour is known. Each behaviour is
-*recorded* (someone published an answer of the real service, or a request of a real client), *documented* (Google's
-documentation or packages say so) or *assumed* (no source was found, so don't rely on it). This project has not compared
-the emulator with the real service yet. If you can, use `jupyter tpu emulator record` and `replay-check`."""
+INTRODUCTION = """The emulated cloud behaves like the real one if the real behaviour is known. Each behaviour is
+*recorded* (someone published a response of the real service, or a request of a real client), *documented* (in Google's
+documentation or packages) or *assumed* (no source was found, so don't rely on it). This project has not compared the
+emulator with the real service yet. If you can, help with `jupyter tpu emulator record` and `replay-check`."""
 
 NEVER_CLAIMED = (
     "the exact fields and defaults of a READY node's JSON: no full response of the v2 API was found",
-    "the wording of 404 NOT_FOUND and 409 ALREADY_EXISTS (E14), and of refusals of bad names, labels and fields",
-    "when, and with which text, the real service refuses to stop a slice of several workers",
-    "durations: they are round numbers of virtual time within the observed range",
-    "capacity, and the lifetime of spot nodes: a test or you set the capacity",
+    "the wording of 404 NOT_FOUND and 409 ALREADY_EXISTS (E14), and of errors about invalid names, labels and fields",
+    "when, and with which message, the real service refuses to stop a slice with several workers",
+    "durations: they are round numbers in virtual time, within the observed range",
+    "capacity, and the lifetime of spot nodes: you or a test set the capacity",
     "the namespaces of guest attributes of TPU workers (the keys ssh-ed25519 and hostname are certain)",
-    "today's prices: the ledger uses dated list prices of public pages",
-    "the wording of refused masks (fields=) and batches, and masks that Google's front end refuses beyond wrong names",
-    "whether BigQuery understands the queries of `jupyter tpu cost --billed`: the emulator reads no SQL",
+    "current prices: the ledger uses dated list prices from public pages",
+    "the wording of errors about masks (fields=) and batches, and which masks other than unknown names Google refuses",
+    "whether BigQuery accepts the queries of `jupyter tpu cost --billed`: the emulator doesn't interpret SQL",
     "TPU7x: the Cloud TPU API does not offer it",
-    "the speed of a chip, and anything else of libtpu: JAX on an emulated worker runs on the CPU",
+    "the speed of a chip, and other properties of libtpu: JAX on an emulated worker runs on the CPU",
 )
 
 CLIENTS = (
@@ -48,7 +48,7 @@ CLIENTS = (
     ("google-cloud-quotas, google-cloud-billing", "in every run of the checks", "tests/conformance"),
     ("tpunicorn2", "in every run of the checks", "tests/conformance"),
     ("tpu-info", "in every run of the checks", "tests/conformance"),
-    ("gcloud", "where it is installed", "tests/conformance"),
+    ("gcloud", "if it is installed", "tests/conformance"),
     ("Google's samples of google-cloud-tpu (python-docs-samples)", "by `make conformance`", "tests/conformance"),
     ("SkyPilot's TPU provisioner", "by `make conformance`", "tests/conformance"),
     ("dstack, marin-iris, gpuhunt", "not run; checked against their source", ""),
@@ -127,8 +127,8 @@ def summary(shown: Shown) -> str:
     rows = [summary_row(standing, shown) for standing in reversed(ORDER)]
     header = ("how it is known", "behaviours", "of these with cases or marked tests", "golden cases")
     return table_of(header, rows) + (
-        "\n\nA golden case is a request with the expected answer, word for word except for named placeholders "
-        "([tests/emulator/golden](../../tests/emulator/golden)); each is played over REST and, if possible, over gRPC. "
+        "\n\nA golden case is a request with the exact expected response, except for named placeholders "
+        "([tests/emulator/golden](../../tests/emulator/golden)); each is run over REST and, if possible, over gRPC. "
         "A behaviour without a case is tested elsewhere in tests/emulator or tests/conformance, or not at all."
     )
 

@@ -13,7 +13,7 @@ from pages.tables import page, table_of
 VERBS = ("get", "post", "put", "patch", "delete")
 
 
-RECORDS = "A field with a `?` may be missing."
+RECORDS = "Fields marked with `?` are optional."
 
 
 def rest_api_page(generated: str) -> str:
@@ -26,8 +26,8 @@ def rest_api_page(generated: str) -> str:
 
 def routes_section(document: dict[str, Any]) -> str:
     prefix = document["servers"][0]["url"]
-    header = ("route", "meaning", "body", "answer")
-    return f"## Routes\n\nAll are below `{prefix}`.\n\n" + table_of(header, routes_of(document))
+    header = ("route", "meaning", "body", "response")
+    return f"## Routes\n\nAll routes start with `{prefix}`.\n\n" + table_of(header, routes_of(document))
 
 
 def routes_of(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:

@@ -13,30 +13,31 @@ from jupyter_tpu.server.websocket.kernel_socket import KernelSocket
 from pages.tables import page, table_of
 
 SCHEMAS = Path(__file__).parents[2] / "labextension" / "schema"
-TRAITS = """Set these in a configuration file of Jupyter, such as `jupyter_server_config.py`
+TRAITS = """Set these traits in a Jupyter configuration file, such as `jupyter_server_config.py`
 (`c.TPUApp.keep_kernels = False`), or on the command line (`jupyter lab --TPUApp.keep_kernels=False`)."""
-LAB = "These are in JupyterLab under *Settings → Settings Editor*."
-ENVIRONMENT = """Set these where `jupyter lab`, `jupyter tpu` or VS Code is started, unless the table says otherwise.
+LAB = "Change these settings in JupyterLab under *Settings → Settings Editor*."
+ENVIRONMENT = """Set these variables in the environment in which you start `jupyter lab`, `jupyter tpu` or VS Code,
+unless the table states otherwise.
 
-`jupyter tpu` speaks the language that `LANGUAGE`, `LC_ALL`, `LC_MESSAGES` or `LANG` chooses: English, or Simplified
-Chinese (`zh_CN`). Its `--json` output, the journal and the reports of a node's agent are in English.
+`jupyter tpu` uses the language selected by `LANGUAGE`, `LC_ALL`, `LC_MESSAGES` or `LANG`: English, or Simplified
+Chinese (`zh_CN`). Its `--json` output, the journal and agent reports are in English.
 
-`%tpu`, `%tpu_init` and the widgets in a kernel on a node speak the language that is set in JupyterLab or Notebook,
-otherwise that of the program that starts the kernel. The kernel gets the language as `JPY_TPU_LANGUAGE` when it starts;
-variables that your own programs read, such as `LANG`, do not change."""
+In a kernel on a node, `%tpu`, `%tpu_init` and the widgets use the language that is set in JupyterLab or Notebook, or
+otherwise the language of the program that starts the kernel. The kernel receives it as `JPY_TPU_LANGUAGE`; variables
+that your own programs read, such as `LANG`, are not changed."""
 
 VARIABLES = {
-    "JUPYTER_TPU_PROJECT": "Google Cloud project. Default: that of the credentials.",
-    "JUPYTER_TPU_ENDPOINT": "gRPC address of the cloud, `HOST:PORT`. Default: Google's.",
+    "JUPYTER_TPU_PROJECT": "Google Cloud project. Default: the project of the credentials.",
+    "JUPYTER_TPU_ENDPOINT": "gRPC address of the cloud, `HOST:PORT`. Default: Google's address.",
     "JUPYTER_TPU_TRUST_ENDPOINT": "Host outside Google's domains that may receive your Google Cloud credentials.",
     "JUPYTER_TPU_EMULATOR": "Address of the emulated cloud's control API, `http://HOST:PORT`.",
-    "JUPYTER_TPU_EMULATOR_TOKEN_FILE": "File with the token of the emulated cloud, where it requires one.",
-    "JUPYTER_TPU_CREDENTIALS": "File with credentials, instead of Google's default ones; see `jupyter tpu setup`.",
-    "JUPYTER_TPU_LOCALE": "For translators: folder of catalogues, `LANGUAGE/LC_MESSAGES/jupyter_tpu.mo`.",
+    "JUPYTER_TPU_EMULATOR_TOKEN_FILE": "File with the token of the emulated cloud, if it requires one.",
+    "JUPYTER_TPU_CREDENTIALS": "Credentials file, instead of Application Default Credentials; see `jupyter tpu setup`.",
+    "JUPYTER_TPU_LOCALE": "For translators: folder with catalogues, `LANGUAGE/LC_MESSAGES/jupyter_tpu.mo`.",
     "JUPYTER_TPU_BILLING_EXPORT": "BigQuery table of your billing export, for `jupyter tpu cost --billed`.",
-    "JUPYTER_TPU_DATA_DIR": "Folder of the journal and of keys. Default: `tpu` in Jupyter's data folder.",
-    "JUPYTER_TPU_FORWARD_ENV": "Names of environment variables that kernels on nodes get too, separated by commas.",
-    "JUPYTER_TPU_END_ALONE_AFTER_S": "Idle seconds until a node ends a kernel whose launcher was killed; 0: never.",
+    "JUPYTER_TPU_DATA_DIR": "Folder for the journal and keys. Default: `tpu` in Jupyter's data folder.",
+    "JUPYTER_TPU_FORWARD_ENV": "Comma-separated names of environment variables to pass to kernels on nodes.",
+    "JUPYTER_TPU_END_ALONE_AFTER_S": "Idle seconds until a kernel whose launcher was killed is shut down; 0: never.",
     "JUPYTER_TPU_PATIENCE_S": "In the kernel: seconds that `%tpu` waits for the agent. Default: 2.",
     "JUPYTER_TPU_WORKER_LOCK": "Lock file for packages on workers. Set it there and, for `--push`, on your machine.",
 }

@@ -51,7 +51,7 @@ def wait_for_turn(lock: IO[str]) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        say(phase="agent", message="Waiting for another client that is preparing this worker", fraction=0.0)
+        say(phase="agent", message="Waiting while another client prepares this worker", fraction=0.0)
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 
@@ -109,7 +109,7 @@ def main() -> None:
                 "worker_disk_full",
             )
         fail(
-            f"The agent's files on the worker cannot be used: {error}.",
+            f"The agent can't use its files on the worker: {error}.",
             "Check that path with `jupyter tpu ssh`: another file may be in the way.",
         )
 

@@ -140,7 +140,7 @@ class Methods:
         name, params = call.get("method"), call.get("params")
         if not isinstance(name, str) or name not in self._table or not isinstance(params, dict):
             raise BadInput(
-                f"The agent has no method {str(name)[:70]!r}.", hint="The agent may be older than this client."
+                f"The agent has no method named {str(name)[:70]}.", hint="The agent may be older than this client."
             )
         if name in _BY_PEOPLE:
             self._guard.note_human_act()
@@ -364,7 +364,7 @@ def _failed(call: Params, error: Exception) -> TpuError:
         return full
     if isinstance(error, OSError) and error.filename:
         return EnvironmentFailed(
-            f"The agent's files on the worker cannot be used: {error}.",
+            f"The agent can't use its files on the worker: {error}.",
             hint="Check that path with `jupyter tpu ssh`: another file may be in the way.",
             raw=raw,
         )

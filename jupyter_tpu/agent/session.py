@@ -255,8 +255,8 @@ class Session:
     def _open(self, number: int, kernel: Kernel, seq: int) -> Stream:
         if seq > kernel.record.next_seq:
             raise KernelFailed(
-                f"The worker's record of kernel {kernel.kernel_id} ends before the last message that this client "
-                "has received.",
+                "This client has received messages that are missing from the worker's record of kernel "
+                f"{kernel.kernel_id}.",
                 exists="The worker's disk lost the end of the record, or this is another kernel with the same id.",
                 hint="Restart the kernel.",
             )
@@ -327,7 +327,7 @@ class Session:
         """Send urgent entries, then one slice of the stream whose turn it is; return whether a slice was sent."""
         for number, stream in list(self._streams.items()):
             if stream.kernel.is_closed:
-                self._refuse(number, KernelFailed("The kernel was shut down and its record removed."))
+                self._refuse(number, KernelFailed("The kernel was shut down and its record was removed."))
             elif "express" in self._accepts:
                 self._send_urgent(number, stream)
         return any(self._send_slice(number, stream) for number, stream in list(self._streams.items()))

@@ -149,4 +149,4 @@ def _local_failure(error: OSError, *, as_json: bool) -> int:
 def _hint_for(error: OSError) -> str:
     if isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError)):
         return "Check the path. `jupyter tpu list` shows which nodes exist."
-    return "Free disk space or fix the permissions, then try again; `jupyter tpu list` shows what exists."
+    return "Free disk space or fix the permissions, then try again; `jupyter tpu list` lists the existing nodes."

@@ -83,7 +83,7 @@ def total_text(nodes: tuple[Node, ...]) -> str:
     # a state unknown to this version counts as billed, so it must be named
     strange = len(billed) - ready
     counted = [_("{count} READY", count=ready)] if ready else []
-    counted += [_("{count} in an unknown state (may be billed)", count=strange)] if strange else []
+    counted += [_("{count} in unknown state (may be billed)", count=strange)] if strange else []
     summary, usd = ", ".join(counted), f"{known:.2f}"
     if unknown:
         template = Text("{nodes}: ${usd}/h at list price, and {count} of unknown price.")

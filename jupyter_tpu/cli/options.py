@@ -52,7 +52,7 @@ def provisioning_at_once(options: argparse.Namespace) -> Provisioning:
     provisioning = chosen_provisioning(options)
     if provisioning == "flex-start":
         raise BadInput(
-            "A flex-start node cannot be created at once.",
+            "A flex-start node cannot be created immediately.",
             exists="No request was sent to the cloud.",
             hint="Queue it: jupyter tpu queue add NODE --type TYPE --zone ZONE --run-for TIME",
         )

@@ -92,9 +92,10 @@ def _with_project(settings: CloudSettings, default: str) -> CloudSettings:
     project = settings.project or default
     if not project:
         raise BadInput(
-            "No Google Cloud project is chosen.",
+            "No Google Cloud project is selected.",
             hint=Text(
-                "Set it with --project or {variable}; `gcloud projects list` shows yours.", variable=PROJECT_VARIABLE
+                "Set it with --project or {variable}; `gcloud projects list` shows your projects.",
+                variable=PROJECT_VARIABLE,
             ),
         )
     if project.isdecimal():
@@ -102,7 +103,7 @@ def _with_project(settings: CloudSettings, default: str) -> CloudSettings:
             Text("{project} is a project number; jupyter_tpu needs the project id.", project=project[:40]),
             exists="No request was sent to the cloud.",
             hint=Text(
-                "Set the id with --project or {variable}; `gcloud projects list` shows yours.",
+                "Set the id with --project or {variable}; `gcloud projects list` shows your projects.",
                 variable=PROJECT_VARIABLE,
             ),
         )

@@ -40,8 +40,8 @@ from jupyter_tpu.errors import (
 )
 
 LOGIN_HINT = (
-    "Run `gcloud auth application-default login`. Or use a terminal of the JupyterLab that `jupyter tpu demo` opens: it"
-    " needs no account."
+    "Run `gcloud auth application-default login`. If you have no account, run `jupyter tpu demo` and "
+    "use a terminal in the JupyterLab that it opens."
 )
 LOGIN_ACTIONS = (copy_command("gcloud auth application-default login"),)
 
@@ -96,7 +96,7 @@ def not_allowlisted(case: Case) -> TpuError:
     """Return the error for an accelerator type that the project may not use."""
     return NotAllowlisted(
         _text(case, "Could not {request}: project {project} is not allowed to use {accelerator_type} in {zone}."),
-        hint="Waiting won't help. Choose a type and zone that the project was granted, or ask Google for access.",
+        hint="Waiting won't help. Choose a type and zone that your project has access to, or ask Google for access.",
         actions=_elsewhere(case),
     )
 
@@ -153,8 +153,8 @@ def quota(case: Case) -> TpuError:
         if limit
         else _text(case, "Could not {request}: a quota of project {project} is used up."),
         hint="Waiting won't help. `jupyter tpu quota` shows what uses the quota, and `jupyter tpu cleanup` "
-        "deletes resources that you do not need (PREEMPTED and STOPPED nodes and ended queued resources "
-        "count too). Or choose another zone, or request more quota.",
+        "deletes resources that you don't need (PREEMPTED and STOPPED nodes and finished queued resources"
+        " also count). You can also choose another zone or request more quota.",
         actions=(show_quota(case.request.zone), clean_up(), *_search(case)),
     )
 
@@ -236,7 +236,7 @@ def wrong_state(case: Case) -> TpuError:
         _text(case, "Could not {request}: the node is {state}.", state=state[1])
         if state
         else _text(case, "Could not {request}: the node's current state does not allow it."),
-        hint="Wait until its state has changed, or delete the node.",
+        hint="Wait until the node's state has changed, or delete the node.",
     )
 
 
@@ -244,7 +244,7 @@ def not_found(case: Case) -> TpuError:
     """Return the error for a resource that does not exist."""
     return NodeNotFound(
         _text(case, "Could not {request}: there is no such {kind} in project {project}."),
-        hint="`jupyter tpu list` shows what exists.",
+        hint="`jupyter tpu list` lists the existing nodes.",
         actions=(refresh(),),
     )
 
@@ -278,7 +278,7 @@ def refused(case: Case) -> TpuError:
 def no_answer(case: Case) -> TpuError:
     """Return the error for a cloud that does not answer."""
     return CloudUnavailable(
-        _text(case, "Could not {request}: the Cloud TPU API does not answer."),
+        _text(case, "Could not {request}: the Cloud TPU API is not responding."),
         hint="Check the network connection and proxy settings; if both are fine, try again in a minute.",
     )
 
@@ -294,7 +294,7 @@ def broken_answer(case: Case) -> TpuError:
 def _quoted(case: Case) -> str:
     # Enough for a sentence or two; the whole message is in the error's `raw`.
     text = " ".join(case.refusal.message.split())
-    return Text("The cloud said: {quotation}", quotation=text[:300]) if text else ""
+    return Text("Message from the cloud: {quotation}", quotation=text[:300]) if text else ""
 
 
 def _elsewhere(case: Case) -> tuple[Action, ...]:

@@ -79,7 +79,7 @@ class CloudSettings:
         if host and host != trusted and not any(_is_in(host, domain) for domain in (_GOOGLE_DOMAIN, universe)):
             raise BadInput(
                 Text(
-                    "Your Google Cloud credentials would be sent to {host}, which isn't one of Google's hosts.",
+                    "Your Google Cloud credentials would be sent to {host}, which is not one of Google's hosts.",
                     host=host[:200],
                 ),
                 exists="Nothing was sent.",

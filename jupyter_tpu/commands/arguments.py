@@ -7,12 +7,16 @@ import argparse
 from jupyter_tpu.commands.grammar import TERMINAL, Argument, argument, flag
 from jupyter_tpu.errors import Text
 
-ZONE = argument("--zone", place=TERMINAL, help="zone of the node, if nodes in several zones have this name")
+ZONE = argument("--zone", place=TERMINAL, help="zone of the node (required if several nodes have this name)")
 NODE = (argument("node", place=TERMINAL, metavar="NODE", help="name of the node"), ZONE)
 """The node that a command in the terminal is about; in a notebook it is the one that the kernel runs on."""
 
 CLOUD = (
-    argument("--project", place=TERMINAL, help="project id (default: $JUPYTER_TPU_PROJECT, or the credentials')"),
+    argument(
+        "--project",
+        place=TERMINAL,
+        help="project id (default: $JUPYTER_TPU_PROJECT, or the project of the credentials)",
+    ),
     argument(
         "--endpoint",
         place=TERMINAL,

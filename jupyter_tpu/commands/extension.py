@@ -33,7 +33,7 @@ def extension(options: argparse.Namespace, now: float) -> dict[str, Any]:
     """
     has_option = options.for_ or options.until or options.while_busy or options.off
     if options.time and has_option:
-        raise BadInput("The time is given twice.", exists=_UNCHANGED, hint=_HOW)
+        raise BadInput("The time was given twice.", exists=_UNCHANGED, hint=_HOW)
     return _of_words(options.time, now) if options.time else _of_options(options, now)
 
 
@@ -57,7 +57,9 @@ def _of_words(words: Sequence[str], now: float) -> dict[str, Any]:
     for_s = parse_duration(words[0]) if len(words) == 1 else None
     if for_s is None:
         raise BadInput(
-            Text("{words} does not say for how long.", words=f"{' '.join(words)[:60]!r}"), exists=_UNCHANGED, hint=_HOW
+            Text("{words} is not a valid duration or time.", words=f"{' '.join(words)[:60]!r}"),
+            exists=_UNCHANGED,
+            hint=_HOW,
         )
     return _for(for_s)
 
@@ -73,6 +75,6 @@ def _time_of_day(text: str, now: float) -> float:
     until = parse_time_of_day(text, now)
     if until is None:
         raise BadInput(
-            Text("{text} is not a time of day.", text=f"{text[:40]!r}"), exists=_UNCHANGED, hint="Write 18:00."
+            Text("{text} is not a time of day.", text=f"{text[:40]!r}"), exists=_UNCHANGED, hint="Use the format 18:00."
         )
     return until

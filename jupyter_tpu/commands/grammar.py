@@ -159,12 +159,12 @@ def parse_words(command: Command, words: Sequence[str], magic: str = "%tpu") -> 
     try:
         return parser.parse_args(words)
     except UsageError as error:
-        hint = Text("{prog} --help shows what it accepts.", prog=parser.prog)
+        hint = Text("{prog} --help lists the valid arguments.", prog=parser.prog)
         raise BadInput(_sentence(error.message), exists="Nothing was done.", hint=hint) from None
 
 
 _CLEARER: Mapping[str, Text] = {
-    r"argument (\S+): expected one argument": Text("{argument} needs a value."),
+    r"argument (\S+): expected one argument": Text("{argument} requires a value."),
     r"unrecognized arguments: (.*)": Text("{argument} is not a valid argument here."),
     r"the following arguments are required: (.*)": Text("{argument} is missing."),
     r"argument (.*)": Text("{argument}."),
@@ -204,7 +204,7 @@ def duration(option: str) -> Callable[[str], float]:
             raise BadInput(
                 Text("{text} is not a duration.", text=f"{text[:40]!r}"),
                 exists="Nothing was changed.",
-                hint=Text("Write {option} 30m, 6h or 2d.", option=option),
+                hint=Text("Use a value such as {option} 30m, 6h or 2d.", option=option),
             )
         return seconds
 

@@ -51,7 +51,7 @@ RELEASE = Command(
             metavar="PID",
             help="end only this process (default: all of your own processes)",
         ),
-        flag("--force", help="with --pid: end even another user's process, if the node allows it"),
+        flag("--force", help="with --pid: end the process even if it belongs to another user, if the node allows it"),
         YES,
         *REMOTE,
     ),
@@ -103,7 +103,7 @@ EXTEND = Command(
 )
 STOP = Command(
     name="stop",
-    help="stop a node: from then on only its disk is billed",
+    help="stop a node; then only its disk is billed",
     here="Stop this node after a confirmation; works while your own machine is off.",
     examples={
         "%tpu stop": "its disk is kept and billed; a spot node or a slice of several VMs can only be deleted",
@@ -114,7 +114,7 @@ STOP = Command(
         flag(
             "--all",
             place=TERMINAL,
-            help="stop all spending now: stop or delete every node, and cancel requests that wait for capacity",
+            help="stop all spending now: stop or delete every node, and cancel requests for capacity",
         ),
         # what `delete` was called in a notebook
         flag("--delete", place=NOTEBOOK, help=argparse.SUPPRESS),
@@ -132,7 +132,7 @@ DELETE = Command(
 
 # -- money, as the user's own machine last sent it
 
-_SENT = Text("the newest data from your own machine")
+_SENT = Text("the latest data from your own machine")
 
 COST = Command(
     name="cost",

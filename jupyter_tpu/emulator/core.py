@@ -246,7 +246,7 @@ class Cloud:
         self.operations.remember(call, answer)
         return answer
 
-    @assumed("foreign-project", "Access to any project other than the emulator's own (by id or number) is denied.")
+    @assumed("foreign-project", "Access to any project other than the emulated one (by id or number) is denied.")
     def _check_zone(self, method: str, request: Any) -> None:
         """Raise for other projects and unknown zones."""
         _, project, *rest = [*target_of(request).split("/"), "", "", ""]

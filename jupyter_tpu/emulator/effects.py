@@ -119,7 +119,7 @@ class Effects:
 
     @documented(
         "preemptible-end",
-        "A preemptible node is pre-empted at most 24 hours after it became READY; a spot node has no such limit.",
+        "A preemptible node is pre-empted at most 24 hours after it became READY; spot nodes have no such limit.",
         source="cloud.google.com/tpu/docs/preemptible",
     )
     def _schedule_end(self, node: NodePb) -> None:
@@ -171,7 +171,7 @@ class Effects:
 
     @recorded(
         "preemption",
-        "A pre-empted node is PREEMPTED, stays listed, and can only be deleted.",
+        "A pre-empted node is PREEMPTED, stays in the list, and can only be deleted.",
         source="cloud.google.com/tpu/docs/preemptible; SkyPilot cloud_vm_ray_backend.py",
     )
     async def preempt(self, node: NodePb) -> None:
@@ -189,7 +189,7 @@ class Effects:
 
     @assumed(
         "delete-for-good",
-        "A delete cannot be cancelled if it has ended a running operation of its node, or if it deletes a queued "
+        "A delete cannot be cancelled if it has aborted a running operation of its node, or if it deletes a queued "
         "resource.",
     )
     def roll_back(self, operation: OperationRecord) -> bool:
@@ -234,7 +234,8 @@ class Effects:
 
     @documented(
         "endpoints",
-        "A READY node has one network endpoint per TPU VM, on port 8470. The emulator's external address is 127.0.0.1.",
+        "A READY node has one network endpoint for each TPU VM, on port 8470. In the emulator, the external address"
+        " is 127.0.0.1.",
         source="google-cloud-tpu, Node.network_endpoints; gcloud tpu_vm/ssh.py",
     )
     def _with_endpoints(self, node: NodePb) -> NodePb:

@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     """Return the argument parser of ``jupyter tpu emulator``."""
     options = argparse.ArgumentParser(
         prog="jupyter tpu emulator",
-        description="Google Cloud TPU, emulated on this machine: gRPC and REST on loopback, workers behind SSH.",
+        description="Emulate Google Cloud TPU on this machine: gRPC and REST on loopback, and workers behind SSH.",
         epilog="Control a running emulator with `jupyter tpu emulator state`, `ledger`, `clock`, `preempt`, "
         "`stockout`, `capacity`, `quota`, `reserve`, `project`, `maintenance`, `fault` and `reset`; each "
         "has --help. Workers run as you, so other users of this machine are refused. On Linux the "

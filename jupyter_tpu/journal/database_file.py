@@ -171,7 +171,7 @@ def unwritable(path: Path, error: Exception) -> JournalUnwritable:
         return JournalUnwritable(
             Text("The journal {path} is damaged ({error}).", path=path, error=error),
             exists="No request was sent to the cloud.",
-            hint="The next start repairs it: restart the server, or run the command again.",
+            hint="It is repaired at the next start: restart the server, or run the command again.",
             raw=str(error),
         )
     return JournalUnwritable(
@@ -185,7 +185,7 @@ def unwritable(path: Path, error: Exception) -> JournalUnwritable:
 def _newer(path: Path, found: int) -> JournalUnwritable:
     return JournalUnwritable(
         Text(
-            "The journal {path} was written by a newer jupyter_tpu (layout {layout}, this one knows {version}).",
+            "The journal {path} was written by a newer jupyter_tpu (layout {layout}; this version supports {version}).",
             path=path,
             layout=found,
             version=schema.VERSION,

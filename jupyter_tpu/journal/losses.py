@@ -36,16 +36,16 @@ class Loss:
         found = moment_text(self.at)
         return JournalUnwritable(
             Text(
-                "The journal was found damaged on {time}, and not all of it could be read: budgets, or records of "
-                "their use, may be lost.",
+                "The journal was found to be damaged on {time}, and only parts of it could be read: budgets, or "
+                "records of their usage, may be lost.",
                 time=found,
             ),
             exists=Text(
                 "The damaged file is kept as {path}. Until you confirm, jupyter_tpu requests nothing that costs money.",
                 path=self.copy,
             ),
-            hint="Check the budgets with `jupyter tpu budget` and set those that are missing. Then confirm them with "
-            "`jupyter tpu budget confirm`; setting a budget confirms them too.",
+            hint="Check the budgets with `jupyter tpu budget` and set any missing ones. Then confirm them with "
+            "`jupyter tpu budget confirm`; setting a budget also confirms them.",
             actions=(show_budgets(),),
         )
 

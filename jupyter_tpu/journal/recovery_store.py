@@ -154,6 +154,6 @@ def _read(name: str, body: object) -> Recovery:
     raise JournalUnwritable(
         Text("The auto-recovery setting of {node} in the journal is damaged.", node=repr(name[:100])),
         exists="The node is unchanged.",
-        hint="Turn auto-recovery of this node on or off again.",
+        hint="Turn auto-recovery for this node on or off again.",
         raw=str(body)[:500],
     )

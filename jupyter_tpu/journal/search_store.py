@@ -154,7 +154,7 @@ def _is_at_work(search: Search, since: float) -> bool:
 
 def _other_running(search: Search) -> NodeExists:
     return NodeExists(
-        Text("A search for a node {node} is already running, with other candidates.", node=search.node_id),
+        Text("A search for a node named {node} is already running, with other candidates.", node=search.node_id),
         exists=search.message,
         hint="Cancel it first, or choose another name.",
     )

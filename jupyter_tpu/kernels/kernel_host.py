@@ -349,7 +349,7 @@ class KernelHost:
                             port=error.port,
                             owner=await _owner_of(error.port),
                         ),
-                        hint="End that process, or start the kernel with other ports.",
+                        hint="End that process, or start the kernel with different ports.",
                     ) from error
                 if waits_for != error.port:  # reported once per port, not at each of ten attempts per second
                     waits_for = error.port

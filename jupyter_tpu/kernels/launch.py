@@ -38,9 +38,12 @@ def forwarded(env: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     for name in names:
         if not _NAME.fullmatch(name):
             raise BadInput(
-                Text("{name} can't be forwarded to kernels: it isn't a variable's name.", name=repr(name[:100])),
+                Text(
+                    "{name} can't be forwarded to kernels, because it isn't a valid variable name.",
+                    name=repr(name[:100]),
+                ),
                 hint=Text(
-                    "Write whole names, without values or wildcards, in {variable} or forward_env.",
+                    "Use full names, without values or wildcards, in {variable} or forward_env.",
                     variable=FORWARD_VARIABLE,
                 ),
             )

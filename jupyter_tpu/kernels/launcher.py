@@ -176,23 +176,21 @@ def _parser() -> argparse.ArgumentParser:
         "--environment", default="", help="run the kernel in this framework's environment on the worker"
     )
     parser.add_argument("--cwd", default="", help="folder on the worker")
-    parser.add_argument(
-        "--proxy-command", default="", help="command through which to connect, as in ssh's ProxyCommand"
-    )
+    parser.add_argument("--proxy-command", default="", help="command used to connect, as in ssh's ProxyCommand")
     parser.add_argument("--ssh-user", default="")
     parser.add_argument(
         "--forward-env",
         metavar="NAME",
         action="append",
         default=[],
-        help="environment variable to pass on to the kernel, in addition to JUPYTER_TPU_FORWARD_ENV; can be repeated",
+        help="environment variable to pass to the kernel, in addition to JUPYTER_TPU_FORWARD_ENV; can be repeated",
     )
     parser.add_argument(
         "--end-alone-after",
         type=float,
         metavar="SECONDS",
         default=os.environ.get("JUPYTER_TPU_END_ALONE_AFTER_S", _END_ALONE_AFTER_S),
-        help="end the kernel after this many idle seconds without this launcher; 0 for never",
+        help="shut down the kernel after this many idle seconds without this launcher; 0 for never",
     )
     parser.add_argument("-f", "--connection-file", required=True, type=Path)
     return parser

@@ -61,33 +61,33 @@ class TPUProvisioner(KernelProvisionerBase):
         help="HOST:PORT of the Cloud TPU API: empty for Google Cloud, or the address of an emulator. Default: "
         "$JUPYTER_TPU_ENDPOINT."
     ).tag(config=True)
-    worker_id = Integer(0, min=0, help="Which worker of the node, from 0.").tag(config=True)
+    worker_id = Integer(0, min=0, help="Number of the worker, counted from 0.").tag(config=True)
     workers = Integer(
-        1, min=1, help="How many workers of the node run the kernel together, from worker 0; 1 for `worker_id` alone."
+        1, min=1, help="Number of workers that run the kernel together, starting with worker 0; 1 for `worker_id` only."
     ).tag(config=True)
     python = Unicode(help="Python on the worker that runs the kernels; empty for the worker's own Python.").tag(
         config=True
     )
     environment = Unicode(
-        help="Framework (jax, torch_xla, torch_tpu or tf): kernels run in its environment on the worker, "
-        "which is created if it is missing. Empty for the Python above."
+        help="Framework (jax, torch_xla, torch_tpu or tf). Kernels run in its environment on the worker, which"
+        " is created if it is missing. Empty to use the trait `python`."
     ).tag(config=True)
     cwd = Unicode(help="Folder on the worker where kernels start; empty for the home folder.").tag(config=True)
     proxy_command = Unicode(
-        help="Command through which to connect to the worker, as in ssh's ProxyCommand; %h and %p stand for "
-        "host and port."
+        help="Command used to connect to the worker, as in ssh's ProxyCommand; %h and %p are replaced by host and port."
     ).tag(config=True)
-    ssh_user = Unicode(help="Login name on the worker; empty for the one in the node's metadata.").tag(config=True)
+    ssh_user = Unicode(help="Login name on the worker; empty for the name in the node's metadata.").tag(config=True)
     forward_env = List(
         Unicode(),
-        help="Names of environment variables to pass on to kernels, in addition to JPY_SESSION_NAME and those "
-        "that the kernelspec sets in `env`; whole names, no wildcards. Default: $JUPYTER_TPU_FORWARD_ENV.",
+        help="Names of environment variables to pass to kernels, in addition to JPY_SESSION_NAME and the "
+        "variables in the kernelspec's `env`; full names, no wildcards. Default: "
+        "$JUPYTER_TPU_FORWARD_ENV.",
     ).tag(config=True)
     transport = Enum(
         ["", "ipc", "tcp"],
         "",
-        help="How clients on this machine reach the kernel: Unix sockets (ipc) or loopback ports (tcp); "
-        "empty for ipc where the system supports it.",
+        help="How clients on this machine reach the kernel: Unix sockets (ipc) or loopback ports (tcp); empty "
+        "for ipc if the system supports it.",
     ).tag(config=True)
 
     started: ClassVar[WeakValueDictionary[str, TPUProvisioner]] = WeakValueDictionary()
@@ -395,7 +395,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
     def _started(self) -> KernelHost:
         if self._host is None:
-            raise WrongState("There is no kernel.", hint="Start one.")
+            raise WrongState("No kernel is running.", hint="Start a kernel.")
         return self._host
 
     async def get_provisioner_info(self) -> dict[str, Any]:
@@ -504,7 +504,7 @@ class TPUProvisioner(KernelProvisionerBase):
         if note.owner != this_process():
             raise WrongState(
                 Text("The kernel {kernel} was started by another Jupyter server.", kernel=self.kernel_id),
-                exists=Text("It was last seen on {node}.", node=NodeName.parse(note.node).node_id),
+                exists=Text("The kernel was last seen on {node}.", node=NodeName.parse(note.node).node_id),
                 hint=Text(
                     "Start a server in {folder} to restore the kernel; `jupyter tpu kernels` lists it.",
                     folder=note.root_dir,

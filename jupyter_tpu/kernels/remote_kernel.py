@@ -68,7 +68,10 @@ _READY = {"phase": "ready", "message": "The kernel is running", "fraction": 1.0}
 _MAY_RUN_ON = (
     "kernel %s may keep running and using the TPU until the node is stopped or its process is killed there: %s"
 )
-_WAITS = "The worker does not answer. The kernel is ended as soon as it does, if this program is still running."
+_WAITS = (
+    "The worker is not responding. The kernel will be shut down as soon as the worker responds, if "
+    "this program is still running."
+)
 
 
 class RemoteKernel:
@@ -177,7 +180,7 @@ class RemoteKernel:
             log.warning("kernel %s has sent no message for %s s", self._kernel_id, FIRST_SIGN_S)
         if self.exit_code is not None:
             raise KernelFailed(
-                Text("The kernel died while starting ({exit}).", exit=exit_text(self.exit_code)),
+                Text("The kernel died during startup ({exit}).", exit=exit_text(self.exit_code)),
                 exists="The node keeps running and is billed.",
                 hint=self.reason or "Check the Python environment on the worker.",
                 raw=self.reason,
@@ -293,7 +296,7 @@ class RemoteKernel:
             raise refusal
         stream = self._fanout.stream
         if (stream is None or stream.is_closed) and _asks_to_run(channel, parts):
-            raise KernelFailed("The kernel is not running.", exists=self.reason, hint="Restart it.")
+            raise KernelFailed("The kernel is not running.", exists=self.reason, hint="Restart the kernel.")
         if self._held_cells is not None and _asks_to_run(channel, parts):
             self._held_cells.append((channel, parts))
         elif stream and not (channel == "control" and self.exit_code is not None):
@@ -463,9 +466,9 @@ class RemoteKernel:
                 return await self._link.call(method, self._params(launch))
         except TimeoutError:
             raise self._link.error or WorkerUnreachable(
-                "The worker did not answer.",
+                "The worker did not respond.",
                 exists="The node may still be running and billed.",
-                hint="Try again when the node is connected, or check it in the TPU panel.",
+                hint="Try again when the node is connected, or check the node in the TPU panel.",
             ) from None
 
     @property
@@ -479,7 +482,7 @@ class RemoteKernel:
                 await self._link.call(method, {"kernel_id": self._kernel_id, **params})
         except TimeoutError as error:
             raise WorkerUnreachable(
-                Text("The worker did not answer within {seconds} s.", seconds=patience_s),
+                Text("The worker did not respond within {seconds} s.", seconds=patience_s),
                 hint="Try again when the node is connected.",
             ) from error
 
@@ -542,7 +545,7 @@ def _way_back(end: NodeEnd) -> str:
     """Return advice on what to do next, for a program without buttons."""
     if not any(action.command == START_NODE for action in end.actions):
         return "Create a node, then run the cells again."
-    return Text("Start it with `jupyter tpu start {node}`, then run the cells again.", node=end.node.node_id)
+    return Text("Start the node with `jupyter tpu start {node}`, then run the cells again.", node=end.node.node_id)
 
 
 def _is_sign_of_life(channel: str, parts: Parts) -> bool:

@@ -193,7 +193,7 @@ class Slice:
             raise WorkerUnreachable(
                 "A worker of the slice did not answer.",
                 exists="Nothing was changed.",
-                hint="Try again when the node is connected, or check it in the TPU panel.",
+                hint="Try again when the node is connected, or check the node in the TPU panel.",
             ) from None
 
     async def _start(self, launch: Launch) -> None:

@@ -103,21 +103,24 @@ def _watching(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
         return _clear(
             recovery,
             seen.at,
-            Text("{node} was pre-empted ({state}); deleting what is left of it.", node=_id(recovery), state=node.state),
+            Text("{node} was pre-empted ({state}); deleting its leftovers.", node=_id(recovery), state=node.state),
         )
     return recovery, None
 
 
 def _disappeared(recovery: Recovery, seen: Observation) -> Step:
     if not recovery.was_ready:
-        message = Text("{node} is gone and was not READY when last seen; it is not recreated.", node=_id(recovery))
+        message = Text(
+            "{node} no longer exists and was not READY when last seen; it is not recreated.", node=_id(recovery)
+        )
         return _given_up(recovery, seen.at, message), None
     if recovery.is_queued and _is_being_suspended(seen.queued):
         return recovery, None
     was_on_purpose = recovery.is_queued and _was_by_user(seen.queued)
     if not seen.is_witnessed:
         message = Text(
-            "{node} ended while unmonitored; its own guard may have ended it. It is not recreated.", node=_id(recovery)
+            "{node} was stopped or deleted while unmonitored, possibly by its own guard. It is not recreated.",
+            node=_id(recovery),
         )
         return _given_up(recovery, seen.at, message), None
     if seen.was_deleted:
@@ -125,9 +128,9 @@ def _disappeared(recovery: Recovery, seen: Observation) -> Step:
     if not (recovery.spec.spot or recovery.spec.preemptible) or was_on_purpose:
         return _given_up(recovery, seen.at, _not_by_us(recovery, Text("has disappeared"))), None
     if recovery.is_queued:
-        message = Text("{node} was pre-empted and is gone; deleting its queued resource.", node=_id(recovery))
+        message = Text("{node} was pre-empted and no longer exists; deleting its queued resource.", node=_id(recovery))
         return _unqueue(_moved(recovery, "clearing", message, seen.at), seen)
-    return _next_attempt(recovery, seen, Text("{node} was pre-empted and is gone.", node=_id(recovery)))
+    return _next_attempt(recovery, seen, Text("{node} was pre-empted and no longer exists.", node=_id(recovery)))
 
 
 def _clearing(recovery: Recovery, seen: Observation) -> Step:
@@ -136,7 +139,7 @@ def _clearing(recovery: Recovery, seen: Observation) -> Step:
         return _unqueue(recovery, seen)
     if node is None:
         cleared = replace(recovery, is_queued=False)
-        return _next_attempt(cleared, seen, Text("What was left of {node} is deleted.", node=_id(recovery)))
+        return _next_attempt(cleared, seen, Text("The leftovers of {node} are deleted.", node=_id(recovery)))
     # never delete another node with this name, nor one that came back
     if node.uid != recovery.uid or node.state == "READY":
         return _watch(recovery, node, seen.at), None
@@ -208,7 +211,7 @@ def _made(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
     return _moved(
         made,
         "watching",
-        Text("{node} was recreated, {attempt}.", node=_id(recovery), attempt=recovery.attempt_text),
+        Text("{node} was recreated ({attempt}).", node=_id(recovery), attempt=recovery.attempt_text),
         seen.at,
     ), None
 
@@ -216,7 +219,7 @@ def _made(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
 def _half_made(recovery: Recovery, node: Node, at: float, why: str) -> Step:
     # True, because the node before it was READY: the attempts continue
     leftover = replace(recovery, uid=node.uid, was_ready=True)
-    return _clear(leftover, at, Text("{why} Deleting what is left of {node}.", why=why, node=_id(recovery)))
+    return _clear(leftover, at, Text("{why} Deleting the leftovers of {node}.", why=why, node=_id(recovery)))
 
 
 def _next_attempt(recovery: Recovery, seen: Observation, why: str) -> Step:
@@ -237,7 +240,7 @@ def _next_attempt(recovery: Recovery, seen: Observation, why: str) -> Step:
     return _moved(
         recovery,
         "waiting",
-        Text("{why} It will be recreated {when}, {coming}.", why=why, when=when, coming=coming),
+        Text("{why} It will be recreated {when} ({coming}).", why=why, when=when, coming=coming),
         seen.at,
         retry_at=seen.at + delay_s,
     ), None
@@ -295,15 +298,15 @@ def _id(recovery: Recovery) -> str:
 
 
 def _being_made(recovery: Recovery) -> str:
-    return Text("{node} is being recreated, {attempt}.", node=_id(recovery), attempt=recovery.attempt_text)
+    return Text("{node} is being recreated ({attempt}).", node=_id(recovery), attempt=recovery.attempt_text)
 
 
 def _not_by_us(recovery: Recovery, what: str) -> str:
     """Return why a node that was perhaps deleted on purpose is not recreated."""
     name = recovery.name
     return Text(
-        "{node} {what}, and jupyter_tpu did not request that. Someone may have intended it, so the node is not "
-        "recreated. Create it again if you need it.",
+        "{node} {what}, but not by jupyter_tpu. Someone may have done this on purpose, so the node is not"
+        " recreated. Create it again if you need it.",
         node=name.node_id,
         what=what,
     )

@@ -32,7 +32,7 @@ def send_request(intent: Intent, event: Started, limits: Limits) -> Outcome:
     """Request the node."""
     if intent.spec is None:
         raise ValueError(f"the intent {intent.intent_id} to create a node has no spec")
-    asking = moved(intent, event.at, "asking", Text("Asking the cloud to create the node."), asked_at=event.at)
+    asking = moved(intent, event.at, "asking", Text("Requesting the node from the cloud."), asked_at=event.at)
     return asking, (CreateNode(intent.spec),)
 
 
@@ -40,7 +40,7 @@ def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
     """Fail an intent whose process died before it sent the request: the user may no longer want the node."""
     error = TpuError(Text("jupyter_tpu exited before it requested the node {node}.", node=intent.node_name.node_id))
     return failed(
-        intent, event.at, error, exists=intent_texts.NOTHING_CREATED, hint="Create it again if you still want it."
+        intent, event.at, error, exists=intent_texts.NOTHING_CREATED, hint="Create the node again if you still need it."
     )
 
 
@@ -63,7 +63,7 @@ def refused(intent: Intent, event: Refused, limits: Limits) -> Outcome:
 
 def unanswered(intent: Intent, event: Unanswered, limits: Limits) -> Outcome:
     """Look for the node: it may have been created."""
-    message = Text("The cloud did not answer; checking whether the node was created.")
+    message = Text("The cloud did not respond; checking whether the node was created.")
     return moved(intent, event.at, "checking", message, cause=event.error), ()
 
 
@@ -81,7 +81,7 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
         )
         return to_ready.node_seen(adopted, event, limits)
     error = NodeExists(
-        Text("The name {node} is taken in {zone}.", node=intent.node_name.node_id, zone=intent.node_name.zone),
+        Text("{zone} already has a node named {node}.", node=intent.node_name.node_id, zone=intent.node_name.zone),
         raw=intent.cause.raw if intent.cause else "",
     )
     hint = Text(
@@ -100,7 +100,7 @@ def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
         return unchanged(intent)
     error = intent.cause or CloudUnavailable(Text("The node {node} was not created.", node=intent.node_name.node_id))
     return failed(
-        intent, event.at, error, exists=intent_texts.NOTHING_CREATED, hint="Create it again if you still want it."
+        intent, event.at, error, exists=intent_texts.NOTHING_CREATED, hint="Create the node again if you still need it."
     )
 
 

@@ -30,7 +30,7 @@ _NOT_BILLED = {
 def cost(accelerator_type: str, zone: str, provisioning: Provisioning) -> str:
     """Return the price, such as ``$9.60 per hour``, or a text that the price is unknown."""
     if provisioning == "reserved":
-        return Text("what its reservation costs (not in the price list)")
+        return Text("the price of its reservation (not in the price list)")
     price = price_on_terms(accelerator_type, zone, provisioning)
     return (
         Text("${usd} per hour", usd=f"{price.usd_per_hour:,.2f}")
@@ -73,7 +73,7 @@ def command(verb: str, name: NodeName) -> str:
 
 def delete_hint(name: NodeName) -> str:
     """Return how to delete the node."""
-    return Text("Delete it with {command} if you do not need it.", command=command("delete", name))
+    return Text("If you don't need the node, delete it with {command}.", command=command("delete", name))
 
 
 def elsewhere_hint(spec: NodeSpec) -> str:
@@ -82,13 +82,13 @@ def elsewhere_hint(spec: NodeSpec) -> str:
     model = "" if spec.provisioning == "on-demand" else f" --provisioning {spec.provisioning}"
     queue = f"`jupyter tpu queue add {node_id} --type {spec.accelerator_type} --zone {spec.name.zone}{model}`"
     if kind is None:
-        return Text("Try again later, choose another zone, or wait in the cloud's queue: {queue}.", queue=queue)
+        return Text("Try again later, choose another zone, or use the cloud's queue: {queue}.", queue=queue)
     search = f"`jupyter tpu search {node_id} --types {kind.type}{model}`"
     others = [zone for zone in zones_for_type(kind.type) if zone != spec.name.zone]
     if not others:
-        return Text("Try again later. Or wait in the cloud's queue: {queue}.", queue=queue)
+        return Text("Try again later, or use the cloud's queue: {queue}.", queue=queue)
     return Text(
-        "Try the other zones that offer it ({zones}): {search}. Or wait in the cloud's queue: {queue}.",
+        "Try the other zones that offer it ({zones}): {search}. Or use the cloud's queue: {queue}.",
         zones=", ".join(others),
         search=search,
         queue=queue,

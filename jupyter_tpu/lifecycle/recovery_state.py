@@ -180,14 +180,12 @@ def is_lost(node: Node) -> bool:
 def watching_text(recovery: Recovery) -> str:
     """Return the message of the phase ``watching``: what will happen after a pre-emption."""
     left = max(recovery.max_attempts - recovery.attempts, 0)  # the user may have lowered the number meanwhile
-    cap = (
-        "" if recovery.max_usd is None else Text(", while it has cost less than ${cap}", cap=f"{recovery.max_usd:,.2f}")
-    )
+    cap = "" if recovery.max_usd is None else Text(", until it has cost ${cap}", cap=f"{recovery.max_usd:,.2f}")
     node, times = recovery.name.node_id, _times(left)
     if can_be_preempted(recovery.spec.provisioning):
-        return Text("{node} is recreated after a pre-emption, {times}{cap}.", node=node, times=times, cap=cap)
+        return Text("{node} is recreated after a pre-emption {times}{cap}.", node=node, times=times, cap=cap)
     return Text(
-        "{node} is not a spot node, so no pre-emption is expected. After one it is recreated, {times}{cap}.",
+        "{node} is not a spot node, so no pre-emption is expected. If it is pre-empted, it is recreated {times}{cap}.",
         node=node,
         times=times,
         cap=cap,
@@ -195,7 +193,7 @@ def watching_text(recovery: Recovery) -> str:
 
 
 def _times(left: int) -> str:
-    return Text("once more at most") if left == 1 else Text("{count} more times at most", count=left)
+    return Text("at most once more") if left == 1 else Text("at most {count} more times", count=left)
 
 
 def outlook(recovery: Recovery) -> str:
@@ -204,14 +202,14 @@ def outlook(recovery: Recovery) -> str:
         # before the phase `making` the next attempt is not counted yet
         attempt = recovery.attempts if recovery.phase == "making" else recovery.attempts + 1
         return Text(
-            "The node was pre-empted and is being recreated, attempt {attempt} of {most}. When it is READY, the "
-            "kernels of open notebooks are started there again.",
+            "The node was pre-empted and is being recreated (attempt {attempt} of {most}). When it is READY, "
+            "the kernels of open notebooks are restarted there.",
             attempt=attempt,
             most=recovery.max_attempts,
         )
     if recovery.phase == "watching" and recovery.is_on:
         return Text(
-            "Auto-recovery recreates the node. When it is READY, the kernels of open notebooks are started there again."
+            "Auto-recovery recreates the node. When it is READY, the kernels of open notebooks are restarted there."
         )
     command = intent_texts.command("recover", recovery.name)
     return Text("{message} See {command}.", message=recovery.message, command=command)

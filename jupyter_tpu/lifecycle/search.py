@@ -46,7 +46,7 @@ _OUTCOME_TEXTS = {
     "quota": Text("the quota is used up"),
     "stockout": Text("no capacity"),
     "not_allowed": Text("not available to this project"),
-    "address": Text("no external IP address is left; a node with internal addresses only needs none"),
+    "address": Text("no external IP address is left (a node with only internal addresses needs none)"),
     "other": "failed",
 }
 
@@ -58,7 +58,9 @@ def checked(search: Search) -> Search:
         BadInput: it has no candidates, too many of them, or an invalid name.
     """
     if not search.candidates:
-        raise BadInput("A search needs at least one zone and accelerator type.", hint="Give at least one of each.")
+        raise BadInput(
+            "A search needs at least one zone and accelerator type.", hint="Specify at least one zone and one type."
+        )
     if len(search.candidates) > MOST_CANDIDATES:
         raise BadInput(
             Text("{count} candidates are too many.", count=len(search.candidates)),
@@ -103,7 +105,7 @@ class End:
 def next_step(search: Search, now: float) -> Begin | Wait | End:
     """Return the next step when no try is open."""
     if search.is_cancelled:
-        return End(search=ended(search, "cancelled", Text("The search was cancelled; nothing is left of it.")))
+        return End(search=ended(search, "cancelled", Text("The search was cancelled, and no resources are left.")))
     if search.stop:
         return End(search=ended(search, "failed", search.stop))
     if search.until is not None and now >= search.until:
@@ -118,7 +120,7 @@ def _after_a_round(search: Search, now: float) -> Wait | End:
     if search.until is None or len(search.hopeless) == len(search.candidates):
         return End(search=ended(search, "failed", _nothing_found(search)))
     pause_s = min(PAUSE_S * 2**search.round, LONGEST_PAUSE_S)
-    message = Text("No capacity now; all candidates are tried again in {seconds} s.", seconds=f"{pause_s:.0f}")
+    message = Text("No capacity; all candidates will be tried again in {seconds} s.", seconds=f"{pause_s:.0f}")
     again = replace(search, round=search.round + 1, position=0, next_at=now + pause_s, message=message)
     return Wait(search=again)
 
@@ -126,8 +128,8 @@ def _after_a_round(search: Search, now: float) -> Wait | End:
 def _nothing_found(search: Search) -> str:
     tries = Text("1 try") if search.tried == 1 else Text("{count} tries", count=search.tried)
     if len(search.hopeless) == len(search.candidates):
-        return Text("No capacity found in {tries}, and waiting won't help; nothing is billed.", tries=tries)
-    return Text("No capacity found in {tries}; nothing is billed.", tries=tries)
+        return Text("No capacity found after {tries}, and waiting won't help. Nothing is billed.", tries=tries)
+    return Text("No capacity found after {tries}. Nothing is billed.", tries=tries)
 
 
 def ended(search: Search, phase: Phase, message: str) -> Search:
@@ -229,7 +231,7 @@ def resumed(search: Search, now: float) -> Search:
     """Return the search after another process claimed it; one that was abandoned for long starts no new try."""
     is_stale = now - search.updated_at > STALE_S
     stop = (
-        Text("The search was interrupted for too long and has ended; start it again if you still want it.")
+        Text("The search was interrupted for too long and was given up. Start it again if you still need a node.")
         if is_stale
         else ""
     )

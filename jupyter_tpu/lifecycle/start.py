@@ -26,16 +26,18 @@ STARTING = "starting"
 
 def send_request(intent: Intent, event: Started, limits: Limits) -> Outcome:
     """Request the start."""
-    asking = moved(intent, event.at, "asking", Text("Asking the cloud to start the node."), asked_at=event.at)
+    asking = moved(intent, event.at, "asking", Text("Requesting the start of the node."), asked_at=event.at)
     return asking, (StartNode(intent.node_name),)
 
 
 def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
     """Fail an intent whose process died before it sent the request: the user may no longer want it."""
     error = TpuError(
-        Text("jupyter_tpu exited before it asked the cloud to start the node {node}.", node=intent.node_name.node_id)
+        Text("jupyter_tpu exited before it requested the start of the node {node}.", node=intent.node_name.node_id)
     )
-    return failed(intent, event.at, error, exists="The node was not started.", hint="Start it again if you want it.")
+    return failed(
+        intent, event.at, error, exists="The node was not started.", hint="Start the node again if you still need it."
+    )
 
 
 def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
@@ -76,7 +78,7 @@ def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
     error = NodeNotFound(
         Text("There is no node {node} in {zone}.", node=intent.node_name.node_id, zone=intent.node_name.zone)
     )
-    hint = "`jupyter tpu list` shows what exists."
+    hint = "`jupyter tpu list` lists the existing nodes."
     return failed(intent, event.at, error, exists="Nothing was started.", hint=hint, actions=(refresh(),))
 
 

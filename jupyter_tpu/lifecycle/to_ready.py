@@ -85,7 +85,9 @@ def _halted(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
         if intent.phase == BOOTING
         else Text("The node {node} is {state} and will not become READY.", node=node_id, state=state)
     )
-    hint = error.hint or Text("Start it with {command}, or delete it.", command=intent_texts.command("start", name))
+    hint = error.hint or Text(
+        "Start the node with {command}, or delete it.", command=intent_texts.command("start", name)
+    )
     actions = error.actions or (start_node(name), delete_node(name))
     return failed(intent, event.at, error, exists=intent_texts.node_exists(event.node), hint=hint, actions=actions)
 
@@ -113,7 +115,7 @@ def _patience(intent: Intent, limits: Limits) -> float:
 def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outcome:
     """Notice a failed operation; success is decided by the node's state."""
     if event.operation.error is not None:
-        message = Text("{message} Checking what is left of the node.", message=event.operation.error.message)
+        message = Text("{message} Checking for leftovers of the node.", message=event.operation.error.message)
         return moved(intent, event.at, ROLLING_BACK, message, operation="", cause=event.operation.error), ()
     if event.operation.done:
         return replace(intent, operation="", phase_since=event.at), ()
@@ -160,10 +162,12 @@ def _cause(intent: Intent) -> TpuError:
 def _preempted(node: Node) -> TpuError:
     return OutOfCapacity(
         Text(
-            "The node {node} was pre-empted before it was usable ({state}).", node=node.name.node_id, state=node.state
+            "The node {node} was pre-empted before it could be used ({state}).",
+            node=node.name.node_id,
+            state=node.state,
         ),
         hint=Text(
-            "It cannot be used again: delete it with {command} and create another.",
+            "The node cannot be used again: delete it with {command} and create another one.",
             command=intent_texts.command("delete", node.name),
         ),
         actions=(delete_node(node.name),),

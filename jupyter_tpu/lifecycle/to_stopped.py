@@ -69,9 +69,9 @@ BY_VERB = {
 def send_request(intent: Intent, event: Event, limits: Limits) -> Outcome:
     """Send the request, for the first time or again."""
     message = (
-        Text("Asking the cloud to stop the node.")
+        Text("Requesting the stop of the node.")
         if intent.verb == "stop"
-        else Text("Asking the cloud to delete the node.")
+        else Text("Requesting the deletion of the node.")
     )
     return moved(intent, event.at, "asking", message, asked_at=event.at), (
         BY_VERB[intent.verb].action(intent.node_name),
@@ -181,16 +181,18 @@ def _ended(intent: Intent, event: NodeSeen) -> Outcome:
 def _gone(intent: Intent, event: Event) -> Outcome:
     name = intent.node_name.node_id
     if intent.verb == "delete":
-        return done(intent, event.at, "deleted", Text("The node {name} is gone; nothing is billed.", name=name))
+        return done(
+            intent, event.at, "deleted", Text("The node {name} no longer exists, and nothing is billed.", name=name)
+        )
     error = NodeNotFound(Text("There is no node {node} in {zone}.", node=name, zone=intent.node_name.zone))
-    hint = "`jupyter tpu list` shows what exists."
+    hint = "`jupyter tpu list` lists the existing nodes."
     return failed(intent, event.at, error, exists="Nothing is billed.", hint=hint, actions=(refresh(),))
 
 
 def _empty_answer(intent: Intent) -> CloudUnavailable:
     return CloudUnavailable(
         Text(
-            "The cloud's response to the request to {verb} {node} was empty.",
+            "The cloud returned an empty response to the request to {verb} {node}.",
             verb=intent.verb,
             node=intent.node_name.node_id,
         ),

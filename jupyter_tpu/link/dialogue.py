@@ -47,7 +47,7 @@ class Dialogue:
                 frame = await self._first_frame()
         except TimeoutError:
             raise WorkerUnreachable(
-                Text("The agent on the worker did not answer within {seconds} s.", seconds=round(self._silence_s)),
+                Text("The agent on the worker did not respond within {seconds} s.", seconds=round(self._silence_s)),
                 hint="The worker may be overloaded or out of memory.",
             ) from None
         if frame.kind != Kind.HELLO:

@@ -96,8 +96,8 @@ async def open_dialogue(
         "The agent on the worker did not start.",
         exists="Kernels there keep running.",
         hint="The details show the end of the agent's log. Remove ~/.jupyter-tpu/agent and "
-        "~/.jupyter-tpu/env/agent on the worker (`jupyter tpu ssh`) and try again; both folders are "
-        "rebuilt.",
+        "~/.jupyter-tpu/env/agent on the worker (`jupyter tpu ssh`) and try again; both folders will be "
+        "recreated.",
         raw=ready.log,
     )
 

@@ -174,7 +174,7 @@ async def _failure(process: ProcessStream, patience_s: float) -> TpuError:
                 "The bootstrap on the worker closed its output, but did not exit within {seconds} s.",
                 seconds=round(patience_s),
             ),
-            hint="Log in with `jupyter tpu ssh` and check for a command that hangs.",
+            hint="Log in with `jupyter tpu ssh` and look for a hanging command.",
         )
     except (TpuError, OSError) as error:
         return _cut(str(error))
@@ -186,8 +186,8 @@ async def _failure(process: ProcessStream, patience_s: float) -> TpuError:
         return _cut(stderr[-2000:])
     last_line = (stderr.strip().splitlines() or ["no error output"])[-1][:300]
     return EnvironmentFailed(
-        Text("The bootstrap on the worker ended with status {status}: {reason}.", status=status, reason=last_line),
-        hint="Log in with `jupyter tpu ssh` and check: the disk may be full, or python3 broken.",
+        Text("The bootstrap on the worker exited with status {status}: {reason}.", status=status, reason=last_line),
+        hint="Log in with `jupyter tpu ssh`: the disk may be full, or python3 may be broken.",
         raw=stderr[-2000:],
     )
 
@@ -218,7 +218,7 @@ class _Lines:
                     seconds=round(self.patience_s),
                     step=self.last_step,
                 ),
-                hint="Log in with `jupyter tpu ssh` and check for a command that hangs, or a slow network.",
+                hint="Log in with `jupyter tpu ssh` and look for a hanging command or a slow network.",
             ) from None
 
     async def _next(self) -> bytes | None:

@@ -38,7 +38,7 @@ def refuse_too_large(parts: Sequence[bytes]) -> None:
     if sum(map(len, parts)) + 4 * len(parts) + 16 > REQUEST_BYTES or len(parts) > MAX_PARTS:
         raise BadInput(
             Text("A message of more than {mib} MiB cannot be sent to a kernel.", mib=REQUEST_BYTES >> 20),
-            hint="Send a file in pieces, or copy it to the worker.",
+            hint="Send large files in pieces, or copy them to the worker.",
         )
 
 
@@ -117,7 +117,7 @@ class KernelStream:
                     "The message was not sent: {mib} MiB are already waiting for the worker.",
                     mib=self._outbox.size >> 20,
                 ),
-                hint="Send it again when the node is connected.",
+                hint="Send the message again when the node is connected.",
             )
         if not self.is_closed:
             self._post(encode_request(_CHANNELS[channel], parts))

@@ -47,7 +47,7 @@ class AttachedNodes:
         if len(names) > 1:
             raise BadInput(
                 "Several nodes match.",
-                exists=Text("They are {nodes}.", nodes=", ".join(names)),
+                exists=Text("Matching nodes: {nodes}.", nodes=", ".join(names)),
                 hint="Choose one of them.",
             )
         return _only(found, node, environment)
@@ -93,7 +93,9 @@ def _only(specs: list[InstalledSpec], node: str, environment: str) -> InstalledS
     """Return the kernelspec of this environment among those of one node."""
     if not specs:
         raise NodeNotFound(
-            Text("No node called {node} has a kernelspec.", node=node[:70]) if node else "No node has a kernelspec.",
+            Text("No node named {node} has a kernelspec.", node=node[:70])
+            if node
+            else "There are no kernelspecs for nodes.",
             hint="`%tpu list` shows the nodes; `%tpu attach NODE` makes a READY node usable here.",
         )
     for spec in specs:
@@ -107,5 +109,5 @@ def _only(specs: list[InstalledSpec], node: str, environment: str) -> InstalledS
             environment=repr(environment[:40]),
         ),
         exists=Text("Its environments: {environments}.", environments=there),
-        hint=Text("%tpu env make {node} FRAMEWORK creates one.", node=specs[0].node_name.rpartition("/")[2]),
+        hint=Text("To create one, run %tpu env make {node} FRAMEWORK.", node=specs[0].node_name.rpartition("/")[2]),
     )

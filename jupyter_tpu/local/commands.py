@@ -13,7 +13,7 @@ ATTACH = Command(
     arguments=(
         argument("node", metavar="NODE", help="name of the node"),
         _FRAMEWORK,
-        argument("--zone", help="zone of the node, if nodes in several zones have this name"),
+        argument("--zone", help="zone of the node (required if several nodes have this name)"),
         argument("--project", help="project id"),
         argument("--endpoint", metavar="HOST:PORT", help="gRPC endpoint"),
     ),

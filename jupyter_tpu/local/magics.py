@@ -91,7 +91,7 @@ class LocalMagics:
     def _run_cell(self, options: Namespace, cell: str) -> None:
         if not all(name.isidentifier() for name in options.wanted):
             wrong = repr(" ".join(options.wanted)[:60])
-            raise BadInput(Text("{name} is not the name of a variable.", name=wrong), hint="Use %%tpu -o NAME.")
+            raise BadInput(Text("{name} is not a valid variable name.", name=wrong), hint="Use %%tpu -o NAME.")
         spec = self._nodes.find(options.node, options.framework)
         kernel = self._started(spec)
         try:
@@ -128,9 +128,9 @@ def _note_trial() -> None:
     """Tell the user that commands don't apply to the emulated cloud that JupyterLab shows."""
     if trial_endpoint() and not settings_from_environment().endpoint:
         text = _(
-            "JupyterLab shows the emulated cloud, but this kernel runs on your computer, and %tpu here uses "
-            "Google Cloud. To work on an emulated node, choose its kernel (Kernel > Change Kernel…); %tpu there shows "
-            "the node."
+            "JupyterLab shows the emulated cloud, but this kernel runs on your computer, where %tpu uses "
+            "Google Cloud. To work on an emulated node, choose its kernel (Kernel > Change Kernel…); %tpu "
+            "then shows the node."
         )
         sys.stderr.write(f"{text}\n")
 

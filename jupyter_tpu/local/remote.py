@@ -121,7 +121,7 @@ class RemoteKernel:
         try:
             await client.wait_for_ready(timeout=START_S)
         except RuntimeError as error:
-            raise KernelFailed("The kernel on the node does not answer.", raw=str(error)) from error
+            raise KernelFailed("The kernel on the node is not responding.", raw=str(error)) from error
 
     async def _run(self, code: str, show: Show) -> Mapping[str, Any]:
         client = self._ready()
@@ -142,7 +142,9 @@ class RemoteKernel:
         try:
             await asyncio.wait([working, dead], return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
-                raise KernelFailed("The kernel on the node has died.", hint="%tpu attach NODE starts another one.")
+                raise KernelFailed(
+                    "The kernel on the node has died.", hint="To start another kernel, run %tpu attach NODE."
+                )
             return await working
         finally:
             for task in (working, dead):
@@ -192,5 +194,7 @@ class RemoteKernel:
 
     def _ready(self) -> AsyncKernelClient:
         if self._client is None:
-            raise KernelFailed("The kernel on the node was not started.", hint="%tpu attach NODE starts one.")
+            raise KernelFailed(
+                "The kernel on the node was not started.", hint="To start a kernel, run %tpu attach NODE."
+            )
         return self._client

@@ -57,7 +57,9 @@ def _array(content: Mapping[str, Any]) -> Any:
     try:
         import numpy
     except ModuleNotFoundError:
-        raise BadInput("The value is an array, but this kernel has no NumPy.", hint="%pip install numpy") from None
+        raise BadInput(
+            "The value is an array, but this kernel has no NumPy.", hint="Install NumPy: %pip install numpy"
+        ) from None
     dtype = numpy.dtype(content["dtype"])
     # Its elements would be Python objects, which bytes cannot hold.
     if dtype.hasobject:

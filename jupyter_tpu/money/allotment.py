@@ -93,7 +93,7 @@ def _age(node: Node) -> tuple[str, str]:
 
 def _why_unknown(row: GrantRow, nodes: list[Node], missing: set[str]) -> str:
     if row.zone in missing:
-        return f"{row.zone} did not answer"
+        return f"{row.zone} did not respond"
     # a node of an unknown type may be of this generation, and may use any number of chips
     unknown = (node for node in nodes if node.name.zone == row.zone and not find_accelerator(node.accelerator_type))
     first = next(unknown, None)

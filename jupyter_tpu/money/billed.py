@@ -135,8 +135,8 @@ def billed_view(costs: Rows, credits: Rows, *, table: ExportTable, project: str,
                 project=project,
                 since=periods.since,
             ),
-            hint="A new export shows its first costs after some hours, and earlier costs after up to five days. Check "
-            "that its billing account pays for this project.",
+            hint="A new export contains its first costs after some hours, and earlier costs after up to five days."
+            " Check that its billing account pays for this project.",
         )
     if len(currencies) > 1:
         raise CloudRefused(

@@ -116,14 +116,18 @@ def _free(grant: Grant, price: Price | None) -> str:
 
 
 def _billed(request: NodeRequest, price: Price | None, why: str, credit: str) -> str:
-    cost = Text("as part of your reservation, used or not (no list price)") if request.is_reserved else _price(price)
+    cost = (
+        Text("with your reservation, whether you use it or not (no list price)")
+        if request.is_reserved
+        else _price(price)
+    )
     why, credit = why and Text(" ({why})", why=why), credit and Text("; {credit}", credit=credit)
     return Text("billed: {cost}{why}{credit}", cost=cost, why=why, credit=credit)
 
 
 def _reasons(reasons: list[str]) -> str:
     more = (
-        [Text("{count} more do not cover it", count=len(reasons) - _MOST_REASONS)]
+        [Text("{count} other grants do not cover it", count=len(reasons) - _MOST_REASONS)]
         if len(reasons) > _MOST_REASONS
         else []
     )
@@ -162,7 +166,9 @@ def _why_not(request: NodeRequest, grant: Grant, allotment: Allotment, today: in
         return Text("your TRC grant {name} starts on {starts_on}", name=grant.name, starts_on=grant.starts_on)
     if not is_grantable(request.provisioning):
         return Text(
-            "your TRC grant {name} covers no {provisioning} nodes", name=grant.name, provisioning=request.provisioning
+            "your TRC grant {name} does not cover {provisioning} nodes",
+            name=grant.name,
+            provisioning=request.provisioning,
         )
     kind = find_accelerator(request.accelerator_type)
     if kind is None:
@@ -211,4 +217,4 @@ def _why_no_row(request: NodeRequest, kind: Accelerator, grant: Grant) -> str:
             return Text("{covers} {generation} there only on demand", covers=covers, generation=kind.generation)
         return Text("{covers} {generation} there only as spot", covers=covers, generation=kind.generation)
     devices = sorted({row.device for row in here if row.spot == request.spot})
-    return Text("{covers} there only nodes of type {devices}", covers=covers, devices=", ".join(devices))
+    return Text("{covers} only nodes of type {devices} there", covers=covers, devices=", ".join(devices))

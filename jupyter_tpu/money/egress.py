@@ -148,7 +148,7 @@ def _judged(bucket: str, location: str, region: str, why_unknown: str) -> tuple[
         why = f": {why_unknown.removesuffix('.')}" if why_unknown else ""
         return "unknown", Text("The location of {path} is unknown{why}.", path=path, why=why)
     if location.lower() == region:
-        return "same", Text("{path} is in {region} too: no egress between regions.", path=path, region=region)
+        return "same", Text("{path} is also in {region}: no egress between regions.", path=path, region=region)
     if _REGION.fullmatch(location.lower()):
         away = Text(
             "{path} is in {location}, the node in {region}", path=path, location=location.lower(), region=region

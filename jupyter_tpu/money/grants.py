@@ -207,7 +207,7 @@ def _rows(kind: str, listed: Any) -> tuple[GrantRow, ...]:
         return ()
     if not 1 <= len(listed) <= MOST_ROWS:
         raise _bad(
-            "A TRC grant needs rows of chips.", Text("Send 1 to {most} of them, or the kind credit.", most=MOST_ROWS)
+            "A TRC grant needs rows of chips.", Text("Send 1 to {most} rows, or use the kind credit.", most=MOST_ROWS)
         )
     rows = tuple(row_from_json(each) for each in listed)
     if len({row.what for row in rows}) < len(rows):

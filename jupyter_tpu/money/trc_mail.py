@@ -322,7 +322,7 @@ class _Reading:
         if len(found) > 1:
             terms = ", ".join(str(days) for days in sorted(found)[:5])
             self.problems.append(
-                Text("The email states several terms ({terms} days): enter the right one.", terms=terms)
+                Text("The email states several terms ({terms} days): enter the correct one.", terms=terms)
             )
         return found.pop() if len(found) == 1 else None
 
@@ -348,7 +348,7 @@ def _row(match: re.Match[str], zone: str) -> tuple[GrantRow, str]:
     # "5 v2-8 devices" counts nodes of that type, "32 v4 chips" counts chips; anything between the two is ambiguous
     device = _device(generation, size, unit) if dash else None
     if unit == "device" and device is None:
-        raise BadInput("the size of its devices is missing")
+        raise BadInput("the size of the devices is missing")
     row = row_from_json(
         {
             "chips": count * (device.chips if device else 1),
@@ -374,5 +374,5 @@ def _device(generation: str, size: str, unit: str) -> Accelerator:
     if found is None:
         raise BadInput("there is no such accelerator type")
     if unit == "chip":
-        raise BadInput("it counts chips but names a device")
+        raise BadInput("it states a number of chips, but names a device")
     return found

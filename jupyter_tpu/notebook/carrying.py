@@ -32,7 +32,7 @@ def pack(name: str, namespace: Mapping[str, Any]) -> str:
         BadInput: there is no such variable, its type is not supported, or it is too large.
     """
     if name not in namespace:
-        raise BadInput(Text("There is no variable {name} on the node.", name=repr(name)), hint="Set it in the cell.")
+        raise BadInput(Text("The node has no variable {name}.", name=repr(name)), hint="Set it in the cell.")
     # A list that contains itself has no JSON form; Python notices that by its recursion limit.
     try:
         return json.dumps(_Packing(name).packed(namespace[name]))

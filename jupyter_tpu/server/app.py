@@ -65,14 +65,15 @@ class TPUApp(ExtensionApp):
 
     endpoint = Unicode(
         "",
-        help="HOST:PORT of the Cloud TPU API's gRPC endpoint, for example of `jupyter tpu emulator`. Default: "
-        "$JUPYTER_TPU_ENDPOINT, or Google Cloud.",
+        help="HOST:PORT of the Cloud TPU API's gRPC endpoint, for example the address of `jupyter tpu "
+        "emulator`. Default: $JUPYTER_TPU_ENDPOINT, or Google Cloud.",
     ).tag(config=True)
 
     trust_endpoint = Unicode(
         "",
-        help="The one host outside Google's domains that may receive your Google Cloud credentials, for an endpoint "
-        "there. Also used by kernels of this server. Default: $JUPYTER_TPU_TRUST_ENDPOINT, or none.",
+        help="The only host outside Google's domains that may receive your Google Cloud credentials, for an "
+        "endpoint on that host. Also applies to kernels of this server. Default: "
+        "$JUPYTER_TPU_TRUST_ENDPOINT, or none.",
     ).tag(config=True)
 
     ssh_user = Unicode(
@@ -83,9 +84,9 @@ class TPUApp(ExtensionApp):
 
     proxy_command = Unicode(
         "",
-        help="Command whose standard input and output carry the SSH connection to a TPU VM, with ssh's %h, %p and %r "
-        "(for example for Identity-Aware Proxy). It is written into the kernelspecs. Default: connect directly, or as "
-        "~/.ssh/config says.",
+        help="Command whose standard input and output carry the SSH connection to a TPU VM, with ssh's %h, %p "
+        "and %r (for example for Identity-Aware Proxy). The command is written into the kernelspecs. "
+        "Default: connect directly, or as configured in ~/.ssh/config.",
     ).tag(config=True)
 
     write_kernelspecs = Bool(
@@ -108,14 +109,14 @@ class TPUApp(ExtensionApp):
 
     billing_export = Unicode(
         "",
-        help="PROJECT.DATASET.TABLE of the standard Cloud Billing export to BigQuery, to show what Google has billed. "
-        "Default: $JUPYTER_TPU_BILLING_EXPORT, or none.",
+        help="PROJECT.DATASET.TABLE of the standard Cloud Billing export to BigQuery, used to show what Google"
+        " has billed. Default: $JUPYTER_TPU_BILLING_EXPORT, or none.",
     ).tag(config=True)
 
     unsure_s = Float(
         Limits().unsure_s,
-        help="Seconds to wait for a requested node to appear in the cloud's list if the request got no answer: the "
-        "list lags behind. After that the request counts as failed.",
+        help="Seconds to wait for a requested node to appear in the cloud's list if the request got no "
+        "response, because the list lags behind. After that, the request counts as failed.",
     ).tag(config=True)
 
     def initialize_settings(self) -> None:

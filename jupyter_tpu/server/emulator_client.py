@@ -66,8 +66,8 @@ class EmulatorClient:
             )
         except (OSError, HTTPClientError) as error:
             raise CloudUnavailable(
-                "The emulated cloud does not answer.",
-                hint="Start the demo again: it starts the emulated cloud too.",
+                "The emulated cloud is not responding.",
+                hint="Start the demo again; this also starts the emulated cloud.",
                 raw=str(error),
             ) from error
         return _json_of(answer)

@@ -70,7 +70,7 @@ class SetupEngine:
             return (credentials, *_waiting_from("project", Text("Checked once credentials are found.")))
         settings = replace(self._settings, project=self._settings.project or (found.project if found else ""))
         if not settings.project:
-            return (credentials, self._no_project(), *_waiting_from("api", Text("Checked once a project is chosen.")))
+            return (credentials, self._no_project(), *_waiting_from("api", Text("Checked once a project is selected.")))
         api = await _api(settings)
         if isinstance(api.error, CredentialsMissing):
             expired = replace(credentials, state="failed", text=api.text, error=api.error, command=LOGIN_COMMAND)
@@ -93,7 +93,7 @@ class SetupEngine:
             TpuError: the action was rejected.
         """
         if action not in PERFORMED:
-            raise BadInput("The set-up has no such action.", hint="Use one that a step names.")
+            raise BadInput("The set-up has no such action.", hint="Use the action of a step.")
         await getattr(self, f"_{action}")(values)
 
     # -- checks
@@ -111,14 +111,14 @@ class SetupEngine:
         return Step(key="credentials", state="done", text=_found_text(found)), found
 
     def _with_file(self, step: Step) -> Step:
-        does = Text("Uses this file for Cloud TPU from now on. The file stays where it is; nothing is sent.")
+        does = Text("Uses this file for Cloud TPU from now on. The file is not copied, and nothing is sent.")
         return replace(step, action="use_credentials", does=does, command=LOGIN_COMMAND)
 
     def _no_project(self) -> Step:
         return Step(
             key="project",
             state="to_do",
-            text=Text("No Google Cloud project is chosen."),
+            text=Text("No Google Cloud project is selected."),
             action="use_project",
             does=Text("Uses this project for Cloud TPU from now on. Nothing is created in it."),
         )
@@ -128,10 +128,12 @@ class SetupEngine:
             billing = await read_billing(settings)
         except TpuError as error:
             step = failed("project", error, "unknown")
-            return replace(step, text=Text("Project {project}. Billing: not readable.", project=settings.project))
+            return replace(step, text=Text("Project {project}. Billing can't be read.", project=settings.project))
         if billing.is_on:
             return Step(
-                key="project", state="done", text=Text("Project {project}, billing is on.", project=settings.project)
+                key="project",
+                state="done",
+                text=Text("Project {project}. Billing is enabled.", project=settings.project),
             )
         return await _without_billing(settings)
 
@@ -145,7 +147,7 @@ class SetupEngine:
         if self._is_project_fixed:
             raise BadInput(
                 "The project is set in the configuration of this Jupyter server.",
-                hint="Change it there and restart the server.",
+                hint="Change the configuration and restart the server.",
             )
         check_project(project)
         await asyncio.to_thread(save_choice, PROJECT_VARIABLE, project, self._environment)
@@ -209,8 +211,8 @@ async def _without_billing(settings: CloudSettings) -> Step:
         return step
     (account,) = accounts
     does = Text(
-        "Links project {project} to the billing account {account}, which then pays what the project uses. "
-        "Linking itself is free.",
+        "Links project {project} to the billing account {account}, which then pays for the project's "
+        "usage. Linking itself is free.",
         project=settings.project,
         account=account.title,
     )
@@ -235,12 +237,12 @@ async def _api(settings: CloudSettings) -> Step:
         )
     except TpuError as error:
         return failed("api", error)
-    return Step(key="api", state="done", text=Text("The Cloud TPU API answers: {count} zones.", count=len(zones)))
+    return Step(key="api", state="done", text=Text("The Cloud TPU API is responding: {count} zones.", count=len(zones)))
 
 
 async def _quota(settings: CloudSettings, api: Step) -> Step:
     if api.state != "done":
-        return waiting("quota", Text("Checked once the Cloud TPU API answers."))
+        return waiting("quota", Text("Checked once the Cloud TPU API responds."))
     grants, refused = await asyncio.to_thread(_grants_and_refusals, settings)
     try:
         limits = await read_limits(settings)
@@ -309,14 +311,14 @@ def _budget(settings: CloudSettings) -> Step:
         return Step(
             key="budget",
             state="done",
-            text=Text("A budget is set. Nodes that you create stop after {hours} h idle.", hours=_IDLE_HOURS),
+            text=Text("A budget is set. Nodes that you create are stopped after {hours} h idle.", hours=_IDLE_HOURS),
         )
     return Step(
         key="budget",
         state="to_do",
-        text=Text("No budget is set. Nodes that you create stop after {hours} h idle.", hours=_IDLE_HOURS),
+        text=Text("No budget is set. Nodes that you create are stopped after {hours} h idle.", hours=_IDLE_HOURS),
         action="set_budget",
-        does=Text("Sets a budget per week: when it is used up, your nodes are stopped and none can be created."),
+        does=Text("Sets a weekly budget. When it is used up, your nodes are stopped and no new ones can be created."),
     )
 
 
@@ -328,7 +330,5 @@ def _set_budget(settings: CloudSettings, body: dict[str, Any]) -> None:
 def _text(values: Mapping[str, Any], name: str) -> str:
     value = values.get(name)
     if not isinstance(value, str) or not value.strip() or len(value) > 4096 or not value.isprintable():
-        raise BadInput(
-            Text("The field {field} is missing or is not text.", field=repr(name)), hint="Fill in the field."
-        )
+        raise BadInput(Text("The field {field} is missing or is not text.", field=repr(name)), hint="Enter a value.")
     return value.strip()

@@ -184,8 +184,8 @@ def _require_packages() -> None:
 def _refuse_second() -> None:
     if trial_file().exists() and not is_gone(_owner()):
         raise BadInput(
-            "Another Jupyter server of yours uses the emulated cloud.",
-            hint="Use it there, or switch that server back to Google Cloud.",
+            "Another of your Jupyter servers is using the emulated cloud.",
+            hint="Use the emulated cloud there, or switch that server back to Google Cloud.",
         )
 
 

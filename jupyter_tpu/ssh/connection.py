@@ -218,8 +218,8 @@ class SshConnection:
             return connection_lost(error)
         return WorkerUnreachable(
             Text("The worker's SSH server refused to {request}.", request=what),
-            hint="The worker's sshd may forbid the request (AllowStreamLocalForwarding, MaxSessions), or "
-            "nothing listens there.",
+            hint="The worker's sshd may forbid the request (AllowStreamLocalForwarding, MaxSessions), or nothing "
+            "is listening there.",
             raw=str(error),
         )
 
@@ -260,7 +260,11 @@ def _translated(
         return host_key_changed(alias, address.host_keys, refused_key, name=address.alias)
     if isinstance(error, asyncssh.PermissionDenied):
         return LoginRefused(
-            Text("{worker} does not accept our SSH key for the user {user}.", worker=address.alias, user=route.user),
+            Text(
+                "{worker} does not accept jupyter_tpu's SSH key for the user {user}.",
+                worker=address.alias,
+                user=route.user,
+            ),
             hint="A key added to a node's metadata takes up to a minute to arrive. Check `ssh-keys` in the node's "
             "metadata, and whether the project enforces OS Login.",
             raw=raw,
@@ -268,21 +272,21 @@ def _translated(
     where = f"through {route.proxy_argv[0]}" if route.proxy_argv else f"at {route.host} port {route.port}"
     return WorkerUnreachable(
         Text(
-            "{worker} does not answer over SSH {where}: {reason}.",
+            "{worker} is not responding over SSH {where}: {reason}.",
             worker=address.alias,
             where=where,
             reason=_reason(error),
         ),
         exists="The node may be running and billed.",
-        hint="Check that it is READY, that a firewall rule allows this port, and whether it needs a tunnel "
-        "(`proxy_command`, or ProxyCommand in ~/.ssh/config).",
+        hint="Check that the node is READY, that a firewall rule allows this port, and whether a tunnel is "
+        "needed (`proxy_command`, or ProxyCommand in ~/.ssh/config).",
         raw=raw,
     )
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return f"no answer within {CONNECT_TIMEOUT_S} s"
+        return f"no response within {CONNECT_TIMEOUT_S} s"
     if isinstance(error, asyncssh.HostKeyNotVerifiable):
         return "the host key of the jump host is unknown"
     if isinstance(error, OSError) and error.strerror:

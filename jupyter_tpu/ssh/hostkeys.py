@@ -52,7 +52,8 @@ class HostKeyStore:
         if not keys:
             raise WorkerUnreachable(
                 "The worker has not published its SSH host keys yet, so its identity cannot be verified.",
-                hint="A new node publishes them within a minute or two of READY; try again then.",
+                hint="A new node publishes its host keys within a minute or two after it becomes READY. "
+                "Try again then.",
             )
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.touch(mode=0o600)
@@ -90,15 +91,15 @@ def host_key_changed(
     expected = ", ".join(fingerprint(key) for key in pinned)
     file = path or "the known_hosts file in Jupyter's data folder"
     return HostKeyChanged(
-        Text("The SSH host key of {worker} is not the pinned one.", worker=name or alias),
+        Text("The SSH host key of {worker} does not match the pinned key.", worker=name or alias),
         exists=Text(
             "Expected {expected}, found {found}. Nothing was sent to the worker; the pinned key is unchanged.",
             expected=expected,
             found=fingerprint(shown),
         ),
         hint=Text(
-            "Another machine may be answering as this worker. If you recreated its SSH keys yourself, "
-            "remove the lines of {alias} from {file} and connect again; otherwise delete the node.",
+            "Another machine may be impersonating this worker. If you recreated the worker's SSH keys "
+            "yourself, remove the lines for {alias} from {file} and connect again; otherwise delete the node.",
             alias=alias,
             file=file,
         ),

@@ -104,7 +104,8 @@ def _public_line(path: Path) -> str:
     except (OSError, asyncssh.KeyImportError) as error:
         raise BadInput(
             Text("The SSH key {path} cannot be used.", path=path),
-            hint="Move it away and try again: a new key is created, which your existing nodes do not accept yet.",
+            hint="Move the key to another folder and try again. A new key is created, which your existing"
+            " nodes do not accept yet.",
             raw=str(error),
         ) from error
 

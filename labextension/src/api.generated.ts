@@ -35,11 +35,11 @@ export interface ISetupStep {
    * console, add_grant the form of a grant; the others are performed by POST /setup/{action}
    */
   readonly action: '' | 'use_credentials' | 'use_project' | 'link_billing' | 'open_billing' | 'enable_api' | 'add_grant' | 'set_budget';
-  /** What the action does, to be shown before it is performed */
+  /** What the action does; show this text before you perform the action */
   readonly does: string;
-  /** A command for a terminal, for what only a terminal can do; else empty */
+  /** A terminal command, if the step requires a terminal; otherwise empty */
   readonly command: string;
-  /** What the action acts on: the account of link_billing, else for display */
+  /** The target of the action: the account for link_billing, otherwise for display only */
   readonly target: string;
   readonly error: IError | null;
   /** The templates of the texts with values, for translation; the others are constant */
@@ -59,7 +59,7 @@ export interface ISetupStepTemplate {
 }
 
 export interface ISetupValues {
-  /** use_credentials; a file on the computer that Jupyter runs on */
+  /** use_credentials; a file on the computer where Jupyter runs */
   readonly path?: string;
   /** use_project; the id */
   readonly project?: string;
@@ -79,10 +79,10 @@ export interface INodeList {
    */
   readonly clock_ahead_s: number;
   readonly nodes: readonly INode[];
-  /** Zones that did not answer; their nodes are missing from the list */
+  /** Zones that did not respond; their nodes are missing from the list */
   readonly unreachable: readonly string[];
   readonly intents: readonly IIntent[];
-  /** What the user should know about the journal, the budgets and the clock */
+  /** Messages for the user about the journal, the budgets and the clock */
   readonly notices: readonly INotice[];
   readonly error: IError | null;
 }
@@ -141,10 +141,10 @@ export interface INode {
   readonly managed: boolean;
   /** Whether it is billed now */
   readonly billing: boolean;
-  /** List price of the whole node; null if no source gives one */
+  /** List price of the whole node; null if unknown */
   readonly price: IPrice | null;
   /**
-   * What it has cost so far, by the ledger; null if it was never observed READY or has no list
+   * Its total cost according to the ledger; null if it was never observed READY or has no list
    * price
    */
   readonly cost_usd: number | null;
@@ -168,7 +168,7 @@ export interface IWorker {
   readonly external_ip: string;
 }
 
-/** List price of the whole node; null if no source gives one */
+/** List price of the whole node; null if unknown */
 export interface IPrice {
   readonly usd_per_hour: number;
   readonly as_of: string;
@@ -181,7 +181,7 @@ export interface IIntent {
   readonly node_name: string;
   readonly zone: string;
   readonly node_id: string;
-  /** A stable word */
+  /** A stable identifier */
   readonly phase: string;
   /** One sentence for the user; plain text */
   readonly message: string;
@@ -224,7 +224,7 @@ export interface IOffer {
   readonly price_source: string | null;
   /** The first is the default */
   readonly runtime_versions: readonly string[];
-  /** The provisioning models that a TRC grant covers now */
+  /** The provisioning models that a TRC grant currently covers */
   readonly covered: readonly Provisioning[];
   /** Nodes that were created in the last 30 days */
   readonly created: number;
@@ -240,17 +240,17 @@ export interface IKernelOutputs {
   readonly seq: number;
   readonly execution_state: 'starting' | 'idle' | 'busy' | 'dead';
   readonly link: ILink;
-  /** In the order in which they were sent */
+  /** In the order in which the requests were sent */
   readonly requests: readonly IKernelRequest[];
 }
 
 export interface IReplay {
   readonly kernel_id: string;
-  /** Whether the kernel's node is connected now */
+  /** Whether the kernel's node is connected */
   readonly is_back: boolean;
-  /** How and why the kernel's node has ended; null while the kernel runs */
+  /** How and why the kernel's node was stopped or deleted; null while the kernel is running */
   readonly end: INodeEnd | null;
-  /** What auto-recovery does about it; null if it is off */
+  /** The state of auto-recovery for the node; null if it is off */
   readonly recovery: INodeRecovery | null;
   /** Seconds since `end.at`, by this machine's clock */
   readonly age_s: number | null;
@@ -258,8 +258,8 @@ export interface IReplay {
   readonly lost_at: number | null;
   readonly reason: string;
   /**
-   * How and why the node of the lost cells had ended, even if the kernel runs again; null if
-   * unknown
+   * How and why the node of the lost cells was stopped or deleted, even if the kernel is running
+   * again; null if unknown
    */
   readonly lost_end: INodeEnd | null;
   readonly cells: readonly ILostRun[];
@@ -274,7 +274,7 @@ export interface ILostRun {
   readonly is_whole: boolean;
   /** cut: it was running when the node was lost; queued: it had not started */
   readonly state: 'ok' | 'error' | 'cut' | 'queued';
-  /** How many messages with output had arrived */
+  /** Number of received messages with output */
   readonly outputs: number;
   readonly order: number;
 }
@@ -287,7 +287,7 @@ export interface INodeEnd {
    * preempted, repair: by the cloud
    */
   readonly cause: 'stop' | 'delete' | 'idle' | 'session' | 'deadline' | 'budget' | 'stop_all' | 'preempted' | 'repair' | 'unknown';
-  /** Of the budget; empty for other causes */
+  /** Name of the budget; empty for other causes */
   readonly name: string;
   /** The limit that was reached, such as `1 h` */
   readonly detail: string;
@@ -311,7 +311,7 @@ export interface ILink {
   /** Unix seconds */
   readonly since: number;
   readonly message: string;
-  /** Why it is down or lost; empty otherwise */
+  /** The reason if it is down or lost; otherwise empty */
   readonly error_code: string;
 }
 
@@ -337,9 +337,9 @@ export interface IKernelRequest {
    * state, each with `metadata.jupyter_tpu.seq`.
    */
   readonly messages: readonly { readonly [name: string]: unknown }[] | null;
-  /** The input_request that waits for an answer */
+  /** The input_request that waits for input */
   readonly input: { readonly [name: string]: unknown } | null;
-  /** How many messages went to an Output widget instead of the cell */
+  /** Number of messages sent to an Output widget instead of the cell */
   readonly captured: number;
   /** Approximately how much is left out; it stays on the worker */
   readonly omitted_bytes: number;
@@ -358,16 +358,18 @@ export interface IGrant {
   readonly starts_on: string | null;
   /** Its last day in UTC */
   readonly ends_on: string | null;
-  /** Including today; 0 when it is over */
+  /** Including today; 0 when the grant has ended */
   readonly days_left: number | null;
   readonly is_over: boolean | null;
   readonly rows: readonly IGrantRowUse[];
   /** Amount of a credit */
   readonly usd: number | null;
-  /** Used since it started, at list prices; null while unknown */
+  /** Amount used since the start, at list price; null while unknown */
   readonly usd_used: number | null;
   readonly usd_left: number | null;
-  /** Why the stored grant cannot be read; everything but the name is null then */
+  /**
+   * The reason if the stored grant cannot be read; all other fields except the name are then null
+   */
   readonly error: string | null;
 }
 
@@ -376,7 +378,7 @@ export interface IGrantRowUse {
   readonly generation: string;
   readonly spot: boolean;
   readonly zone: string;
-  /** The only accelerator type that the row is for; null for any */
+  /** The only accelerator type that the row covers; null for any */
   readonly device: string | null;
   /** Chips in use by nodes; null while unknown */
   readonly used: number | null;
@@ -402,15 +404,17 @@ export interface IGrantRow {
   /** For spot and preemptible nodes */
   readonly spot?: boolean;
   readonly zone: string;
-  /** The only accelerator type that the row is for; null for any */
+  /** The only accelerator type that the row covers; null for any */
   readonly device?: string | null;
 }
 
 export interface IGrantMail {
   readonly rows: readonly IGrantRow[];
-  /** The term that the email states; let the user confirm it */
+  /** The term stated in the email; let the user confirm it */
   readonly days: number | null;
-  /** `days`, or else the shortest term that TRC has granted; let the user confirm it */
+  /**
+   * `days`, or the shortest term known for TRC grants if `days` is null; let the user confirm it
+   */
   readonly proposed_days: number;
   /** The email's own date; let the user confirm it as the first day */
   readonly sent_on: string | null;
@@ -429,26 +433,26 @@ export interface ICoverage {
   readonly grant: string | null;
   /** The last day of that grant */
   readonly until: string | null;
-  /** Why no grant covers it, and which credit may pay for it; may be empty */
+  /** The reason that no grant covers the node, and the credit that may pay for it; may be empty */
   readonly detail: string;
-  /** The list price, even if a grant pays; null if unknown */
+  /** The list price, even if a grant pays for the node; null if unknown */
   readonly usd_per_hour: number | null;
   /** One line for the user; plain text */
   readonly text: string;
   /** What no grant covers */
   readonly not_covered: readonly string[];
-  /** The auto-stop rules of such a node, unless it gets others */
+  /** The auto-stop rules that such a node gets by default */
   readonly autostop: ICoverageAutostop;
 }
 
-/** The auto-stop rules of such a node, unless it gets others */
+/** The auto-stop rules that such a node gets by default */
 export interface ICoverageAutostop {
   readonly action: 'stop' | 'delete';
   /** Idle timeout; null: off */
   readonly idle_after_s: number | null;
   /**
-   * After this long without chip use, output and people it ends, even if a cell runs; null: no
-   * limit
+   * The node is stopped after this long without chip use, output and connected clients, even if a
+   * cell is running; null: no limit
    */
   readonly idle_at_most_s: number | null;
 }
@@ -461,9 +465,9 @@ export interface IEgressBucket {
   readonly bucket: string;
   /** As Cloud Storage spells it; null if unknown */
   readonly location: string | null;
-  /** spread (over several regions) and elsewhere deserve a warning */
+  /** Show a warning for spread (several regions) and elsewhere */
   readonly verdict: 'same' | 'spread' | 'elsewhere' | 'unknown';
-  /** Highest list price of reading; null if unknown */
+  /** Maximum list price of reading; null if unknown */
   readonly usd_per_gib: number | null;
   /** Only with epoch_gib */
   readonly usd_per_epoch: number | null;
@@ -480,7 +484,7 @@ export interface IAudit {
 export interface IAuditEntry {
   /** Unix seconds */
   readonly at: number;
-  /** A stable word */
+  /** A stable identifier */
   readonly action: string;
   readonly subject: string;
   /** One sentence for the user; plain text */
@@ -514,9 +518,9 @@ export interface IAutostops {
 export interface IAutostopHistory {
   /** Unix seconds */
   readonly now: number;
-  /** The present idle timeout */
+  /** The current idle timeout */
   readonly idle_after_s: number | null;
-  /** Why the history is unavailable; plain text */
+  /** The reason if the history is unavailable; plain text */
   readonly why_unknown: string | null;
   /** Oldest first; gaps between them are unmonitored */
   readonly stretches: readonly IActivityInterval[];
@@ -532,7 +536,7 @@ export interface IActivityInterval {
   readonly starts_at: number;
   /** Unix seconds */
   readonly ends_at: number;
-  /** When anything was active last (Unix seconds) */
+  /** Time of the last activity (Unix seconds) */
   readonly quiet_since: number | null;
 }
 
@@ -549,22 +553,22 @@ export interface INodeAutostop {
   readonly unattended_after_s: number | null;
   /** Maximum session length after READY; null = none */
   readonly session_s: number | null;
-  /** Deadline that nothing extends (Unix seconds); null = none */
+  /** Deadline that can't be extended (Unix seconds); null = none */
   readonly deadline_at: number | null;
-  /** What happens at the end; delete if the node cannot be stopped */
+  /** The auto-stop action; delete if the node cannot be stopped */
   readonly action: 'stop' | 'delete';
   readonly verdict: 'busy' | 'idle' | 'unknown';
   readonly reason: string;
   readonly sources: readonly IActivitySource[];
-  /** When auto-stop ends it (Unix seconds); null = not planned */
+  /** When auto-stop stops or deletes the node (Unix seconds); null = not planned */
   readonly ends_at: number | null;
   readonly ends_why: 'idle' | 'session' | 'deadline' | 'budget' | null;
   readonly is_warning: boolean;
-  /** Seconds without activity, while the idle timeout counts */
+  /** Seconds without activity, if the idle timeout applies */
   readonly idle_s: number | null;
-  /** Idle seconds after which auto-stop ends it */
+  /** Idle seconds after which auto-stop stops or deletes the node */
   readonly idle_limit_s: number | null;
-  /** Set if the node was billed for a day or more without a user action */
+  /** Set if the node has been billed for a day or more without a user action */
   readonly reminder: IReminder | null;
   readonly kept_until: number | null;
   readonly kept_while_busy: boolean;
@@ -574,18 +578,18 @@ export interface INodeAutostop {
 export interface IActivitySource {
   readonly source: 'execution' | 'accelerator' | 'human' | 'output' | 'connection' | 'cpu';
   readonly state: 'active' | 'quiet' | 'unknown';
-  /** Seconds since it was active; null = unknown */
+  /** Seconds since the last activity; null = unknown */
   readonly age_s: number | null;
   readonly detail: string;
 }
 
-/** Set if the node was billed for a day or more without a user action */
+/** Set if the node has been billed for a day or more without a user action */
 export interface IReminder {
-  /** The last known user action, or READY (Unix seconds) */
+  /** Time of the last known user action, or of READY (Unix seconds) */
   readonly since: number;
-  /** Whole days since then; the user is reminded once per day */
+  /** Whole days since that time; the user is reminded once per day */
   readonly days: number;
-  /** What the node has cost; null = unknown */
+  /** The cost of the node; null = unknown */
   readonly usd: number | null;
   /** For the user; plain text */
   readonly text: string;
@@ -613,10 +617,10 @@ export interface IKeepRunning {
 export interface IRecovery {
   readonly node_name: string;
   readonly is_on: boolean;
-  /** How many attempts began since the choice */
+  /** Number of attempts since recovery was turned on */
   readonly attempts: number;
   readonly max_attempts: number;
-  /** Not recreated once the node has cost this much since the choice */
+  /** The node is not recreated once it has cost this much since recovery was turned on */
   readonly max_usd: number | null;
   readonly state: 'off' | 'watching' | 'clearing' | 'waiting' | 'making' | 'given_up';
   /** One sentence for the user; plain text */
@@ -634,7 +638,7 @@ export interface IQuota {
   readonly as_of: number | null;
   /** Whether everything that uses quota is counted */
   readonly is_complete: boolean;
-  /** Zones that did not answer */
+  /** Zones that did not respond */
   readonly unreachable: readonly string[];
   /** Names of resources of an unknown type */
   readonly uncounted: readonly string[];
@@ -687,7 +691,7 @@ export interface IQuotaAfter {
   readonly is_unlimited: boolean;
   readonly used: number;
   readonly asked: number;
-  /** Negative if it does not fit */
+  /** Negative if the quota is insufficient */
   readonly after: number | null;
   /** Null if unknown */
   readonly fits: boolean | null;
@@ -706,7 +710,7 @@ export interface ICleanup {
 export interface ICleanupItem {
   readonly kind: 'node' | 'queued_resource';
   readonly name: string;
-  /** For a queued resource, its own id */
+  /** The id of a queued resource */
   readonly node_id: string;
   readonly zone: string;
   readonly state: string;
@@ -755,14 +759,14 @@ export interface IAttempt {
   readonly message: string;
   /** The cloud's own message; plain text */
   readonly raw: string;
-  /** When the try began, or can begin at the earliest (Unix seconds) */
+  /** When the attempt began, or its earliest possible start (Unix seconds) */
   readonly at: number | null;
 }
 
 export interface INewSearch {
   readonly node_id: string;
   readonly candidates: readonly INewCandidate[];
-  /** How long to search; without it each candidate is tried once */
+  /** How long to search; by default, each candidate is tried once */
   readonly queue_minutes?: number | null;
   readonly accept_unknown_price?: boolean;
 }
@@ -770,7 +774,7 @@ export interface INewSearch {
 export interface IQueue {
   readonly as_of: number;
   readonly is_complete: boolean;
-  /** Zones that did not answer */
+  /** Zones that did not respond */
   readonly unreachable: readonly string[];
   readonly items: readonly IQueued[];
 }
@@ -789,11 +793,11 @@ export interface IQueued {
   readonly node_ids: readonly string[];
   /** When the cloud stops waiting for capacity (Unix seconds) */
   readonly valid_until: number | null;
-  /** Why it FAILED; plain text */
+  /** The reason if it FAILED; plain text */
   readonly error: string | null;
   /** Whether its request counts against quota */
   readonly holds_quota: boolean;
-  /** A leftover, which has ended and can only be deleted */
+  /** A leftover, which can only be deleted */
   readonly is_leftover: boolean;
 }
 
@@ -809,9 +813,11 @@ export interface INewQueued {
   readonly node_id: string;
   /** Six hours by default */
   readonly valid_for_s?: number | null;
-  /** Run time of a flex-start node; the cloud deletes it this long after READY */
+  /**
+   * Run duration of a flex-start node; the cloud deletes the node this long after it becomes READY
+   */
   readonly run_for_s?: number | null;
-  /** Id of the reservation of a reserved node; any that fits by default */
+  /** Id of the reservation for a reserved node; by default, any reservation that fits */
   readonly reservation?: string | null;
   readonly accept_unknown_price?: boolean;
 }
@@ -820,13 +826,13 @@ export interface ISpend {
   /** When the nodes were last listed (Unix seconds) */
   readonly as_of: number | null;
   readonly currency: 'USD';
-  /** Rate of all READY nodes; null if a price is unknown */
+  /** Hourly cost of all READY nodes; null if a price is unknown */
   readonly usd_per_hour: number | null;
   /** Accelerator types without a list price */
   readonly unpriced: readonly string[];
   /**
-   * False while a zone does not answer, or if there is unmonitored time in which a node may have
-   * been READY
+   * False if a zone does not respond, or if there is unmonitored time in which a node may have been
+   * READY
    */
   readonly is_complete: boolean;
   /** Nodes that were READY in this month, each with its total cost */
@@ -870,7 +876,7 @@ export interface ISpendOfSlot {
   readonly usd: number | null;
   /** Cost of the parts with a known price */
   readonly known_usd: number;
-  /** The same with all unmonitored time as READY */
+  /** The cost if all unmonitored time counts as READY */
   readonly up_to_usd: number;
   /** Node-seconds */
   readonly ready_s: number;
@@ -896,7 +902,7 @@ export interface IBudgetBurnDown {
 export interface IBudgetBurnDownPoint {
   /** Unix seconds */
   readonly at: number;
-  /** Used since the start, in the budget's unit; counted like `used` of Budget */
+  /** Usage since the start, in the budget's unit; computed like `used` of Budget */
   readonly used: number;
   /** The monitored part of `used` */
   readonly watched: number;
@@ -911,13 +917,13 @@ export interface ISpendOfNode {
   readonly spot: boolean;
   readonly provisioning: Provisioning;
   readonly usd_per_hour: number | null;
-  /** The Billing Catalog with the day it was read, or the dated table of the package */
+  /** The Billing Catalog with the day on which it was read, or the dated table in the package */
   readonly price_source: string | null;
   readonly ready_s: number;
   readonly usd: number | null;
-  /** Whether it counts as READY still */
+  /** Whether it still counts as READY */
   readonly is_open: boolean;
-  /** Unmonitored seconds in which it may have been READY */
+  /** Unmonitored seconds in which the node may have been READY */
   readonly unwatched_s: number;
 }
 
@@ -925,13 +931,13 @@ export interface IBilled {
   /** When BigQuery was queried (Unix seconds) */
   readonly as_of: number;
   readonly table: string;
-  /** The project of these costs */
+  /** The project that incurred these costs */
   readonly project: string;
   /** Currency of the billing account */
   readonly currency: string;
   /** Time of the newest export, in UTC */
   readonly exported_until: string;
-  /** How late the export may be */
+  /** How far the export may lag behind */
   readonly note: string;
   readonly month: IBilledPeriod;
   readonly last_30_days: IBilledPeriod;
@@ -994,8 +1000,8 @@ export interface IBudget {
   readonly resets_at: string | null;
   readonly action: 'stop' | 'stop-all' | 'warn' | null;
   /**
-   * In its unit, at most; an unknown price counts as the highest known one, unmonitored time as
-   * READY
+   * Maximum usage in the budget's unit; an unknown price counts as the highest known price, and
+   * unmonitored time as READY
    */
   readonly used: number | null;
   /** The part of `used` that is unmonitored time */
@@ -1007,7 +1013,7 @@ export interface IBudget {
   readonly window_start: number | null;
   /** Null for a total */
   readonly window_end: number | null;
-  /** At the present rate; null if it lasts until its window ends */
+  /** At the current rate; null if the budget lasts until the end of its window */
   readonly runs_out_at: number | null;
   readonly error: string | null;
 }
@@ -1015,7 +1021,7 @@ export interface IBudget {
 export interface IMetrics {
   /** Unix seconds of this response */
   readonly as_of: number;
-  /** Whether all workers answered now */
+  /** Whether all workers responded */
   readonly is_complete: boolean;
   readonly accelerator_type: string;
   readonly workers: readonly IWorkerMetrics[];
@@ -1027,8 +1033,8 @@ export interface IWorkerMetrics {
   /** When its sample arrived (Unix seconds); null before the first */
   readonly as_of: number | null;
   /**
-   * How far the worker's clock is ahead of the server's; 0 = equal. All times are by the server's
-   * clock
+   * Offset of the worker's clock relative to the server's clock; positive if it is ahead. All times
+   * are by the server's clock
    */
   readonly clock_ahead_s: number;
   readonly error: IError | null;
@@ -1042,22 +1048,22 @@ export interface ISample {
   readonly at: number;
   /** idle: no process is using the chips, so there are no metrics */
   readonly state: 'measured' | 'idle' | 'unknown';
-  /** Why nothing was measured */
+  /** The reason if nothing was measured */
   readonly reason: string;
   /** chip: one duty cycle covers all cores of a chip */
   readonly duty_per: 'chip' | 'core';
   readonly chips: readonly IChip[];
   readonly cores: readonly ICore[];
-  /** Why a field is unknown, by its name; `cores` if some are missing */
+  /** The reasons for unknown fields, by field name; `cores` if some are missing */
   readonly unknown: { readonly [name: string]: string };
   readonly host: IHost;
   readonly holders: readonly ITpuProcess[];
 }
 
 export interface IChip {
-  /** libtpu's number, counted over all workers of a slice */
+  /** libtpu's core number, counted across all workers of a slice */
   readonly chip: number;
-  /** Share of time in which the chip computed */
+  /** Percentage of time in which the chip was computing */
   readonly duty_percent: number | null;
 }
 
@@ -1068,7 +1074,7 @@ export interface ICore {
   readonly hbm_used_bytes: number | null;
   readonly hbm_total_bytes: number | null;
   readonly hbm_bandwidth_percent: number | null;
-  /** Seconds since it last computed */
+  /** Seconds since the core last computed */
   readonly idle_s: number | null;
   /** Programs that wait for the core */
   readonly queued: number | null;
@@ -1089,14 +1095,14 @@ export interface ITpuProcess {
   readonly pid: number;
   readonly user: string;
   readonly command: string;
-  /** The kernel that it is, or that started it; empty for none */
+  /** The kernel that the process belongs to; empty for none */
   readonly kernel_id: string;
   /** The notebook of that kernel; empty if unknown */
   readonly notebook: string;
-  /** Since when it is known to use them (Unix seconds) */
+  /** When it was first seen to use the chips (Unix seconds) */
   readonly since: number | null;
   readonly is_own_user: boolean;
-  /** Whether it is the kernel itself, not a process that it started */
+  /** Whether the process is the kernel itself, not a process started by the kernel */
   readonly is_kernel: boolean;
 }
 
@@ -1115,7 +1121,7 @@ export type Numbers = readonly (number | null)[];
 export interface IReleaseRequest {
   /** Worker of the slice; by default the first */
   readonly worker_id?: number;
-  /** Process to end; by default all of the user's own */
+  /** Process to end; by default, all of the user's own processes */
   readonly pid?: number;
   /** Whether to end another user's process as well */
   readonly force?: boolean;
@@ -1124,7 +1130,7 @@ export interface IReleaseRequest {
 export interface IReleaseResult {
   readonly freed: readonly ITpuProcess[];
   readonly left: readonly ITpuProcess[];
-  /** What else the user should know; plain text */
+  /** Additional information for the user; plain text */
   readonly message: string;
 }
 
@@ -1146,7 +1152,7 @@ export interface INoticeTemplate {
   readonly message?: string;
 }
 
-/** A text in English that can be translated */
+/** An English text that can be translated */
 export interface IText {
   readonly template: string;
   /** The values that replace `{name}` in the template, by name */
@@ -1167,7 +1173,7 @@ export interface IError {
   readonly exists: string;
   /** What to do */
   readonly hint: string;
-  /** The foreign system's own message; plain text, never HTML */
+  /** The original message of another system; plain text, never HTML */
   readonly raw: string;
   /** The templates of the texts with values, for translation; the others are constant */
   readonly templates: IErrorTemplates;
@@ -1177,7 +1183,7 @@ export interface IError {
   readonly texts?: { readonly [name: string]: IText };
   /** The Unix seconds of the values that are times, by name */
   readonly times?: { readonly [name: string]: number };
-  /** What the user can do, the most useful first; for buttons */
+  /** What the user can do, most useful first; for buttons */
   readonly actions: readonly IAction[];
 }
 
@@ -1189,11 +1195,11 @@ export interface IErrorTemplates {
   readonly hint?: string;
 }
 
-/** A command of the JupyterLab extension with its arguments */
+/** A JupyterLab command of this extension, with its arguments */
 export interface IAction {
   readonly command: 'tpu:open-form' | 'tpu:show-section' | 'tpu:raise-budget' | 'tpu:open-console' | 'tpu:copy-command' | 'tpu:start-node' | 'tpu:stop-node' | 'tpu:delete-node' | 'tpu:refresh';
   readonly args: { readonly [name: string]: string | boolean };
-  /** In English; a front end translates it by the command and its arguments */
+  /** In English; front ends translate it */
   readonly label: string;
 }
 

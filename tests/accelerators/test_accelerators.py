@@ -111,7 +111,9 @@ def test_v5e_8_is_understood_as_v5litepod_8() -> None:
 
 
 def test_a_generation_that_the_api_does_not_serve_has_an_answer_of_its_own() -> None:
-    with pytest.raises(BadInput, match="does not serve tpu7x-8: it exists on Compute Engine and GKE only") as refused:
+    with pytest.raises(
+        BadInput, match="does not offer tpu7x-8: it is available only on Compute Engine and GKE"
+    ) as refused:
         accelerators.accelerator("tpu7x-8")
     assert "v6e" in refused.value.hint
 

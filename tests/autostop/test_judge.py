@@ -80,7 +80,7 @@ SITUATIONS = (
         name="`while True` in a cell, with idle chips, silent and with nobody connected",
         activity=Activity(execution=CELL, accelerator=ago(3), human=ago(1.5), output=ago(1.6), connection=ago(1.9)),
         verdict="busy",
-        reason="a cell of train.ipynb runs, but the chips are idle, there is no output and no client has been "
+        reason="a cell of train.ipynb runs, but the chips are idle, there is no output, and no client has been "
         "connected for 1 h",
         ends_in_h=0.5,
         why="idle",
@@ -144,8 +144,8 @@ SITUATIONS = (
             cpu=ago(1),
         ),
         verdict="unknown",
-        reason="chip use can't be measured (other workers are not seen); output and CPU time count instead: no output, "
-        "no CPU time used and no client has been connected for 1 h",
+        reason="chip use can't be measured (other workers are not seen); output and CPU time count instead: there is "
+        "no output, no CPU time is used, and no client has been connected for 1 h",
         ends_in_h=1,
         why="idle",
     ),
@@ -196,7 +196,7 @@ SITUATIONS = (
             execution=ago(5), accelerator=Source(detail="the chips are held, their use is not shown"), human=ago(5)
         ),
         verdict="unknown",
-        reason="their use is not shown. That counts as busy",
+        reason="their use is not shown (treated as busy)",
         ends_in_h=None,
     ),
     Situation(
@@ -204,7 +204,7 @@ SITUATIONS = (
         activity=Activity(execution=ago(5), accelerator=Source(detail="not shown"), human=ago(5)),
         rules=Rules(idle_after_s=HOUR, session_s=8 * HOUR),
         verdict="unknown",
-        reason="That counts as busy",
+        reason="(treated as busy)",
         ends_in_h=2,
         why="session",
     ),

@@ -125,7 +125,7 @@ def test_what_commands_print_is_translated(terminal: Any, language: dict[str, st
 
 def test_json_stays_english(terminal: Any, language: dict[str, str]) -> None:
     error = terminal.tpu_json("describe", "nobody", LANGUAGE="zh_CN")["error"]
-    assert error["message"] == "There is no node called nobody."
+    assert error["message"] == "There is no node named nobody."
 
 
 def test_a_terminal_without_the_characters_gets_escapes_and_no_traceback(terminal: Any) -> None:
@@ -140,9 +140,9 @@ def test_a_terminal_without_the_characters_gets_escapes_and_no_traceback(termina
         ({"LANGUAGE": "zh_CN"}, "没有名为 nobody 的节点。"),
         ({"LANGUAGE": "", "LC_ALL": "zh_CN.UTF-8"}, "没有名为 nobody 的节点。"),
         ({"LANGUAGE": "", "LC_ALL": "", "LC_MESSAGES": "", "LANG": "zh_CN.UTF-8"}, "没有名为 nobody 的节点。"),
-        ({"LANGUAGE": "en:zh_CN"}, "There is no node called nobody."),
-        ({"LANGUAGE": "", "LC_ALL": "C.UTF-8", "LANG": "zh_CN.UTF-8"}, "There is no node called nobody."),
-        ({"LANGUAGE": "tlh"}, "There is no node called nobody."),
+        ({"LANGUAGE": "en:zh_CN"}, "There is no node named nobody."),
+        ({"LANGUAGE": "", "LC_ALL": "C.UTF-8", "LANG": "zh_CN.UTF-8"}, "There is no node named nobody."),
+        ({"LANGUAGE": "tlh"}, "There is no node named nobody."),
     ],
 )
 def test_the_environment_chooses_the_language(terminal: Any, variables: dict[str, str], says: str) -> None:

@@ -121,13 +121,13 @@ REFUSALS: list[tuple[Any, str, str]] = [
     ),
     (ax.DefaultCredentialsError("none"), "credentials_missing", "jupyter tpu demo"),
     (ax.RefreshError("expired"), "credentials_missing", "gcloud auth application-default login"),
-    (gx.ServiceUnavailable("502:Bad Gateway"), "cloud_unavailable", "does not answer"),
-    (gx.DeadlineExceeded("504"), "cloud_unavailable", "does not answer"),
+    (gx.ServiceUnavailable("502:Bad Gateway"), "cloud_unavailable", "is not responding"),
+    (gx.DeadlineExceeded("504"), "cloud_unavailable", "is not responding"),
     (gx.InternalServerError("an internal error has occurred"), "cloud_unavailable", "had an internal error"),
     (gx.Unknown("Received http2 header with status: 200 <html>"), "cloud_unavailable", "or something else answered"),
-    (gx.RetryError("gave up", cause=gx.ServiceUnavailable("503")), "cloud_unavailable", "does not answer"),
-    (TimeoutError(), "cloud_unavailable", "does not answer"),
-    (gx.InvalidArgument("cidr is wrong"), "bad_input", "The cloud said: cidr is wrong"),
+    (gx.RetryError("gave up", cause=gx.ServiceUnavailable("503")), "cloud_unavailable", "is not responding"),
+    (TimeoutError(), "cloud_unavailable", "is not responding"),
+    (gx.InvalidArgument("cidr is wrong"), "bad_input", "Message from the cloud: cidr is wrong"),
     (gx.InvalidArgument("cidr is wrong"), "bad_input", "did not accept the request."),
 ]
 
@@ -175,7 +175,7 @@ def test_an_operation_that_ended_was_answered(number: int) -> None:
     error = error_of_status(CREATE, status_pb2.Status(code=number, message="The service is currently unavailable."))
     assert error.code == "cloud_unavailable"
     assert "had an internal error" in error.message
-    assert "The cloud said: The service is currently unavailable." in error.hint
+    assert "Message from the cloud: The service is currently unavailable." in error.hint
     assert "network" not in str(error)
 
 

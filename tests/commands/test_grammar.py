@@ -94,7 +94,7 @@ def test_bad_words_never_end_the_kernel(command: Command, capsys: pytest.Capture
     for error in refused:
         assert len(error.message) < 300
         assert "\x1b" not in error.message
-        assert error.hint.endswith("--help shows what it accepts.")
+        assert error.hint.endswith("--help lists the valid arguments.")
     assert capsys.readouterr() == ("", "")
 
 
@@ -109,7 +109,7 @@ def refusal_of(command: Command, words: str) -> BadInput | None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--pid", "--pid needs a value."),
+        ("--pid", "--pid requires a value."),
         ("--pid ten", "--pid: 'ten' is not a whole number from 1 to 4,194,304."),
         ("--pids 3", "--pids 3 is not a valid argument here."),
     ],
@@ -118,4 +118,4 @@ def test_an_error_is_a_sentence_about_what_was_typed(words: str, said: str) -> N
     with pytest.raises(BadInput) as caught:
         parse_words(ON_NODE["release"], words.split())
     assert caught.value.message == said
-    assert caught.value.hint == "%tpu release --help shows what it accepts."
+    assert caught.value.hint == "%tpu release --help lists the valid arguments."

@@ -189,10 +189,10 @@ class Kernel:
 
 
 KERNELS = {
-    "unreachable worker": Kernel(sabotage=closed_door, failed="does not answer over SSH", hint="firewall rule"),
+    "unreachable worker": Kernel(sabotage=closed_door, failed="is not responding over SSH", hint="firewall rule"),
     "broken agent": Kernel(sabotage=broken_agent, failed=".jupyter-tpu", hint="Check that path"),
-    "kernel that dies": Kernel(sabotage=dying_kernels, failed="died while starting", hint=""),
-    "wrong host key": Kernel(sabotage=other_host_key, failed="is not the pinned one", hint="delete the node"),
+    "kernel that dies": Kernel(sabotage=dying_kernels, failed="died during startup", hint=""),
+    "wrong host key": Kernel(sabotage=other_host_key, failed="does not match the pinned key", hint="delete the node"),
 }
 
 NBCLIENT = """

@@ -155,7 +155,7 @@ async def test_a_silent_cell_with_idle_chips_and_nobody_connected_ends_the_node_
     assert (attended["ends_in_s"], attended["rules"]) == (None, UNATTENDED)
     assert (left["verdict"], left["ends_why"]) == ("busy", "idle")
     assert left["ends_in_s"] == pytest.approx(WARNED_S, abs=1)
-    assert "but the chips are idle, there is no output and no client has been connected" in left["reason"]
+    assert "but the chips are idle, there is no output, and no client has been connected" in left["reason"]
     told = await activity_that(link, lambda found: found["is_warning"])
     assert told["ends_in_s"] <= WARNED_S / 2
     assert cloud.is_billed(node)

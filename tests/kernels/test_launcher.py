@@ -254,4 +254,4 @@ def test_the_launcher_opens_ports_to_this_machine_only(node: Node, connection_fi
     process = launch("--node", str(node.name), "-f", str(connection_file))
     _, text = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "others could reach them" in text
+    assert "other users could reach them" in text

@@ -47,7 +47,7 @@ def test_the_reason_of_a_kernels_end_is_plain() -> None:
 
 @pytest.mark.parametrize("rows", [None, "kernels", {}, [7], [{"kernel_id": 7}], [{}]])
 def test_an_invalid_list_of_kernels_is_an_error_of_its_worker_alone(rows: Any) -> None:
-    with pytest.raises(AgentBroken, match="The list of kernels of my-node is invalid"):
+    with pytest.raises(AgentBroken, match="The list of kernels on my-node is invalid"):
         kernels_of({"kernels": rows}, NODE)
 
 

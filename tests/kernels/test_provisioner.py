@@ -90,7 +90,7 @@ def test_a_start_where_the_worker_is_known_imports_neither_googles_client_nor_th
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
     imported = set(done.stdout.split())
     assert "asyncssh" in imported
-    is_cloud_asked = "does not answer promptly" in done.stderr  # on a busy machine SSH may take more than 3 s
+    is_cloud_asked = "does not respond promptly" in done.stderr  # on a busy machine SSH may take more than 3 s
     unwanted = {"grpc", "google.auth", "google.cloud.tpu_v2", "jupyter_tpu.journal.journal", "sqlite3"} & imported
     assert is_cloud_asked or not unwanted
 

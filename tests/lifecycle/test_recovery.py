@@ -258,7 +258,7 @@ def test_what_is_made_again_is_as_it_was_but_for_our_labels() -> None:
     begun, asked = decide(recovery(phase="waiting", spec=spec), Observation(at=9), LIMITS)
     assert isinstance(asked, CreateNode)
     assert asked.spec.labels == {"team": "a", ATTEMPT_LABEL: "c-1"}
-    assert (begun.attempts, begun.message) == (1, "my-node is being recreated, attempt 1 of 3.")
+    assert (begun.attempts, begun.message) == (1, "my-node is being recreated (attempt 1 of 3).")
 
 
 def test_attempts_come_at_growing_distances() -> None:
@@ -294,7 +294,7 @@ def test_a_refusal_ends_it_only_where_waiting_does_not_help(error: Any, phase: s
 
 
 def test_the_outlook_of_a_lost_kernel_names_the_attempt() -> None:
-    assert "attempt 1 of 3. When it is READY, the kernels of" in outlook(recovery(phase="clearing"))
+    assert "attempt 1 of 3). When it is READY, the kernels of" in outlook(recovery(phase="clearing"))
     assert "attempt 2 of 3" in outlook(recovery(phase="making", attempts=2))
     assert "`jupyter tpu recover my-node" in outlook(recovery(phase="given_up", message="It is not recreated."))
 

@@ -170,7 +170,7 @@ class Worker:
 
     async def connect(self) -> LocalConnection:
         if self.refuses_connections:
-            raise WorkerUnreachable("The worker does not answer.")
+            raise WorkerUnreachable("The worker is not responding.")
         self.connections.append(LocalConnection(self))
         return self.connections[-1]
 

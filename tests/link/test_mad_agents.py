@@ -277,7 +277,7 @@ async def refused(link: Link) -> None:
 
 
 def test_an_agent_that_does_not_answer_is_named() -> None:
-    with pytest.raises(WorkerUnreachable, match="did not answer"):
+    with pytest.raises(WorkerUnreachable, match="did not respond"):
         in_virtual_time(refused(Link(EvilWorker(agent=b"").connect)))
 
 

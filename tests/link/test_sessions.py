@@ -147,7 +147,7 @@ async def test_a_client_that_has_seen_more_than_the_record_holds_is_told(client:
     raw.greet()
     raw.write(encode_json(Kind.ATTACH, {"kernel_id": "kernel-1"}, 1, 10_000))
     refused = await raw.frame(Kind.REFUSED)
-    assert "ends before the last message that this client" in refused.json()["error"]["message"]
+    assert "missing from the worker's record of kernel" in refused.json()["error"]["message"]
 
 
 async def test_a_repeated_call_gets_the_first_answer_again(client: Any, dial: Dial) -> None:

@@ -68,7 +68,7 @@ def test_each_tensorcore_is_told_anew_at_each_look(make_sdk: MakeSdk) -> None:
         ("raise RuntimeError('no such metric')", "no such metric"),
         ("return ['busy']", "can't be read"),
         ("os._exit(3)", "crashed"),
-        ("import time; time.sleep(1000)", "does not answer"),
+        ("import time; time.sleep(1000)", "is not responding"),
     ],
 )
 def test_an_sdk_that_fails_is_told_of(make_sdk: MakeSdk, body: str, words: str) -> None:

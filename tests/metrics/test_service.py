@@ -84,8 +84,8 @@ def test_a_process_that_hangs_is_given_up_and_the_others_are_read(serve: Any) ->
     told = told_by(hanging.port, answering.port, answer_s=5.0)
 
     assert told.values == {HBM_USED: [(5, 7)]}
-    assert "does not answer" in told.why_not[DUTY_CYCLE]
-    assert "does not answer" in told.why_not[HBM_USED]
+    assert "is not responding" in told.why_not[DUTY_CYCLE]
+    assert "is not responding" in told.why_not[HBM_USED]
 
 
 @pytest.mark.parametrize("lie", [math.nan, -1.0, math.inf, -math.inf, 1e300, 101.0])

@@ -57,7 +57,7 @@ def ask(
         ),
         (("v4-64", "us-central2-b", False), [], NOW, "free under your TRC grant trc until 2027-01-29"),
         (("v2-8", "us-central1-b", False), [], NOW, "free under your TRC grant trc until 2027-01-29"),
-        (("v2-32", "us-central1-b", False), [], NOW, "(your TRC grant trc covers there only nodes of type v2-8)"),
+        (("v2-32", "us-central1-b", False), [], NOW, "(your TRC grant trc covers only nodes of type v2-8 there)"),
         (
             ("v5litepod-8", "us-central1-a", False),
             [],
@@ -96,7 +96,7 @@ def test_without_a_grant_it_is_billed() -> None:
 def test_a_zone_that_did_not_answer_covers_nothing() -> None:
     found = ask(V5E_SPOT, unreachable=["us-central1-a"])
     assert not found.is_covered
-    assert "is unknown: us-central1-a did not answer" in found.text
+    assert "is unknown: us-central1-a did not respond" in found.text
 
 
 def test_of_two_grants_the_longer_one_is_named() -> None:
@@ -108,7 +108,7 @@ def test_not_more_than_a_few_reasons_are_given() -> None:
     grants = tuple(grant_from_json(f"g{number}", TRC.to_json()) for number in range(9))
     found = ask(("v5p-8", "us-east5-a", True), grants=grants)
     assert found.text.count("covers no v5p") == 3
-    assert "6 more do not cover it" in found.text
+    assert "6 other grants do not cover it" in found.text
     assert found.detail in found.text
 
 
@@ -141,9 +141,9 @@ def test_what_is_never_covered_is_always_said() -> None:
     [
         (
             "reserved",
-            "billed: as part of your reservation, used or not (no list price) (your TRC grant trc covers",
+            "billed: with your reservation, whether you use it or not (no list price) (your TRC grant trc does not ",
         ),
-        ("flex-start", "covers no flex-start nodes"),
+        ("flex-start", "does not cover flex-start nodes"),
         ("preemptible", "free under your TRC grant trc"),
     ],
 )

@@ -43,7 +43,7 @@ WELL = Facts(
     answers={"status": STATUS, "who": WHO, "activity": ACTIVITY, "node": NODE},
 )
 ONE_OF_TWO = this_worker({"TPU_ACCELERATOR_TYPE": "v5litepod-16"})
-SILENT = WorkerUnreachable("The agent on this machine does not answer.")
+SILENT = WorkerUnreachable("The agent on this machine is not responding.")
 
 
 def examined(facts: Facts) -> list[Finding]:
@@ -107,7 +107,7 @@ def test_nothing_is_wrong_with_a_worker_that_is_well() -> None:
         (replace(WELL, python=(3, 10)), "versions of JAX", WARNING, "Python 3.11", "env make"),
         (
             replace(WELL, versions={"jax": {**JAX, "jax": "9.9.9"}}, requirements={"jax": []}),
-            *("versions of JAX", UNKNOWN, "not in the list of tested", ""),
+            *("versions of JAX", UNKNOWN, "has not been tested", ""),
         ),
         (replace(WELL, environ={"JAX_PLATFORMS": "cpu"}), "variables", FAULT, "JAX_PLATFORMS=cpu", "restart"),
         (replace(WELL, environ={"PJRT_DEVICE": "CPU"}), "variables", FAULT, "PJRT_DEVICE=CPU", "restart"),
@@ -116,7 +116,7 @@ def test_nothing_is_wrong_with_a_worker_that_is_well() -> None:
             *("variables", WARNING, "other workers of the slice", "restart"),
         ),
         (replace(WELL, environ={"XLA_FLAGS": "--xla_tpu_x=1"}), "variables", FAULT, "--xla_tpu_x", "LIBTPU_INIT_ARGS"),
-        (replace(WELL, environ={"TPU_VISIBLE_CHIPS": "0"}), "variables", WARNING, "only these chips", "restart"),
+        (replace(WELL, environ={"TPU_VISIBLE_CHIPS": "0"}), "variables", WARNING, "to these chips", "restart"),
         (replace(WELL, platforms={"jax": "cpu"}), "fallback", FAULT, "on the cpu", "%tpu_init"),
         (replace(WELL, worker=this_worker({})), "node", FAULT, "not run on a TPU node", "kernel menu"),
         (replace(WELL, disks={"/tmp": (2**30, 2**40)}), "disk", FAULT, "1.0 of 1024.0 GiB", "Delete"),
@@ -176,7 +176,7 @@ def test_json_for_programs_is_whole_whatever_was_found(text: str) -> None:
 def test_a_finding_travels_as_json() -> None:
     finding = Finding(check="disk", state=FAULT, text="It is full.", fix="Delete something.")
     assert Finding.from_json(finding.to_json()) == finding
-    with pytest.raises(ValueError, match="not a state"):
+    with pytest.raises(ValueError, match="not a valid state"):
         Finding.from_json({**finding.to_json(), "state": "fine"})
 
 

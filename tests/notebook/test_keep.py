@@ -15,7 +15,7 @@ from jupyter_tpu.notebook.node.agent_call import call_agent
 def test_a_kernel_without_an_agent_says_so() -> None:
     with pytest.raises(WorkerUnreachable, match="not started by an agent"):
         call_agent("activity", {}, {})
-    with pytest.raises(WorkerUnreachable, match="does not answer"):
+    with pytest.raises(WorkerUnreachable, match="is not responding"):
         call_agent("activity", {}, {"JUPYTER_TPU_AGENT_SOCKET": "/nowhere/agent.sock"})
 
 

@@ -32,7 +32,7 @@ def test_both_faces_show_devices_memory_proof_and_versions():
 def test_both_faces_say_that_a_worker_is_emulated():
     shown = report_of(emulated="1").to_mimebundle()
     for face in (shown["text/plain"], shown["text/html"]):
-        assert "emulated: CPU devices stand in for the chips" in face
+        assert "emulated: CPU devices replace the chips" in face
         assert "TPU v5 lite (emulated)" in face
 
 
@@ -52,7 +52,7 @@ def test_libtpu_is_held_against_what_jax_asks_for():
     asked = ["jaxlib<=0.10.2", 'libtpu==0.0.42.*; extra == "tpu"']
     versions = {**VERSIONS, "libtpu": "0.0.51"}
     told = libtpu_mismatch("jax", versions, asked)
-    assert told == "libtpu 0.0.51 is installed, but JAX 0.10.2 is made for ==0.0.42.*."
+    assert told == "libtpu 0.0.51 is installed, but JAX 0.10.2 needs ==0.0.42.*."
     assert not libtpu_mismatch("jax", {**VERSIONS, "libtpu": "0.0.42.1"}, asked)
     assert not libtpu_mismatch("jax", VERSIONS, asked)
 

@@ -141,7 +141,7 @@ def test_devices_and_mesh_are_handed_to_the_notebook(run_cells):
 def test_a_second_framework_in_one_kernel_is_refused(run_cells):
     run = run_cells("%tpu_init", "%tpu_init tf", environ=EMULATED_V5E_8)
     assert not run.succeeded
-    assert "JAX already uses the TPU in this kernel, so TensorFlow cannot." in run.text
+    assert "JAX is already using the TPU in this kernel, so TensorFlow cannot use it." in run.text
     assert "restart the kernel and run %tpu_init tf first" in run.text
 
 
@@ -154,7 +154,7 @@ def test_a_real_slice_of_several_workers_is_refused_before_jax_would_wait_for_ev
 def test_our_errors_show_no_traceback(run_cells):
     run = run_cells("%tpu_init numpy")
     assert "BadInput" in run.text
-    assert "'numpy' is not a framework that %tpu_init knows." in run.text
+    assert "'numpy' is not a framework that %tpu_init supports." in run.text
     assert "Traceback" not in run.text
 
 

@@ -63,7 +63,7 @@ def test_torch_xla_is_told_of_the_tpu_before_its_import_and_of_spmd_before_its_d
 def test_torch_xla_with_a_device_touched_is_refused_and_the_kernel_lives(run_with):
     touch = "import os; os.environ['PJRT_DEVICE'] = 'TPU'; import torch_xla; torch_xla.device()"
     run = run_with(touch, "%tpu_init torch_xla", "print('the kernel lives')", modules=XLA)
-    assert "It is too late for %tpu_init: PyTorch/XLA has touched a device" in run.text
+    assert "It is too late to run %tpu_init: PyTorch/XLA has already used a device" in run.text
     assert "use_spmd" not in " ".join(touched(run))
     assert run.text.rstrip().endswith("the kernel lives")
 
@@ -97,7 +97,7 @@ def test_torch_tpu_is_given_one_chip_before_its_import(run_with):
     what = ("import torch", "import torch_tpu", "arange on tpu")
     assert touched(run) == [f"{each} {expected}" for each in what]
     assert "TorchTPU is ready on 1 device of v5litepod-8" in run.text
-    assert "TorchTPU serves one chip per process" in run.text
+    assert "TorchTPU uses one chip per process" in run.text
 
 
 def test_chips_that_the_user_has_chosen_stay_chosen(run_with):
@@ -159,7 +159,7 @@ def test_tensorflow_without_tpus_hears_what_to_install(run_with):
     said = "TPUs not found in the cluster. Failed in initialization: No OpKernel was registered"
     run = run_with("%tpu_init tf", modules=("tensorflow",), FAKE_FAILURE=said)
     assert not run.succeeded
-    assert "This TensorFlow has no code for TPUs" in run.text
+    assert "This TensorFlow does not support TPUs" in run.text
     assert "%pip uninstall -y tensorflow tensorflow-cpu" in run.text
     assert said in run.text
 
@@ -171,5 +171,5 @@ def test_the_process_in_the_way_is_named_before_the_framework_runs_into_it(run_w
     run = run_with(hold, "%tpu_init torch_xla", "holder.communicate(b'\\n'); print(holder.pid)", modules=XLA)
     pid = run.text.split()[-1]
     assert f"The TPU is in use by process {pid} (" in run.text
-    assert "%tpu release ends that process after asking" in run.text
+    assert "To end that process, run %tpu release" in run.text
     assert "device" not in " ".join(touched(run))

@@ -142,7 +142,7 @@ ROWS = [
         "tf",
         "TPUs not found in the cluster. Failed in initialization: No OpKernel was registered to support Op"
         " 'ConfigureDistributedTPU' used by {{node ConfigureDistributedTPU}} with these attrs: [",
-        "has no code for TPUs",
+        "does not support TPUs",
         '"tensorflow-tpu==',
     ),
     Row("tpu-unnamed", "tf", "Please provide a TPU Name to connect to.", "was given no TPU", '("local")'),
@@ -150,14 +150,14 @@ ROWS = [
         "tpu-name-unknown",
         "tf",
         "<urlopen error [Errno -2] Name or service not known>",
-        "asked the cloud",
+        "by name from the cloud",
         '("local")',
     ),
     Row(
         "torch-for-gpus",
         "torch_xla",
         "libcublas.so.*[0-9] not found in the system path ['/home/me/.venv/bin']",
-        "built for NVIDIA's GPUs",
+        "built for NVIDIA GPUs",
         "%pip install",
     ),
     Row(

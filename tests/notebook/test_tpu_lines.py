@@ -293,7 +293,7 @@ ITSELF = {**OTHER, "pid": os.getpid()}
         (
             [OTHER],
             {"freed": [], "left": [OTHER], "message": "It cannot be ended."},
-            ["It cannot be ended.", "The process 4242 (a.ipynb) still uses the chips."],
+            ["It cannot be ended.", "The process 4242 (a.ipynb) is still using the chips."],
         ),
     ],
 )
@@ -340,10 +340,10 @@ def endless(handler: socketserver.StreamRequestHandler) -> None:
 @pytest.mark.parametrize(
     ("behave", "patience_s", "said"),
     [
-        (silent, 0.3, "did not answer within 0.3 s"),
-        (endless, 0.3, "did not answer within 0.3 s"),
-        (closing, 60.0, "does not answer"),
-        (garbage, 60.0, "does not answer"),
+        (silent, 0.3, "did not respond within 0.3 s"),
+        (endless, 0.3, "did not respond within 0.3 s"),
+        (closing, 60.0, "is not responding"),
+        (garbage, 60.0, "is not responding"),
     ],
 )
 def test_an_agent_that_does_not_answer_is_given_up(start: Any, behave: Behave, patience_s: float, said: str) -> None:
@@ -463,7 +463,7 @@ def test_errors_are_shown_in_the_users_language(line: str) -> None:
 
 @pytest.mark.usefixtures("in_language")
 def test_what_programs_read_stays_english(start: Any) -> None:
-    refused = WorkerUnreachable("The agent on this machine does not answer.")
-    assert refused.to_json()["message"] == "The agent on this machine does not answer."
+    refused = WorkerUnreachable("The agent on this machine is not responding.")
+    assert refused.to_json()["message"] == "The agent on this machine is not responding."
     findings = json.loads(str(run_line("doctor --json", start(answering(ANSWERS)).here)))
     assert {"chips", "disk"} <= {each["check"] for each in findings}

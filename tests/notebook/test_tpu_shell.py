@@ -59,7 +59,7 @@ def test_an_agent_that_hangs_costs_a_line_two_seconds_and_no_more(run_cells: Any
         listener.listen()
         run = run_cells("%tpu top", "print(6 * 7)", environ={"JUPYTER_TPU_AGENT_SOCKET": str(tmp_path / "a")})
     assert CELL_TIMEOUT_S == 2.0
-    assert "The agent on this machine did not answer within 2 s." in run.text
+    assert "The agent on this machine did not respond within 2 s." in run.text
     assert run.text.endswith("42\n")
 
 
@@ -241,9 +241,9 @@ def history(*duty: float | None, step_s: float = 1.0) -> dict[str, Any]:
         (history(0, 0, 0, 0), 4.0, "about 0 µs, 0 % of the time"),
         (history(*[80.0] * 600, step_s=6.0), 3600.0, "about 36 min, 60 % of the time"),
         (history(*[80.0] * 10), 0.5, "unknown: the cell is too short"),
-        (history(100, None, None, None), 4.0, "unknown: the chips' duty cycle is known for only 1 s of the cell"),
-        (history(100, 100, 100, 100), 40.0, "unknown: the chips' duty cycle is known for only 4 s of the cell"),
-        ({}, 4.0, "unknown: the chips' duty cycle is known for only 0 s of the cell"),
+        (history(100, None, None, None), 4.0, "unknown: the chips' duty cycle is known only for 1 s of the cell"),
+        (history(100, 100, 100, 100), 40.0, "unknown: the chips' duty cycle is known only for 4 s of the cell"),
+        ({}, 4.0, "unknown: the chips' duty cycle is known only for 0 s of the cell"),
     ],
 )
 def test_device_time_is_told_where_the_duty_cycle_covers_the_cell(seen: Any, wall_s: float, text: str) -> None:

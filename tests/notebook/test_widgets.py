@@ -100,7 +100,7 @@ def test_a_worker_of_a_slice_says_that_it_is_one_of_several() -> None:
     answer = metrics()["metrics"]
     answer["worker"]["accelerator_type"] = "v5litepod-16"
     data = SnapshotReader(MONITOR, Agent({"metrics": answer}).ask).snapshot()["data"]
-    assert data["place"] == "One worker of 4; the TPU panel shows all workers."
+    assert data["place"] == "1 of 4 workers; the TPU panel shows all workers."
 
 
 def test_a_page_that_asks_for_it_gets_the_history_once() -> None:
@@ -139,9 +139,9 @@ def test_no_answer_of_an_agent_ends_a_widget(view: Any, answer: Any) -> None:
         ({"for_s": 3600, "at": 990.0}, {"for_s": 3590.0}, "Kept running for 59 min."),
         ({"for_s": 3600, "at": 2000.0}, {"for_s": 3600.0}, "Kept running for 1 h."),
         ({"for_s": 1e9, "at": 1000.0}, {"for_s": 30 * 86400.0}, "Kept running for 720 h."),
-        ({"for_s": 600, "at": 100.0}, None, "received this only after 15 min. Nothing was done."),
+        ({"for_s": 600, "at": 100.0}, None, "received this request only after 15 min. Nothing was done."),
         ({"while_busy": True, "at": 999.0}, {"while_busy": True}, "Kept running until the current cell ends."),
-        ({"while_busy": True, "at": 900.0}, None, "received this only after 100 s. Nothing was done."),
+        ({"while_busy": True, "at": 900.0}, None, "received this request only after 100 s. Nothing was done."),
         ({"off": True, "at": 999.0}, {}, "Extension cancelled."),
     ],
 )
@@ -174,7 +174,7 @@ DUE = {**ACTIVITY, "reminder": {"for_s": 26 * 3600.0, "days": 1}}
 def test_the_idle_timer_reminds_of_a_day_that_was_billed_without_a_human_act(answers: Any, says: str) -> None:
     text = SnapshotReader(IDLE, Agent(answers).ask).snapshot()["data"]["reminder"]
     assert text == (
-        f"This node has been billed for 26 h with no known action by you. {says} "
+        f"This node has been billed for 26 h without any known activity from you. {says} "
         "Keep it running: %tpu extend. Stop it: %tpu stop."
     )
 
@@ -229,7 +229,7 @@ def test_parts_of_quota_and_credit_are_told_or_said_to_be_unknown() -> None:
     assert parts["Quota"] == {
         "title": "Quota",
         "as_of": 5.0,
-        "lines": ["Partial: some use of quota was not visible, so less may be free."],
+        "lines": ["Partial: some quota usage was not visible, so less may be free."],
         "rows": [("v5e · us-central1-a", "8 of 32 chips", 0.25)],
     }
     assert parts["Budgets"]["as_of"] is None
@@ -325,7 +325,10 @@ def test_a_live_widget_carries_a_picture_for_front_ends_that_show_none(run_cells
     )
     assert run.succeeded, run.text
     assert "application/vnd.jupyter.widget-view+json text/html text/plain" in run.text
-    assert "A snapshot of the widget: live widgets need a trusted notebook and anywidget in the front end." in run.text
+    assert (
+        "This is a snapshot of the widget. Live widgets need a trusted notebook and anywidget in the front end."
+        in run.text
+    )
     assert "<p><strong>TPU monitor</strong>" in run.text
     assert "['layout', 'picture', 'tabbable', 'tooltip']" in run.text
     assert run.text.rstrip().endswith("text/html text/plain")

@@ -137,7 +137,7 @@ async def test_a_notebook_goes_on_in_its_environment_although_the_node_is_taken_
 
         notebook.preempt()
         index.let_go()
-        await events.until(lambda event: "recreated, attempt 2" in event.get("message", ""))
+        await events.until(lambda event: "recreated (attempt 2" in event.get("message", ""))
         await notebook.until_it_is_back(events)
 
         await assert_all_is_there_again(await open_page(server, notebook.kernel_id))

@@ -140,7 +140,7 @@ async def test_another_kind_of_host_key_is_refused_too(worker: WorkerAddress, us
 
 async def test_a_key_the_worker_does_not_know_is_refused_clearly(worker: WorkerAddress, tmp_path: Path) -> None:
     stranger = UserKey.load_or_create(tmp_path / "stranger")
-    with pytest.raises(LoginRefused, match="does not accept our SSH key"):
+    with pytest.raises(LoginRefused, match="does not accept jupyter_tpu's SSH key"):
         await connect(worker, stranger, config_files=())
 
 

@@ -99,7 +99,7 @@ class Chips:
         is_new, cpu = self._holder_cpu.has_new(holders), self._holder_cpu.cores_of(holders) or 0.0
         who = _named(holders[0], self._kernels()) if holders else "a process of another user"
         if not holders and duty is None:
-            return ChipUse("quiet", "no process uses the chips")
+            return ChipUse("quiet", "no process is using the chips")
         if isinstance(duty, float) and duty >= _LEAST_DUTY_PERCENT:
             return ChipUse("active", f"{who} computes on the chips (the busiest: {duty:.0f} %)")
         # It may have used them between two measurements.

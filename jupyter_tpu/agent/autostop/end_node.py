@@ -46,7 +46,7 @@ def _refused(action: str, error: CannotEnd) -> CloudRefused:
     # Where a stop is refused, as for a slice, deleting the node still works.
     other = "Delete it with %tpu delete, or run" if error.is_refused and action == "stop" else "Run"
     return CloudRefused(
-        f"This node cannot end itself: {error}.",
+        f"This node cannot stop or delete itself: {error}.",
         exists="The node is still running and billed.",
         hint=f"{other} `jupyter tpu {action} NODE` on your own machine.",
     )

@@ -120,7 +120,7 @@ class OwnNode:
             with error:
                 raise CannotEnd(_refusal(error), is_refused=error.code in (400, 412)) from error
         except OSError as error:
-            raise CannotEnd(f"the Cloud TPU API does not answer: {error}") from error
+            raise CannotEnd(f"the Cloud TPU API is not responding: {error}") from error
 
     def _safe_api(self) -> str:
         """Return the API's address; refuse one where a token could reach anyone but Google or this machine."""

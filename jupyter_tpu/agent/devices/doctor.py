@@ -52,7 +52,7 @@ class DoctorMethod:
                 argv, stdin=subprocess.DEVNULL, capture_output=True, env=environment, cwd="/", timeout=_PATIENCE_S
             )
         except subprocess.TimeoutExpired:
-            raise self._failed(f"It did not answer within {_PATIENCE_S:.0f} s.") from None
+            raise self._failed(f"It did not respond within {_PATIENCE_S:.0f} s.") from None
         except OSError as error:
             raise self._failed(str(error)) from error
         if done.returncode:
@@ -62,6 +62,6 @@ class DoctorMethod:
     def _failed(self, raw: str) -> EnvironmentFailed:
         return EnvironmentFailed(
             f"The doctor could not run in the kernels' Python {self._python} on the worker.",
-            hint="Start a kernel there: its error message says what is wrong with that Python.",
+            hint="Start a kernel there to see what is wrong with that Python.",
             raw=raw,
         )

@@ -84,7 +84,7 @@ class Launcher:
             return self._start(python, arguments, own, folder.output)
         except OSError as error:
             raise disk_full(folder.output.parent, error) or KernelFailed(
-                f"No kernel could be started on the worker with {python}.",
+                f"Could not start a kernel on the worker with {python}.",
                 hint="Check that this Python exists there and that the disk is not full.",
                 raw=str(error),
             ) from error

@@ -85,7 +85,7 @@ class Spare:
         while not answer.endswith(b"\n"):
             piece = await asyncio.wait_for(loop.sock_recv(self.agent_end, 65536), timeout_s)
             if not piece:
-                raise EOFError("it ended")
+                raise EOFError("it exited")
             answer += piece
         content: dict[str, Any] = json.loads(answer)
         return content

@@ -119,7 +119,7 @@ class GrpcCalls:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return "the process that uses the chips does not answer"
+        return "the process that uses the chips is not responding"
     return f"the runtime metrics cannot be read: {error}"
 
 

@@ -125,7 +125,7 @@ class Sampler:
             )
         if not device_files(devices_folder(self._environ)):
             return UNKNOWN, "no accelerator was found on this machine"
-        return IDLE, "no process uses the chips"
+        return IDLE, "no process is using the chips"
 
     def _with_tensorcores(self, raw: RawMetrics, holders: list[Holder]) -> RawMetrics:
         """Add the SDK's values, which have no ids: they are assigned to the cores in order if the numbers match."""

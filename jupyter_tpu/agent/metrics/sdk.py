@@ -18,7 +18,7 @@ from contextlib import suppress
 from jupyter_tpu.agent.metrics.validate import TENSORCORE
 
 MISSING = "needs libtpu's SDK in the Python of the kernels, where it is not installed"
-_SILENT = "libtpu's SDK does not answer"
+_SILENT = "libtpu's SDK is not responding"
 _BEGINNING = "waiting for libtpu's SDK"
 # After a failure: libtpu is rarely installed while a kernel runs, and each attempt starts a Python.
 _AGAIN_AFTER_S = 600.0

@@ -56,7 +56,7 @@ class NoticeWatch:
             try:
                 value, etag = await asyncio.wait_for(self._wait_for_change(path, known), _ANSWER_WITHIN_S + _SPARE_S)
             except (OSError, ValueError, asyncio.TimeoutError, TimeoutError) as error:
-                log.info("the metadata server does not answer for %s: %s", path, error)
+                log.info("the metadata server did not respond for %s: %s", path, error)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
                 continue

@@ -53,8 +53,7 @@ COMMANDS = (
     ),
     Command(
         name="budget",
-        help="list, set or remove budgets; at the cap, the project's billed nodes stop and nodes under a "
-        "grant keep running",
+        help="list, set or remove budgets; at the cap, billed nodes are stopped and nodes under a grant keep running",
         arguments=(
             action("list", "set", "remove", "confirm"),
             argument("name", nargs="?", metavar="NAME", help="your name for the budget"),
@@ -62,7 +61,7 @@ COMMANDS = (
             argument("stray", nargs="*", help=argparse.SUPPRESS),
             (
                 argument("--usd", type=float, metavar="N", help="limit in US dollars, at list price"),
-                argument("--hours", type=float, metavar="N", help="limit in hours of READY nodes, all nodes together"),
+                argument("--hours", type=float, metavar="N", help="limit in READY hours of all nodes together"),
             ),
             argument("--per", choices=PERIODS, help="period of the limit"),
             argument("--resets-on", choices=WEEKDAYS, help="weekday on which the weekly budget resets"),
@@ -75,9 +74,9 @@ COMMANDS = (
                 ),
                 flag(
                     "--warn-only",
-                    help="at the cap, only warn (default: stop the nodes; a node that cannot be stopped is "
-                    "deleted with its disk, such as a spot node, a node of several VMs, or one that the "
-                    "cloud refuses to stop for 5 min)",
+                    help="at the cap, only warn (default: stop the nodes; a node that cannot be stopped, such as a "
+                    "spot node, a node of several VMs, or one that the cloud refuses to stop for 5 min, is deleted "
+                    "with its disk)",
                 ),
             ),
             NO_CONFIRMATION,
@@ -105,7 +104,7 @@ COMMANDS = (
                 "--days",
                 type=int,
                 metavar="N",
-                help="number of days that the grant is valid (default: as in the email)",
+                help="number of days for which the grant is valid (default: as in the email)",
             ),
             argument("--ends-on", metavar="DATE", help="last day, instead of --days"),
             flag("--skip-unread", help="save the grant even if some lines of the email cannot be read"),
@@ -131,8 +130,8 @@ COMMANDS = (
                 ),
                 flag(
                     "--delete-leftovers",
-                    help="delete PREEMPTED and TERMINATED nodes and FAILED and SUSPENDED queued resources; "
-                    "STOPPED nodes stay",
+                    help="delete PREEMPTED and TERMINATED nodes and FAILED and SUSPENDED queued resources; STOPPED "
+                    "nodes are kept",
                 ),
                 # the option's former name
                 flag("--delete-husks", dest="delete_leftovers", help=argparse.SUPPRESS),

@@ -11,7 +11,7 @@ from jupyter_tpu.errors import Text
 from jupyter_tpu.models import NodeOptions
 
 _NEW_NODE = (
-    argument("--runtime-version", help="VM image (default: the one made for the type)"),
+    argument("--runtime-version", help="VM image (default: the image for the type)"),
     argument(
         "--provisioning",
         metavar="MODEL",
@@ -46,7 +46,7 @@ COMMANDS = (
             argument(
                 "--notebook",
                 metavar="FILE",
-                help="warn about the gs:// buckets in this file that are in another region",
+                help="warn if gs:// buckets in this file are in another region",
             ),
             argument(
                 "--epoch-gib",
@@ -70,7 +70,7 @@ COMMANDS = (
                 dest="for_",
                 type=duration("--for"),
                 metavar="TIME",
-                help="how long to keep trying, such as 30m (default: try each place once)",
+                help="how long to keep trying, such as 30m (default: try each combination once)",
             ),
             argument("--cancel", metavar="ID", help="cancel a search, and delete what it created"),
             YES,
@@ -79,7 +79,7 @@ COMMANDS = (
     ),
     Command(
         name="queue",
-        help="list, add or remove requests that wait in the cloud for capacity",
+        help="list, add or remove requests that wait for capacity in the cloud",
         arguments=(
             action("list", "add", "remove"),
             argument("name", nargs="?", metavar="NAME", help="add: the new node; remove: the ID"),
@@ -121,7 +121,7 @@ COMMANDS = (
                 "--max-usd",
                 type=float,
                 metavar="USD",
-                help="stop recreating the node once it has cost this much, counted from now",
+                help="stop recreating the node once it has cost this much from now on",
             ),
             NO_CONFIRMATION,
             *REMOTE,

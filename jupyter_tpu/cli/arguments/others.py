@@ -52,7 +52,7 @@ NOTEBOOKS = (
             argument("framework", metavar="FRAMEWORK", nargs="?", help=", ".join(FRAMEWORKS)),
             argument("--version", help="version of the framework, such as 0.6 (default: the newest)"),
             argument("--folder", type=Path, help="also install the requirements.txt or pyproject.toml of this folder"),
-            flag("--push", help="download the packages here and send them, for a node without internet"),
+            flag("--push", help="download the packages here and upload them, for a node without internet access"),
             NO_CONFIRMATION,
             *REMOTE,
         ),
@@ -74,7 +74,7 @@ NOTEBOOKS = (
         description="Log in to a node over SSH with a pinned host key. A command after -- runs instead of a shell.",
         arguments=(
             *NODE,
-            argument("--worker", type=int, default=0, metavar="N", help="which TPU VM of the node (default: 0)"),
+            argument("--worker", type=int, default=0, metavar="N", help="number of the TPU VM (default: 0)"),
             *CLOUD,
         ),
         passes_on=True,
@@ -128,7 +128,7 @@ AUTOSTOP = (
                 help="maximum session length, counted from READY, even if busy",
             ),
             argument(
-                "--action", choices=ACTIONS, help="what auto-stop does: stop the node (its disk is kept) or delete it"
+                "--action", choices=ACTIONS, help="auto-stop action: stop the node (its disk is kept) or delete it"
             ),
             NO_CONFIRMATION,
             *REMOTE,

@@ -98,7 +98,7 @@ def run_kernelspec(options: argparse.Namespace) -> int:
         rows = ((spec.name, spec.display_name, resource_text(spec.node_name)) for spec in specs)
         say_table(_HEADER, rows)
     else:
-        note(_("No node has a kernelspec."))
+        note(_("There are no kernelspecs for nodes."))
     return 0
 
 
@@ -149,7 +149,7 @@ def _remove_kernelspecs(options: argparse.Namespace) -> tuple[InstalledSpec, ...
     # a short name may mean nodes in several zones: remove none by guess
     if options.node and len({spec.node_name for spec in found}) > 1:
         raise BadInput(
-            Text("Several nodes called {node} have a kernelspec.", node=options.node),
+            Text("Several nodes named {node} have a kernelspec.", node=options.node),
             exists=Text("They are {node_name}.", node_name=", ".join(dict.fromkeys(spec.node_name for spec in found))),
             hint="Choose one with --zone, or give its full name.",
         )

@@ -177,8 +177,6 @@ def _say_interrupted(wanted: Wanted) -> None:
         "interrupted: {node} in {zone} may exist, or may still be created.", node=wanted.node_id, zone=wanted.zone
     )
     note(f"\n{where}")
-    begins = _(
-        "billing starts when the node is READY ({price}), even if you do not wait for it here.", price=wanted.price_text
-    )
+    begins = _("billing starts when the node is READY ({price}), even if you don't wait here.", price=wanted.price_text)
     note_now(begins)
     note_do(f"jupyter tpu delete {wanted.node_id} --zone {wanted.zone}")

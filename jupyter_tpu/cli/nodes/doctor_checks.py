@@ -121,7 +121,7 @@ def _disk() -> Finding:
     )
     if usage.free >= _LEAST_DISK_BYTES:
         return Finding(check="disk", state=OK, text=text)
-    fix = _("Free some space: without it no node can be created or started, and outputs are not saved.")
+    fix = _("Free some disk space. Otherwise no node can be created or started, and outputs are not saved.")
     return Finding(check="disk", state=FAULT, text=text, fix=fix)
 
 
@@ -161,9 +161,9 @@ def _of_list(project: str, nodes: int, unreachable: tuple[str, ...]) -> Finding:
     )
     if not unreachable:
         return Finding(check="API", state=OK, text=text)
-    text = _("{text} Zones that did not answer: {zones}.", text=text, zones=", ".join(unreachable[:10]))
+    text = _("{text} Zones that did not respond: {zones}.", text=text, zones=", ".join(unreachable[:10]))
     return Finding(
-        check="API", state=WARNING, text=text, fix=_("Nodes there are missing from every list: try again later.")
+        check="API", state=WARNING, text=text, fix=_("Nodes there are missing from all lists. Try again later.")
     )
 
 
@@ -179,7 +179,7 @@ async def _quotas(cloud: CloudApi) -> list[Finding]:
 def _leftovers(report: QuotaReport) -> Finding:
     leftovers = sum(held.is_leftover for held in report.holdings.held)
     if not leftovers:
-        return Finding(check="quota", state=OK, text=_("Limits can be read, and no leftovers use quota."))
+        return Finding(check="quota", state=OK, text=_("The limits can be read, and no leftovers use quota."))
     text = _("1 leftover uses quota.") if leftovers == 1 else _("{count} leftovers use quota.", count=leftovers)
     fix = _("jupyter tpu cleanup lists leftovers, and deletes those that you name.")
     return Finding(check="quota", state=WARNING, text=text, fix=fix)
@@ -188,7 +188,7 @@ def _leftovers(report: QuotaReport) -> Finding:
 def _own_clock(wrong: str) -> Finding:
     if not wrong:
         return Finding(check="clock", state=OK, text=_("This computer's clock agrees with the cloud's."))
-    fix = _("Set it over the network (NTP): the times of day that you type and see use this clock.")
+    fix = _("Synchronize it over the network (NTP): the times of day that you enter and see use this clock.")
     return Finding(check="clock", state=WARNING, text=_(wrong), fix=fix)
 
 
@@ -258,7 +258,7 @@ async def _worker(settings: CloudSettings, node: Node) -> list[Finding]:
             check="SSH and agent", state=UNKNOWN, text=_("This version can't read the agent's response.")
         ).fixed_by("replace-agent")
         return [_seen_from_here(node, unread)]
-    reached = Finding(check="SSH and agent", state=OK, text=_("The first worker answers over SSH."))
+    reached = Finding(check="SSH and agent", state=OK, text=_("The first worker responds over SSH."))
     return [reached, _clocks(ahead_s), *(_seen_from_here(node, each) for each in found)]
 
 
@@ -275,7 +275,9 @@ def _seen_from_here(node: Node, finding: Finding) -> Finding:
 
 def _runtime_version(node: Node) -> Finding:
     if why := runtime_version_fits(node.accelerator_type, node.runtime_version, ""):
-        return Finding(check="runtime version", state=FAULT, text=why, fix=_("Recreate the node with one of those."))
+        return Finding(
+            check="runtime version", state=FAULT, text=why, fix=_("Recreate the node with one of these versions.")
+        )
     return Finding(
         check="runtime version",
         state=OK,
@@ -294,7 +296,7 @@ def _clocks(ahead_s: float) -> Finding:
         if ahead_s > 0
         else _("The node's clock is {duration} behind this machine's.", duration=difference)
     )
-    fix = _("Correct the wrong clock. Auto-stop does not depend on it, but times of day that you type do.")
+    fix = _("Correct the wrong clock. Auto-stop does not depend on it, but times of day that you enter do.")
     return Finding(check="clocks", state=WARNING, text=text, fix=fix)
 
 

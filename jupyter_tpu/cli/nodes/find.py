@@ -77,7 +77,7 @@ def _only_match(listed: NodeList, node_id: str) -> Node:
     if len(found) > 1:
         zones = ", ".join(node.name.zone for node in found)
         raise BadInput(
-            Text("Several nodes are called {node}.", node=node_id),
+            Text("Several nodes are named {node}.", node=node_id),
             exists=Text("They are in {zones}.", zones=zones),
             hint="Choose one with --zone.",
         )
@@ -86,12 +86,12 @@ def _only_match(listed: NodeList, node_id: str) -> Node:
 
 def _not_found(listed: NodeList, node_id: str) -> NodeNotFound:
     names = [f"{node.name.node_id} ({node.name.zone})" for node in listed.nodes]
-    exists = Text("Nodes that exist: {names}.", names=_some(names)) if names else Text("The project has no nodes.")
+    exists = Text("Existing nodes: {names}.", names=_some(names)) if names else Text("The project has no nodes.")
     if listed.unreachable:
         zones = _some(list(listed.unreachable))
-        exists = Text("{exists} Zones that did not answer: {zones}.", exists=exists, zones=zones)
+        exists = Text("{exists} Zones that did not respond: {zones}.", exists=exists, zones=zones)
     return NodeNotFound(
-        Text("There is no node called {node}.", node=node_id), exists=exists, hint="`jupyter tpu list` shows all nodes."
+        Text("There is no node named {node}.", node=node_id), exists=exists, hint="`jupyter tpu list` shows all nodes."
     )
 
 

@@ -105,7 +105,8 @@ def _refuse_if_ending(settled: Intent, snapshot: FleetSnapshot) -> None:
                 if each.verb == "stop"
                 else Text("{node} became READY, but is already being deleted.", node=each.node_name.node_id),
                 exists=each.message,
-                hint="`jupyter tpu audit` says why; `jupyter tpu budget` shows how much of each budget is used.",
+                hint="`jupyter tpu audit` shows the reason; `jupyter tpu budget` shows how much of each "
+                "budget is used.",
             )
 
 
@@ -127,7 +128,9 @@ def report_end(options: argparse.Namespace, intent: Intent, done: str) -> int:
         TpuError: it failed, with the reason.
     """
     if not intent.succeeded:
-        raise intent.error or TpuError(intent.message or Text("The request ended as {phase}.", phase=intent.phase))
+        raise intent.error or TpuError(
+            intent.message or Text("The request ended in the phase {phase}.", phase=intent.phase)
+        )
     if options.json:
         say_json(intent_view(intent))
     else:

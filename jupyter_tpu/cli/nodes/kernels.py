@@ -81,7 +81,7 @@ def run_kernels(options: argparse.Namespace) -> int:
     if options.kernel:
         raise BadInput(
             Text("`list` does not take a kernel id ({kernel}).", kernel=f"{options.kernel!r}"),
-            hint="`jupyter tpu kernels end ID` ends one.",
+            hint="`jupyter tpu kernels end ID` shuts down a kernel.",
         )
     kernels, failures = asyncio.run(_live_kernels(options))
     settings = cloud_settings(options)
@@ -110,7 +110,7 @@ def _run_end(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"kernel_id": kernel.kernel_id, "node_name": str(kernel.key.node)})
     else:
-        say(_("{named} has ended. The node is still READY and billed.", named=_named(kernel)))
+        say(_("{named} was shut down. The node is still READY and billed.", named=_named(kernel)))
     return 0
 
 
@@ -136,7 +136,7 @@ async def _workers(cloud: CloudApi, zone: str) -> tuple[WorkerKey, ...]:
 
     listed = await cloud.list_nodes(zone)
     for silent in listed.unreachable:
-        warn(_("{zone} did not answer: kernels on its nodes are not listed.", zone=silent))
+        warn(_("{zone} did not respond: kernels on its nodes are not listed.", zone=silent))
     user_key = UserKey.load_or_create(data_dir() / "ssh")
     ready = [node for node in listed.nodes if node.state == "READY"]
     for node in ready:
@@ -151,7 +151,7 @@ def _say_list(kernels: list[LiveKernel], failures: list[TpuError]) -> None:
     if kernels:
         say_table(_HEADER, map(_row, kernels))
     else:
-        note(_("No kernel runs on a READY node."))
+        note(_("No kernels are running on READY nodes."))
     for error in failures:
         warn(full_text(error))
 
@@ -176,15 +176,17 @@ def _only_match(text: str, kernels: list[LiveKernel], failures: list[TpuError]) 
         Text("{count} kernels have an id that starts with {start}.", count=len(found), start=start)
         if found
         else Text("No kernels have an id that starts with {start}.", start=start),
-        exists=Text("No kernel was ended. {why}", why=_(failures[0].message)) if failures else "No kernel was ended.",
+        exists=Text("No kernel was shut down. {why}", why=_(failures[0].message))
+        if failures
+        else "No kernel was shut down.",
         hint="`jupyter tpu kernels` lists the kernels.",
     )
 
 
 def _require_consent(kernel: LiveKernel) -> None:
-    if not is_confirmed(_("End {named}? Its variables are lost.", named=plain(_named(kernel)))):
+    if not is_confirmed(_("Shut down {named}? Its variables are lost.", named=plain(_named(kernel)))):
         raise BadInput(
-            Text("Ending {kernel} was not confirmed.", kernel=kernel.kernel_id),
+            Text("The shutdown of {kernel} was not confirmed.", kernel=kernel.kernel_id),
             exists="The kernel is still running.",
             hint="Answer y, or add --yes.",
         )

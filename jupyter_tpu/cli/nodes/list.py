@@ -93,7 +93,7 @@ def _say_list(listed: NodeList, specs: dict[str, str], costs: NodeCosts) -> None
         say_table(_HEADER, (_row(node, specs, costs) for node in listed.nodes))
     note(total_text(listed.nodes))
     for zone in listed.unreachable:
-        note(_("{zone} did not answer: its nodes are not listed.", zone=plain(zone)))
+        note(_("{zone} did not respond: its nodes are not listed.", zone=plain(zone)))
 
 
 def _row(node: Node, specs: dict[str, str], costs: NodeCosts) -> tuple[str, ...]:

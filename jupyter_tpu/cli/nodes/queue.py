@@ -38,7 +38,7 @@ _NOTHING = "No request was sent to the cloud."
 def run_queue(options: argparse.Namespace) -> int:
     """List, add or remove queued resources."""
     if options.action != "list" and not options.name:
-        raise BadInput(Text("`queue {action}` needs a name.", action=options.action), exists=_NOTHING)
+        raise BadInput(Text("`queue {action}` requires a name.", action=options.action), exists=_NOTHING)
     code = _ACTIONS[options.action](options)
     if cloud_settings(options).is_emulated:
         note(EMULATED)
@@ -55,7 +55,7 @@ def _list(options: argparse.Namespace) -> int:
     else:
         note(_("Nothing is queued."))
     for zone in snapshot.unreachable:
-        note(_("{zone} did not answer: its queued resources are not listed.", zone=plain(zone)))
+        note(_("{zone} did not respond: its queued resources are not listed.", zone=plain(zone)))
     return 0
 
 
@@ -90,7 +90,7 @@ def _note_text(queued: QueuedResource) -> str:
 
 def _add(options: argparse.Namespace) -> int:
     if not options.zone or not options.type:
-        raise BadInput("`queue add` needs --zone and --type.", exists=_NOTHING)
+        raise BadInput("`queue add` requires --zone and --type.", exists=_NOTHING)
     kind = accelerators.accelerator(options.type)
     NodeName(project="any-project", zone=options.zone, node_id=options.name)  # refuses an invalid name or zone
     provisioning = _provisioning(options)
@@ -119,10 +119,12 @@ def _provisioning(options: argparse.Namespace) -> Provisioning:
     if options.run_for and provisioning == "on-demand" and not options.provisioning:
         return "flex-start"
     if provisioning == "flex-start" and not options.run_for:
-        raise BadInput("A flex-start node needs a run time.", exists=_NOTHING, hint="Add --run-for TIME, such as 4h.")
+        raise BadInput(
+            "A flex-start node requires a run duration.", exists=_NOTHING, hint="Add --run-for TIME, such as 4h."
+        )
     if options.run_for and provisioning != "flex-start":
         raise BadInput(
-            Text("--run-for is for flex-start, not for {provisioning} nodes.", provisioning=provisioning),
+            Text("--run-for applies to flex-start nodes, not to {provisioning} nodes.", provisioning=provisioning),
             exists=_NOTHING,
             hint="Omit one of the two.",
         )
@@ -195,7 +197,7 @@ def _only_match(items: tuple[QueuedResource, ...], queued_id: str, zone: str) ->
     if len(found) > 1:
         zones = ", ".join(each.name.zone for each in found)
         raise BadInput(
-            Text("Several queued resources are called {queued}.", queued=queued_id),
+            Text("Several queued resources are named {queued}.", queued=queued_id),
             exists=Text("They are in {zones}.", zones=zones),
             hint="Add --zone.",
         )
@@ -205,10 +207,10 @@ def _only_match(items: tuple[QueuedResource, ...], queued_id: str, zone: str) ->
 def _require_consent_to_removal(queued: QueuedResource) -> None:
     nodes = ", ".join(queued.node_ids)
     what = _("{queued} ({state}) and {nodes}", queued=queued.name.queued_id, state=queued.state, nodes=nodes)
-    if not is_confirmed(_("Delete {what}, with disks and kernels?", what=what)):
+    if not is_confirmed(_("Delete {what}, including disks and kernels?", what=what)):
         raise BadInput(
             Text("Removing {queued} was not confirmed.", queued=queued.name.queued_id),
-            exists=Text("It is still {state}.", state=queued.state),
+            exists=Text("The queued resource is still {state}.", state=queued.state),
             hint="Answer y, or add --yes.",
         )
 

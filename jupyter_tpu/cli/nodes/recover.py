@@ -34,9 +34,9 @@ def run_recover(options: argparse.Namespace) -> int:
 def _check_options(options: argparse.Namespace) -> None:
     # without `on` these options would be ignored silently
     if (options.attempts is not None or options.max_usd is not None) and not options.on:
-        raise BadInput("--attempts and --max-usd need --on.", exists="Nothing was changed.")
+        raise BadInput("--attempts and --max-usd require --on.", exists="Nothing was changed.")
     if (options.on or options.off) and not options.node:
-        raise BadInput("No node was given.", hint="Use jupyter tpu recover NODE --on.")
+        raise BadInput("No node was given.", hint="Run jupyter tpu recover NODE --on.")
 
 
 async def _chosen(options: argparse.Namespace) -> tuple[Recovery, ...]:
@@ -108,9 +108,9 @@ def _show(options: argparse.Namespace, shown: tuple[Recovery, ...]) -> None:
         say(plain(_(shown[0].message)))
     elif not shown:
         note(
-            _("Recovery is off for {node}: nothing is recreated after a pre-emption.", node=plain(options.node))
+            _("Recovery is off for {node}: it is not recreated after a pre-emption.", node=plain(options.node))
             if options.node
-            else _("Recovery is off for all nodes: nothing is recreated after a pre-emption.")
+            else _("Recovery is off for all nodes: none is recreated after a pre-emption.")
         )
     else:
         say_table(_HEADER, map(_row, shown))

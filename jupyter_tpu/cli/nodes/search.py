@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 _HEADER = ("NODE", "PHASE", "TRIED", "MESSAGE", "ID")
 _OUTCOMES = {
     "won": "READY",
-    "quota": Text("quota used up (`jupyter tpu quota` shows by what); not tried again"),
+    "quota": Text("quota used up (see `jupyter tpu quota`); not tried again"),
     "stockout": Text("no capacity"),
     "not_allowed": Text("not available to the project; not tried again"),
-    "address": Text("no external IP address left (--internal-ips needs none); not tried again"),
+    "address": Text("no external IP address left (with --internal-ips, none is needed); not tried again"),
     "other": Text("failed"),
 }
 
@@ -63,7 +63,11 @@ def _candidates(options: argparse.Namespace) -> tuple[Candidate, ...]:
     """Return each type in each zone; without zones, in those that offer it."""
     types = [accelerators.accelerator(name) for name in _names(options.types)]
     if not types:
-        raise BadInput("A search needs --types.", exists="No request was sent to the cloud.", hint="For example v6e-8.")
+        raise BadInput(
+            "A search requires --types.",
+            exists="No request was sent to the cloud.",
+            hint="Add --types, for example --types v6e-8.",
+        )
     provisioning = provisioning_at_once(options)
     wanted = tuple(
         Candidate(
@@ -133,7 +137,7 @@ def _try_text(search: Search, tried: Try) -> str:
         return plain(_("Trying {what} …", what=what))
     line = _("  {what}: {outcome}.", what=what, outcome=_(_OUTCOMES[tried.outcome]))
     if tried.raw:
-        return plain(_("{line} The cloud said: {raw}", line=line, raw=tried.raw))
+        return plain(_("{line} Message from the cloud: {raw}", line=line, raw=tried.raw))
     return plain(f"{line} {_(tried.message)}" if tried.outcome == "other" else line)
 
 
@@ -234,7 +238,7 @@ def _end_text(search: Search) -> str:
     if search.phase == "found":
         name = NodeName.parse(search.node_name)
         return _(
-            "The search had already found a node: `jupyter tpu delete {node} --zone {zone}` deletes the node.",
+            "The search had already found a node. To delete it, run `jupyter tpu delete {node} --zone {zone}`.",
             node=name.node_id,
             zone=name.zone,
         )
@@ -243,14 +247,14 @@ def _end_text(search: Search) -> str:
 
 def _list(options: argparse.Namespace) -> int:
     if options.types or options.zones:
-        raise BadInput("A search needs the name of the new node.", hint="jupyter tpu search NODE --types TYPE,…")
+        raise BadInput("A search requires a name for the new node.", hint="Run jupyter tpu search NODE --types TYPE,…")
     searches = asyncio.run(_listed(options))
     if options.json:
         say_json(searches_view(searches))
     elif searches:
         say_table(_HEADER, ((s.node_id, s.phase, str(s.tried), _(s.message), s.search_id) for s in searches))
     else:
-        note(_("No search is running, and none ended in the last day."))
+        note(_("There are no running searches, and none finished in the last day."))
     return 0
 
 

@@ -103,7 +103,7 @@ def _agreed(options: argparse.Namespace, step: Step) -> Mapping[str, Any] | None
         note(f"\n{_(_TITLES[step.key])}: {plain(_(step.text))}\n  {plain(_(step.does))}")
     if step.action in ("use_credentials", "use_project", "add_grant"):
         name, question = {
-            "use_credentials": ("path", _("File with credentials (Enter to skip)")),
+            "use_credentials": ("path", _("Credentials file (Enter to skip)")),
             "use_project": ("project", _("Project id (Enter to skip)")),
             "add_grant": ("mail", _("File with the email (Enter to skip)")),
         }[step.action]
@@ -159,7 +159,7 @@ def _say(steps: Sequence[Step]) -> None:
     if is_complete(steps):
         say(_("Ready: create a node with `jupyter tpu create`, or in the TPU panel of JupyterLab."))
     else:
-        note(_("Not complete. Without an account: `jupyter tpu demo` runs everything on an emulated cloud."))
+        note(_("Not complete. If you have no account, `jupyter tpu demo` runs everything on an emulated cloud."))
 
 
 def _advice(step: Step) -> list[str]:
@@ -167,9 +167,11 @@ def _advice(step: Step) -> list[str]:
         return []
     found = [_(step.error.hint)] if step.error and step.error.hint else []
     if step.command and step.command not in "".join(found):
-        found.append(_("Run `{command}`, or name a file: jupyter tpu setup --credentials FILE", command=step.command))
+        found.append(
+            _("Run `{command}`, or specify a file: jupyter tpu setup --credentials FILE", command=step.command)
+        )
     if step.action == "use_project":
-        found.append(_("Name the project: jupyter tpu setup --project ID"))
+        found.append(_("Specify the project: jupyter tpu setup --project ID"))
     if step.action == "open_billing":
         found.append(f"https://console.cloud.google.com/billing/linkedaccount?project={step.target}")
     if step.action == "add_grant":

@@ -47,7 +47,7 @@ def run_autostop(options: argparse.Namespace) -> int:
     """Show the auto-stop rules of one node or all, or change those of one."""
     changes = _changes(options)
     if changes and not options.node:
-        raise BadInput("No node was given.", hint="Use jupyter tpu autostop NODE --idle 1h.")
+        raise BadInput("No node was given.", hint="Run jupyter tpu autostop NODE --idle 1h.")
     if changes:
         return _say_one(
             options, asyncio.run(_of_node(options, lambda controller, node: controller.set_rules(node, changes)))
@@ -93,7 +93,7 @@ async def _all(options: argparse.Namespace) -> list[AutostopStatus]:
     async with open_cloud(cloud_settings(options)) as cloud:
         listed = await cloud.list_nodes(options.zone or "-")
         for zone in listed.unreachable:
-            warn(_("The zone {zone} did not answer: its nodes are not listed.", zone=zone))
+            warn(_("The zone {zone} did not respond: its nodes are not listed.", zone=zone))
         with closing(_journal()) as journal:
             return await _controller(cloud, journal, listed.nodes).evaluate(listed.nodes)
 
@@ -181,7 +181,9 @@ def _rule_text(brake: AutostopStatus) -> str:
     """Describe the rules, as ``stop after 1 h idle or 2 h unattended or a session of 8 h``."""
     rules = brake.rules
     idle = [] if rules.idle_after_s is None else [_("{duration} idle", duration=duration_text(rules.idle_after_s))]
-    session = [] if rules.session_s is None else [_("a session of {duration}", duration=duration_text(rules.session_s))]
+    session = (
+        [] if rules.session_s is None else [_("{duration} of session time", duration=duration_text(rules.session_s))]
+    )
     unattended_s = rules.unattended_after_s
     # without an idle timeout the unattended limit has no effect
     is_lapsing = rules.idle_after_s is not None and unattended_s is not None

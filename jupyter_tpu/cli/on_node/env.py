@@ -30,7 +30,7 @@ def run_env(options: argparse.Namespace) -> int:
         return _run_list(options)
     if not options.framework:
         raise BadInput(
-            "No framework was given.", hint=Text("Use one of {frameworks}.", frameworks=", ".join(FRAMEWORKS))
+            "No framework was given.", hint=Text("Use one of: {frameworks}.", frameworks=", ".join(FRAMEWORKS))
         )
     newest(options.framework)  # raises BadInput for an unknown framework
     return _run_make(options) if options.action == "make" else _run_remove(options)
@@ -46,7 +46,7 @@ def _run_list(options: argparse.Namespace) -> int:
         say_table(_HEADER, map(_row, found))
     else:
         note(_("{node} has no framework environments.", node=plain(node.name.node_id)))
-        note(_("`jupyter tpu env make {node} jax` creates one.", node=plain(node.name.node_id)))
+        note(_("To create one, run `jupyter tpu env make {node} jax`.", node=plain(node.name.node_id)))
     return 0
 
 
@@ -66,7 +66,7 @@ def _run_make(options: argparse.Namespace) -> int:
             count=len(made["pins"]),
         )
     )
-    say(_("Notebooks run in it with the kernel {kernelspec}.", kernelspec=kernelspec))
+    say(_("Notebooks with the kernel {kernelspec} run in it.", kernelspec=kernelspec))
     if cloud_settings(options).is_emulated:
         note(EMULATED)
     return 0
@@ -79,7 +79,7 @@ def _run_remove(options: argparse.Namespace) -> int:
     elif was_there:
         say(
             _(
-                "The environment {framework} was removed from {node}, with its kernelspec.",
+                "The environment {framework} and its kernelspec were removed from {node}.",
                 framework=options.framework,
                 node=node.name.node_id,
             )
@@ -169,7 +169,7 @@ async def _worker(options: argparse.Namespace) -> tuple[Node, WorkerKey]:
             raise WrongState(
                 Text("The node {node} is {state}, not READY.", node=node.name.node_id, state=node.state),
                 exists="Nothing was changed.",
-                hint="The environments are on the node's workers, which answer only while the node is READY.",
+                hint="The environments are on the node's workers, which can be reached only while the node is READY.",
             )
         keys = workers_with_kernels((node,), cloud.settings)
     return node, next(key for key in keys if key.worker_id == 0)

@@ -61,7 +61,7 @@ class NodeChips:
         if not 0 <= worker_id < len(self._keys):
             raise BadInput(
                 Text(
-                    "{node} has no worker {worker}; its number of workers is {count}.",
+                    "{node} has no worker {worker}. Number of workers: {count}.",
                     node=self.node.name.node_id,
                     worker=worker_id,
                     count=len(self._keys),
@@ -71,7 +71,7 @@ class NodeChips:
         (answer,) = await notify_if_slow(asked, self._note_waiting)
         # with an error, the content is an earlier answer
         if answer.content is None or answer.error is not None:
-            raise answer.error or BadInput(Text("Worker {worker} did not answer.", worker=worker_id))
+            raise answer.error or BadInput(Text("Worker {worker} did not respond.", worker=worker_id))
         return answer.content
 
     def _note_waiting(self) -> None:

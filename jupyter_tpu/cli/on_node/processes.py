@@ -103,12 +103,12 @@ def _say_worker(view: Mapping[str, Any]) -> None:
     for holder in holders:
         say(_("{topic}: {text}", topic=name, text=holder_text(holder)))
     if not holders:
-        text = _(view["reason"]) or _("no process uses the chips")
+        text = _(view["reason"]) or _("no process is using the chips")
         say(plain(_("{topic}: {text}", topic=name, text=text)))
     lock = view["lock_file"]
     # libtpu leaves its lock file behind when its process is killed; another user cannot open it then
     if lock["is_there"] and not lock["is_held"]:
-        say(plain(_("  {path} was left behind and is unused: it only blocks other users", path=lock["path"])))
+        say(plain(_("  {path} is an unused leftover that only blocks other users", path=lock["path"])))
 
 
 def _say_released(view: Mapping[str, Any]) -> None:

@@ -91,7 +91,7 @@ def _worker(worker: dict[str, Any], now: float) -> Iterator[str]:
         # the worker does not answer now, so its last sample is shown with its age
         yield plain(
             _(
-                "  as of {seconds} s ago: {message}",
+                "  {seconds} s ago: {message}",
                 seconds=f"{now - worker['as_of']:.0f}",
                 message=message_of(worker["error"]),
             )

@@ -26,7 +26,7 @@ _HEADER = ("BUDGET", "LIMIT", "USED", "RUNS OUT", "RESETS", "AT THE CAP")
 _PERIODS = {"day": Text("day"), "week": Text("week"), "month": Text("month")}
 _SET_OPTIONS = ("usd", "hours", "per", "resets_on", "resets_at", "stop_all", "warn_only")
 _UNCHANGED = "The budgets are unchanged."
-_UP_TO = Text('"Up to" includes unmonitored time in which a node may have been READY. Budgets count all of this time.')
+_UP_TO = Text('"Up to" includes unmonitored time in which a node may have been READY. Budgets count all of that time.')
 _AT_THE_CAP = {
     "stop": Text("stops billed nodes"),
     "stop-all": Text("stops all READY nodes"),
@@ -44,12 +44,14 @@ def run_budget(options: argparse.Namespace) -> int:
 def _check_arguments(options: argparse.Namespace) -> None:
     # a limit given to another action would be ignored silently
     if options.action != "set" and any(getattr(options, name) not in (None, "", False) for name in _SET_OPTIONS):
-        raise BadInput(Text("`budget {action}` takes no limit.", action=options.action), exists=_UNCHANGED, hint=_USAGE)
+        raise BadInput(
+            Text("`budget {action}` does not take a limit.", action=options.action), exists=_UNCHANGED, hint=_USAGE
+        )
     if bool(options.name) == (options.action in ("list", "confirm")):
         raise BadInput(
-            Text("`budget {action}` takes no name.", action=options.action)
+            Text("`budget {action}` does not take a name.", action=options.action)
             if options.name
-            else Text("`budget {action}` needs a name.", action=options.action),
+            else Text("`budget {action}` requires a name.", action=options.action),
             hint=_USAGE,
         )
     if options.stray:
@@ -68,9 +70,9 @@ _USAGE = Text(
 
 
 _MISSING = {
-    (False, False): Text("A budget needs a limit and a period."),
-    (False, True): Text("A budget needs a limit: --usd or --hours."),
-    (True, False): Text("A budget needs a period: --per day, week, month or total."),
+    (False, False): Text("A budget requires a limit and a period."),
+    (False, True): Text("A budget requires a limit: --usd or --hours."),
+    (True, False): Text("A budget requires a period: --per day, week, month or total."),
 }
 """By whether there is a limit, and a period."""
 
@@ -97,7 +99,7 @@ def _list(options: argparse.Namespace) -> int:
     elif views:
         say_budgets(views, account)
     else:
-        note(_("There are no budgets. `jupyter tpu budget set NAME --usd N --per week` sets one."))
+        note(_("There are no budgets. To set one, run `jupyter tpu budget set NAME --usd N --per week`."))
     return 0
 
 
@@ -124,8 +126,8 @@ def _say_still_ready(view: dict[str, Any], account: Account) -> None:
         name = plain(view["name"])
         note(
             _(
-                "The budget {name} is used up, and these nodes are still {still}. A running Jupyter server stops them; "
-                "without one, stop them now:",
+                "The budget {name} is used up, and these nodes are still {still}. A running Jupyter server stops "
+                "them. If none is running, stop them now:",
                 name=name,
                 still=still,
             )
@@ -142,7 +144,7 @@ def _end_of(span: Span) -> str:
 
 def _row(view: dict[str, Any], offset_at: OffsetAt) -> tuple[str, ...]:
     if view["error"]:
-        return (view["name"], _("cannot be read"), _("unknown"), "", "", _("nothing may be created"))
+        return (view["name"], _("cannot be read"), _("unknown"), "", "", _("nothing can be created"))
     per = _("in total") if view["period"] == "total" else _("per {period}", period=_(_PERIODS[view["period"]]))
     amount = _amount(view, view["used"])
     used = f"{_('up to {amount}', amount=amount) if view['unwatched'] else amount} ({view['fraction']:.0%})"
@@ -213,7 +215,7 @@ def _confirm(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"confirmed": was_needed})
     else:
-        say(_("The budgets are confirmed.") if was_needed else _("There was nothing to confirm."))
+        say(_("The budgets are confirmed.") if was_needed else _("There are no budgets to confirm."))
     return 0
 
 

@@ -91,9 +91,12 @@ def _say_holdings(options: argparse.Namespace, holdings: Holdings) -> None:
 
 def _leftovers_text(count: int) -> str:
     if count == 1:
-        return _("1 leftover uses quota and can never run again: `jupyter tpu cleanup --delete-leftovers` deletes it.")
+        return _(
+            "1 leftover uses quota and can never run again. To delete it, run `jupyter tpu cleanup --delete-leftovers`."
+        )
     return _(
-        "{count} leftovers use quota and can never run again: `jupyter tpu cleanup --delete-leftovers` deletes them.",
+        "{count} leftovers use quota and can never run again. To delete them, run `jupyter tpu cleanup "
+        "--delete-leftovers`.",
         count=count,
     )
 
@@ -130,9 +133,9 @@ def _price_text(item: Item) -> str:
 
 def _warn_of_gaps(holdings: Holdings) -> None:
     if holdings.error:
-        warn(_("The list is not complete: {message}", message=_(holdings.error.message)))
+        warn(_("The list is incomplete: {message}", message=_(holdings.error.message)))
     for zone in holdings.unreachable:
-        warn(_("The list is not complete: {zone} did not answer.", zone=zone))
+        warn(_("The list is incomplete: {zone} did not respond.", zone=zone))
 
 
 def _require_consent(chosen: Iterable[Item]) -> None:
@@ -186,7 +189,10 @@ def _require_consent_to_stop_all(steps: Iterable[Step]) -> None:
     for step in steps:
         note(plain("  " + _(_VERBS[step.verb], kind=_(_KINDS[step.kind]), name=resource_text(step.name))))
     if not is_confirmed(
-        _("Stop all spending now? Nodes that cannot be stopped are deleted with their disks, and searches end.")
+        _(
+            "Stop all spending now? Nodes that cannot be stopped are deleted with their disks, and searches"
+            " are cancelled."
+        )
     ):
         raise BadInput(
             "Stopping everything was not confirmed.", exists="Nothing was changed.", hint="Answer y, or add --yes."
@@ -202,8 +208,8 @@ async def _stop_all(options: argparse.Namespace) -> tuple[tuple[Result, ...], st
         # a stopped node still costs its disk, which is not an emergency but must be shown
         stopped = [node.name.node_id for node in opened.fleet.snapshot().nodes if node.state == "STOPPED"]
     if not stopped:
-        return results, _("Nothing costs money.")
-    return results, _("No node was READY. Still billed: the disks of {nodes}.", nodes=", ".join(map(plain, stopped)))
+        return results, _("Nothing in the project costs money.")
+    return results, _("No node was READY. The disks of {nodes} are still billed.", nodes=", ".join(map(plain, stopped)))
 
 
 def _result_printer(options: argparse.Namespace) -> Callable[[Result], None]:

@@ -122,9 +122,7 @@ def doubts(view: dict[str, Any], *, all_answered: bool) -> Iterable[str]:
     """
     if view["unpriced"]:
         types = plain(", ".join(view["unpriced"]))
-        yield _(
-            "No list price is known for {types}; budgets count the highest price known for their size.", types=types
-        )
+        yield _("No list price is known for {types}; budgets use the highest known price for the size.", types=types)
     # a line for all nodes that had one name in a zone, one after the other
     gaps_s = Counter[tuple[str, str]]()
     for node in view["nodes"]:
@@ -132,13 +130,12 @@ def doubts(view: dict[str, Any], *, all_answered: bool) -> Iterable[str]:
     for (node_id, zone), gap_s in gaps_s.items():
         if gap_s:
             yield _(
-                "{name} ({zone}) may have been READY for up to {gap} more in unmonitored time; "
-                "budgets count this time.",
+                "{name} ({zone}) may have been READY for up to {gap} of unmonitored time; budgets include this time.",
                 name=plain(node_id),
                 zone=plain(zone),
                 gap=duration_text(gap_s),
             )
     if view["as_of"] is None:
-        yield _("The cloud did not answer: nodes that were READY when last seen count as still READY.")
+        yield _("The cloud did not respond: nodes that were READY when last seen count as still READY.")
     elif not all_answered:
-        yield _("The list may be incomplete: some zones did not answer.")
+        yield _("The list may be incomplete: some zones did not respond.")

@@ -22,7 +22,7 @@ _HEADER = ("FROM", "READY FOR", "COST")
 def check_history_options(options: argparse.Namespace) -> None:
     """Raise BadInput if the options contradict each other."""
     if options.last is not None and not options.by:
-        raise BadInput("--last needs --by.", hint="Add --by day.")
+        raise BadInput("--last requires --by.", hint="Add --by day.")
     if options.by and options.billed:
         raise BadInput("--by and --billed can't be used together.", hint="--billed always shows days.")
 

@@ -42,7 +42,7 @@ def run_grant(options: argparse.Namespace) -> int:
     if action is _list:
         _refuse(options, ("name", *_ADD_OPTIONS))
     elif not options.name:
-        raise BadInput(Text("`grant {action}` needs the name of a grant.", action=options.action), exists=_NOTHING)
+        raise BadInput(Text("`grant {action}` requires the name of a grant.", action=options.action), exists=_NOTHING)
     return action(options)
 
 
@@ -51,7 +51,7 @@ def _list(options: argparse.Namespace) -> int:
     if options.json:
         say_json(view)
     elif not view["grants"]:
-        note(_("No grants entered: every node counts as billed. `jupyter tpu grant add` enters one."))
+        note(_("No grants entered: every node counts as billed. To enter a grant, run `jupyter tpu grant add`."))
     else:
         say_table(_HEADER, (row for each in view["grants"] for row in _table_rows(each)))
         for each in view["grants"]:
@@ -164,7 +164,7 @@ def _mail(options: argparse.Namespace) -> TrcMail | None:
             if options.row
             else Text("The email cannot be read. {problems}", problems=" ".join(map(_, mail.problems))),
             exists=_NOTHING,
-            hint="Enter it by hand, such as --row '32 spot v4 us-central2-b'.",
+            hint="Enter it manually, for example with --row '32 spot v4 us-central2-b'.",
         )
     return mail
 
@@ -176,7 +176,7 @@ def _text_of(path: str) -> str:
         raise BadInput(
             Text("The file {path} cannot be read: {reason}.", path=path, reason=error.strerror or error),
             exists=_NOTHING,
-            hint="Save the email as a file and name it; `-` reads standard input.",
+            hint="Save the email as a file and specify its path; `-` reads standard input.",
             raw=repr(error),
         ) from error
     # rows are ASCII: an email in another encoding is still readable
@@ -205,7 +205,8 @@ def _refuse_unread(options: argparse.Namespace, mail: TrcMail) -> None:
                 "Could not read {count} lines of the email: {problems}", count=len(mail.problems), problems=problems
             ),
             exists=_NOTHING,
-            hint="Enter the whole grant with --row, or add --skip-unread: chips in unread lines then count as billed.",
+            hint="Enter the whole grant with --row, or add --skip-unread; the chips in the unread lines "
+            "then count as billed.",
         )
 
 
@@ -319,7 +320,7 @@ async def _snapshot(cloud: CloudApi) -> FleetSnapshot:
         warn(_("The number of chips in use is unknown: {message}", message=_(error.message)))
         return FleetSnapshot(error=error)
     for zone in listed.unreachable:
-        warn(_("{zone} did not answer: the number of chips in use there is unknown.", zone=zone))
+        warn(_("{zone} did not respond: the number of chips in use there is unknown.", zone=zone))
     return FleetSnapshot(
         nodes=listed.nodes,
         unreachable=listed.unreachable,

@@ -35,7 +35,7 @@ def run_quota(options: argparse.Namespace) -> int:
     if options.zone and report.limits is not None and not everything["limits"]:
         raise BadInput(
             Text("The project has no TPU quota for {zone}.", zone=options.zone),
-            hint="`jupyter tpu quota --all` lists the zones that have one.",
+            hint="`jupyter tpu quota --all` lists the zones that have quota.",
         )
     if options.json:
         say_json(everything)
@@ -76,7 +76,7 @@ def _say(view: _JSON) -> None:
     if view["limits"]:
         say_table(_HEADER, (_row(row) for row in view["limits"]))
     else:
-        note(_("No limit above zero, and nothing in use."))
+        note(_("All limits are zero, and no quota is in use."))
     if view["error"]:
         error = error_from_json(view["error"])
         warn(f"{_(error.message)} {_(error.hint)}")
@@ -85,7 +85,7 @@ def _say(view: _JSON) -> None:
     note(
         _("Limits of the {source}, as of {as_of}.", source=_(view["source"]), as_of=_clock(view["as_of"]))
         if view["source"]
-        else _("No limit is known.")
+        else _("No limits are known.")
     )
 
 
@@ -121,9 +121,9 @@ def _user_text(user: _JSON) -> str:
 
 def _note_gaps(view: _JSON) -> None:
     for zone in view["unreachable"]:
-        warn(_("{zone} did not answer: resources there are not counted.", zone=zone))
+        warn(_("{zone} did not respond: resources there are not counted.", zone=zone))
     for name in view["uncounted"]:
-        warn(_("{name} is not counted: this version doesn't know its type.", name=name))
+        warn(_("{name} is not counted, because this version doesn't know its type.", name=name))
 
 
 def _note_leftovers(rows: Iterable[_JSON]) -> None:
@@ -141,10 +141,10 @@ def _note_leftovers(rows: Iterable[_JSON]) -> None:
 def _note_rest(left_out: int) -> None:
     if left_out:
         note(
-            _("1 limit is hidden: `--zone ZONE` shows the limits of a zone, `--all` shows all limits.")
+            _("1 limit is hidden. Use `--zone ZONE` for the limits of a zone, or `--all` for all limits.")
             if left_out == 1
             else _(
-                "{count} limits are hidden: `--zone ZONE` shows the limits of a zone, `--all` shows all limits.",
+                "{count} limits are hidden. Use `--zone ZONE` for the limits of a zone, or `--all` for all limits.",
                 count=left_out,
             )
         )

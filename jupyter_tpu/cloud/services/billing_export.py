@@ -82,7 +82,7 @@ def _rows(
             break
         answer = client.read(results, where)
     else:
-        raise CloudUnavailable("BigQuery did not answer within 2 minutes.", hint="Try again later.")
+        raise CloudUnavailable("BigQuery did not respond within 2 minutes.", hint="Try again later.")
     # Only the first page has the names of the columns.
     names = _names(answer)
     for _ in range(_MOST_PAGES):
@@ -91,7 +91,7 @@ def _rows(
         if not token:
             return
         answer = client.read(results, {**where, "pageToken": str(token)})
-    raise CloudUnavailable("BigQuery's response has too many pages.", hint="Look at the export in the console.")
+    raise CloudUnavailable("BigQuery's response has too many pages.", hint="View the export in the Cloud console.")
 
 
 def _place(path: str, job: Any) -> tuple[str, Mapping[str, str]]:

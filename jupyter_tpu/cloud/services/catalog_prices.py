@@ -49,7 +49,7 @@ def read_catalog(settings: CloudSettings, environment: Mapping[str, str], as_of:
     if not reading.rows:
         reason = "; ".join(reading.skipped[:3])
         raise CloudUnavailable(
-            Text("The {service} lists no readable TPU price.", service=_TITLE), hint="Try again later.", raw=reason
+            Text("The {service} contains no readable TPU prices.", service=_TITLE), hint="Try again later.", raw=reason
         )
     return reading
 

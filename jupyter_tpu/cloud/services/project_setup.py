@@ -109,7 +109,7 @@ def _wait_for(client: RestClient, operation: Mapping[str, Any]) -> None:
     if error := operation.get("error"):
         raise CloudRefused(
             "Google Cloud could not enable the Cloud TPU API.",
-            hint=Text("The cloud said: {quotation}", quotation=str(error.get("message", ""))[:300]),
+            hint=Text("Message from the cloud: {quotation}", quotation=str(error.get("message", ""))[:300]),
             raw=str(error),
         )
 

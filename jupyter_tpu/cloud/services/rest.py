@@ -142,7 +142,7 @@ class RestClient:
             raise _not_signed_in(error) from error
         except OSError as error:  # the base class of all errors of the requests library
             raise CloudUnavailable(
-                Text("The {service} does not answer.", service=self._service.title),
+                Text("The {service} is not responding.", service=self._service.title),
                 hint="Check the network connection and proxy settings; if both are fine, try again in a minute.",
                 raw=str(error)[:_LONGEST_RAW],
             ) from error
@@ -206,7 +206,7 @@ class RestClient:
             )
         return CloudRefused(
             Text("The {service} refused the request ({status}).", service=title, status=status),
-            hint=Text("The cloud said: {quotation}", quotation=_message_in(text)[:300]),
+            hint=Text("Message from the cloud: {quotation}", quotation=_message_in(text)[:300]),
         )
 
 

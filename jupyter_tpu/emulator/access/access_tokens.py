@@ -29,7 +29,7 @@ _PREFIX = "ya29.emulated."  # Google's access tokens begin with ya29
 
 
 @assumed(
-    "token-lifetime", "A worker's access token is valid for an hour of real time, whatever the pace of virtual time."
+    "token-lifetime", "A worker's access token is valid for one hour of real time, however fast virtual time runs."
 )
 class AccessTokens:
     """Issuer and checker of tokens; `now` is real time in seconds since the epoch."""
@@ -48,13 +48,13 @@ class AccessTokens:
 
     @documented(
         "token-scopes",
-        "A worker's token may call the API if the node's service account has the scope cloud-platform; otherwise the "
-        "call is refused with 403 ACCESS_TOKEN_SCOPE_INSUFFICIENT.",
+        "A worker's token can be used for the API if the node's service account has the scope cloud-platform; "
+        "otherwise the call is refused with 403 ACCESS_TOKEN_SCOPE_INSUFFICIENT.",
         source="discovery document of tpu v2 (scopes of each method); cloud.google.com/docs/authentication",
     )
     @assumed(
         "foreign-tokens",
-        "A call without a token of a worker of this emulator has the permissions of an owner of the project.",
+        "A call without the token of one of this emulator's workers has the permissions of a project owner.",
     )
     def check(self, authorization: str, method: str) -> None:
         """Check a call's token if the emulator issued it; `method` is the full name of the method.
@@ -104,7 +104,7 @@ def bearer(authorization: str) -> str:
 @recorded(
     "bad-token",
     "An invalid token is refused with 401 and the recorded text; an ErrorInfo has the reason.",
-    source="answers of Google APIs in many public logs",
+    source="responses of Google APIs in many public logs",
 )
 def _unauthenticated(reason: str, method: str) -> Refusal:
     message = (
@@ -116,9 +116,9 @@ def _unauthenticated(reason: str, method: str) -> Refusal:
 
 @recorded(
     "insufficient-scope",
-    "A token without the scope is refused with 403, the recorded text and an ErrorInfo "
+    "A token without the required scope is refused with 403, the recorded text and an ErrorInfo "
     "ACCESS_TOKEN_SCOPE_INSUFFICIENT.",
-    source="answers of Google APIs in many public logs",
+    source="responses of Google APIs in many public logs",
 )
 def _out_of_scope(method: str) -> Refusal:
     message = "Request had insufficient authentication scopes."

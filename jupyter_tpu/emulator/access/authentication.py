@@ -23,7 +23,7 @@ _EXPECTED = (
     "A call without credentials is refused with 401, an ErrorInfo CREDENTIALS_MISSING and a challenge.",
     source="reactmore/morelab#17; googleapis/google-api-php-client#2479 (other Google APIs)",
 )
-@assumed("tokens", "The emulator accepts any bearer token; a header with another scheme counts as invalid.")
+@assumed("tokens", "The emulator accepts any bearer token; an Authorization header with another scheme is invalid.")
 def check_token(header: str, method: str) -> None:
     """Raise 401 unless the ``Authorization`` header has a bearer token.
 

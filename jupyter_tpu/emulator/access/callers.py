@@ -33,11 +33,11 @@ class Callers:
 
     @assumed(
         "who-may-call",
-        "The API, the side services, the control API and the workers accept connections only of the user who runs the "
-        "emulator, and of root. On Linux a connection whose owner is not found is refused. Where the system does not "
-        "show the owner of a connection (macOS), the APIs require a token from a file that only this user can read. "
-        "There, a worker's own token allows only reading, stopping and deleting, and all users of the machine can "
-        "read the workers' metadata and metrics. Google's APIs require credentials instead.",
+        "The API, the side services, the control API and the workers accept connections only from root and from the"
+        " user who runs the emulator. On Linux, a connection whose owner can't be determined is refused. On systems"
+        " that do not show the owner of a connection (macOS), the APIs require a token from a file that only this "
+        "user can read. There, a worker's own token allows only reading, stopping and deleting, and all users of "
+        "the machine can read the workers' metadata and metrics. Google's APIs require credentials instead.",
     )
     def check(self, connection: tuple[Address, Address] | None, authorization: str, method: str) -> None:
         """Check a call before any other step; `connection`: both ends, the caller's first; `method`: its full name.

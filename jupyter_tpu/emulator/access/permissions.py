@@ -41,13 +41,15 @@ PERMISSIONS = {
 
 @documented(
     "permissions",
-    "Nodes, accelerator types, runtime versions, locations and operations have the permissions that IAM's page lists.",
+    "Nodes, accelerator types, runtime versions, locations and operations require the permissions listed on "
+    "IAM's page.",
     source="cloud.google.com/iam/docs/roles-permissions/tpu",
 )
 @assumed(
     "permissions-of-queues",
-    "IAM's page lists no permissions for queued resources, reservations, service identities and ending operations. "
-    "The first three take the permissions of nodes, and ending an operation takes the permission to read it.",
+    "IAM's page lists no permissions for queued resources, reservations, service identities, and cancelling or "
+    "deleting operations. In the emulator, the first three require the permissions for nodes, and operations "
+    "require the permission to read them.",
 )
 def permission_of(method: str) -> str:
     """Return the permission of a method: ``tpu.nodes.create`` for ``CreateNode``."""

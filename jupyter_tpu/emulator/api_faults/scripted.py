@@ -86,8 +86,8 @@ class ScriptedFaults:
 
     @assumed(
         "real-date",
-        "The Date of an answer is the real time, however fast virtual time runs, because clients compare it with "
-        "their clock.",
+        "The Date header of a response is the real time, however fast virtual time runs, because clients compare it"
+        " with their own clock.",
     )
     def date(self) -> str:
         """Return the ``Date`` of the response to this task's call, even if the call is rejected."""

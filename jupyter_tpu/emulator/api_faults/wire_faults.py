@@ -36,7 +36,9 @@ BAD_GATEWAY = b"""<!DOCTYPE html>
 """
 
 
-@assumed("html-502", "A front end that reaches no server answers 502 with an HTML page; its text is ours.")
+@assumed(
+    "html-502", "If the front end can't reach a server, it returns 502 with an HTML page; the text of the page is ours."
+)
 def rest_answer(fault: WireFault, request: web.Request, rendered: Rendered) -> web.StreamResponse:
     """Return the response that an HTTP client gets."""
     if fault.kind == "html":

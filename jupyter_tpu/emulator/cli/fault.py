@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of ``fault``."""
     options = argparse.ArgumentParser(
         prog="jupyter tpu emulator fault",
-        description="Inject faults into a running emulator: into its calls, or its links.",
+        description="Inject faults into the API calls or links of a running emulator.",
     )
     kinds = options.add_subparsers(metavar="KIND", dest="kind", required=True)
     kinds.add_parser(
@@ -62,7 +62,7 @@ def link_parser() -> argparse.ArgumentParser:
         metavar="VERB",
         nargs="?",
         default="",
-        help=f"{', '.join(MEANINGS)}; without one: show the faults",
+        help=f"{', '.join(MEANINGS)}; default: show the faults",
     )
     link.add_argument("--worker", type=int, metavar="ID", help="only this worker (default: all)")
     for name, (kind, meaning) in _OPTIONS.items():

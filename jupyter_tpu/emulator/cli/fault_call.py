@@ -19,7 +19,7 @@ _OPTIONS: Mapping[str, tuple[Callable[[str], Any], str]] = {
     "probability": (number, "probability of hitting a call (default: 1)"),
     "seed": (int, "seed that makes the draws repeatable (default: random; `fault list` shows it)"),
     "code": (str, "code of the refusal: HTTP (429, 500, 503, 504) or gRPC (UNAVAILABLE, 14)"),
-    "message": (str, "text of the refusal (default: that of Google's APIs for the code)"),
+    "message": (str, "text of the refusal (default: the text of Google's APIs for the code)"),
     "seconds": (number, "duration; its meaning depends on the kind"),
     "quota_id": (str, "quota of a refusal by quota"),
     "limit": (int, "limit of a refusal by quota or by rate"),
@@ -27,7 +27,9 @@ _OPTIONS: Mapping[str, tuple[Callable[[str], Any], str]] = {
 
 
 def _call_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("method", metavar="METHOD", help="such as CreateNode; '*' for any method that the kind can hit")
+    parser.add_argument(
+        "method", metavar="METHOD", help="such as CreateNode; '*' for any method that this kind of fault can affect"
+    )
     parser.add_argument(
         "kind", metavar="KIND", help="; ".join(f"{kind.name}: {kind.meaning}" for kind in KINDS.values())
     )
@@ -70,12 +72,12 @@ def _list(control: EmulatorControl, _: argparse.Namespace) -> Any:
 def _format(answer: Mapping[str, Any]) -> Iterator[str]:
     yield from map(format_fault, answer["faults"])
     if not answer["faults"]:
-        yield "No fault waits for a call."
+        yield "No pending faults."
 
 
 def _kinds_listed() -> str:
     kinds = "\n".join(f"- {kind.name}: {kind.meaning}" for kind in KINDS.values())
-    return f"Kinds (a call meets at most one, and may be slow and skewed as well):\n\n{kinds}"
+    return f"Kinds of faults (at most one affects a call, in addition to latency and clock skew):\n\n{kinds}"
 
 
 def _worker_arguments(parser: argparse.ArgumentParser) -> None:
@@ -105,18 +107,16 @@ def _format_workers(answer: Mapping[str, Any]) -> Iterator[str]:
 COMMANDS = (
     Command(
         name="fault call",
-        summary="Make API calls fail: refused, slow, unanswered, or answered with nonsense.",
+        summary="Make API calls fail: they are refused or slow, or their responses are lost or invalid.",
         arguments=_call_arguments,
         perform=_call,
         format_lines=_format,
         notes=_kinds_listed(),
     ),
-    Command(
-        name="fault list", summary="Show the faults that wait for their calls.", perform=_list, format_lines=_format
-    ),
+    Command(name="fault list", summary="Show pending faults.", perform=_list, format_lines=_format),
     Command(
         name="fault clear",
-        summary="Remove the faults that wait for their calls, all or one.",
+        summary="Remove one pending fault, or all of them.",
         arguments=_clear_arguments,
         perform=_clear,
         format_lines=_format,

@@ -21,7 +21,7 @@ def _preempt_arguments(parser: argparse.ArgumentParser) -> None:
         type=number,
         default=0.0,
         metavar="SECONDS",
-        help="announce the pre-emption to the workers this many virtual seconds before",
+        help="announce the pre-emption to the workers this many virtual seconds in advance",
     )
 
 
@@ -39,7 +39,7 @@ def _format_preempt(done: Mapping[str, Any]) -> Iterator[str]:
 
 def _maintenance_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "node", metavar="NODE", nargs="?", default="", help=f"{NODE_HELP}; without one: show what is planned"
+        "node", metavar="NODE", nargs="?", default="", help=f"{NODE_HELP}; default: show scheduled maintenance"
     )
     parser.add_argument(
         "--kind",
@@ -78,7 +78,7 @@ def _metrics_arguments(parser: argparse.ArgumentParser) -> None:
         ("--idle", "seconds for which each device has been idle"),
     ):
         parser.add_argument(option, type=number, nargs="+", metavar="X", help=f"{meaning}; a shorter list is repeated")
-    parser.add_argument("--lie", choices=tuple(LIES), help="let libtpu misbehave")
+    parser.add_argument("--lie", choices=tuple(LIES), help="make libtpu misbehave")
 
 
 def _metrics(control: EmulatorControl, options: argparse.Namespace) -> Any:
@@ -154,29 +154,29 @@ def _format_reset(info: Mapping[str, Any]) -> Iterator[str]:
 COMMANDS = (
     Command(
         name="preempt",
-        summary="Pre-empt a node, as Google pre-empts spot nodes: it becomes PREEMPTED, and its workers die.",
+        summary="Pre-empt a node, as Google pre-empts spot nodes: it becomes PREEMPTED, and its workers are killed.",
         arguments=_preempt_arguments,
         perform=_preempt,
         format_lines=_format_preempt,
     ),
     Command(
         name="maintenance",
-        summary="Announce or begin maintenance of a node's host, or show what is planned.",
+        summary="Announce or begin maintenance of a node's host, or show scheduled maintenance.",
         arguments=_maintenance_arguments,
         perform=_maintenance,
         format_lines=_format_maintenance,
     ),
     Command(
         name="metrics",
-        summary="Set the metrics that the chips of a node report; without any metric, measure again.",
+        summary="Set the metrics reported by the chips of a node; without options, report measured values again.",
         arguments=_metrics_arguments,
         perform=_metrics,
         format_lines=_format_metrics,
-        notes="They are reported while a process uses the chips: otherwise there are no metrics.",
+        notes="Metrics are reported only while a process is using the chips.",
     ),
     Command(
         name="clock",
-        summary="Show or set virtual time: how fast it runs, a pause, a jump ahead.",
+        summary="Show or set virtual time: change its speed, pause it, or jump ahead.",
         arguments=_clock_arguments,
         perform=_clock,
         format_lines=_format_clock,

@@ -60,7 +60,7 @@ def _stockout_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--chips", type=int, metavar="N", help="number of chips left (default: 0)")
     parser.add_argument("--for", dest="for_s", type=duration, metavar="TIME", help="virtual time, such as 90s, 15m, 4h")
-    parser.add_argument("--end", action="store_true", help="end a stock-out")
+    parser.add_argument("--end", action="store_true", help="end the stock-out")
 
 
 def _stockout(control: EmulatorControl, options: argparse.Namespace) -> Any:
@@ -182,21 +182,21 @@ def _project_lines(switches: Mapping[str, Any]) -> Iterator[str]:
 COMMANDS = (
     Command(
         name="stockout",
-        summary="Let a zone run out of capacity: creates and starts fail, queued resources wait.",
+        summary="Make a zone run out of capacity: creates and starts fail, and queued resources wait.",
         arguments=_stockout_arguments,
         perform=_stockout,
         format_lines=_capacity_lines,
     ),
     Command(
         name="capacity",
-        summary="Show or set the chips of a generation in a zone: a number, a script, or random by a seed.",
+        summary="Show or set the number of chips of a generation in a zone: fixed, scripted or random.",
         arguments=_capacity_arguments,
         perform=_capacity,
         format_lines=_capacity_lines,
     ),
     Command(
         name="quota",
-        summary="Show or set the limits of the project's quotas, by zone or region as each counts.",
+        summary="Show or set the limits of the project's quotas, per zone or region depending on the quota.",
         arguments=_quota_arguments,
         perform=_quota,
         format_lines=_quota_lines,
@@ -210,7 +210,7 @@ COMMANDS = (
     ),
     Command(
         name="project",
-        summary="Show or change the switches of the project: what its owner, administrators and Google allow.",
+        summary="Show or change the project's switches: settings of its owner, its administrators and Google.",
         arguments=_project_arguments,
         perform=_project,
         format_lines=_project_lines,

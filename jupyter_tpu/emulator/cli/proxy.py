@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of ``proxy``."""
     options = argparse.ArgumentParser(
         prog="jupyter tpu emulator proxy",
-        description="Forward a TCP port or Unix socket to another, with the faults of a network. "
+        description="Forward a TCP port or Unix socket to another, and simulate network faults. "
         "Standard input takes further faults, one JSON object a line.",
     )
     options.add_argument(
@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="JSON",
-        help='a fault from the start, such as \'{"verb": "latency", "ms": 25}\'; can be repeated',
+        help='initial fault, such as \'{"verb": "latency", "ms": 25}\'; can be repeated',
     )
     options.add_argument(
         "--script", type=_script, default=[], metavar="FILE", help="JSON file of faults, each with a time"

@@ -219,7 +219,7 @@ def _format_span(bill: Mapping[str, Any], span: Mapping[str, Any]) -> str:
 COMMANDS = (
     Command(
         name="state",
-        summary="Show all of a running emulator: nodes, queued resources, faults, limits, switches, clock and costs.",
+        summary="Show the state of an emulator: nodes, queued resources, faults, limits, switches, clock and costs.",
         perform=_state,
         format_lines=format_state,
     ),
@@ -229,6 +229,6 @@ COMMANDS = (
         arguments=_ledger_arguments,
         perform=_ledger,
         format_lines=_format_ledger,
-        notes="A node that is recreated under the same name has a bill of its own. Nothing is ever charged.",
+        notes="A node that is recreated under the same name has a separate bill. Nothing is ever charged.",
     ),
 )

@@ -82,7 +82,7 @@ class Operations:
     )
     @assumed(
         "durations",
-        "In virtual time a create always takes 90 s, a start 60 s, a stop or a delete 30 s, and an update 5 s.",
+        "In virtual time, a create always takes 90 s, a start 60 s, a stop or delete 30 s, and an update 5 s.",
     )
     def start(
         self,
@@ -163,10 +163,10 @@ class Operations:
 
     @documented(
         "request-id",
-        "A repeated request with the same request id gets the same operation as its answer.",
+        "A repeated request with the same request id returns the same operation.",
         source="google-cloud-tpu, CreateQueuedResourceRequest.request_id",
     )
-    @assumed("request-id-body", "The body of a repeated request is ignored.")
+    @assumed("request-id-body", "If a request id is repeated, the new request body is ignored.")
     def repeated(self, call: ApiRequest) -> Message | None:
         """Return the operation that an earlier request with the same request id started, or None."""
         request_id = request_id_of(call)
@@ -202,8 +202,8 @@ class Operations:
 
     @assumed(
         "cancel",
-        "A cancelled operation ends at once with code 1, and its node returns to its earlier state. The delete and "
-        "the reset of a queued resource continue, and only show that a cancel was requested.",
+        "A cancelled operation is done at once, with code 1, and its node returns to its previous state. The delete"
+        " and reset operations of a queued resource continue, and only show that a cancellation was requested.",
     )
     def cancel_operation(self, request: Any) -> Message:
         """Handle ``CancelOperation``: undo the operation if possible."""
@@ -216,7 +216,10 @@ class Operations:
             self._store.save_operation(ended(cancelled, self._clock.now(), error=error) if is_undone else cancelled)
         return empty_pb2.Empty()
 
-    @assumed("delete-operation", "A finished operation can be deleted and is forgotten; a running one is refused.")
+    @assumed(
+        "delete-operation",
+        "A finished operation can be deleted and is then unknown; deleting a running operation is refused.",
+    )
     def delete_operation(self, request: Any) -> Message:
         """Handle ``DeleteOperation``: delete the record of a finished operation."""
         operation = self._required(request.name)
@@ -268,7 +271,7 @@ def request_id_of(call: ApiRequest) -> str:
     return call.request_id or str(getattr(call.request, "request_id", ""))
 
 
-@assumed("request-id-uuid", "A request id must be a UUID with at least one digit other than zero.")
+@assumed("request-id-uuid", "A request id must be a UUID other than the zero UUID.")
 def check_request_id(request_id: str) -> None:
     """Raise for a request id that is not a UUID."""
     if not _UUID.fullmatch(request_id) or not request_id.strip("0-"):

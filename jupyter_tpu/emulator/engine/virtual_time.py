@@ -60,8 +60,8 @@ class VirtualTime:
 
     @assumed(
         "jumps-are-stepped",
-        "During a jump in virtual time, each event happens at its scheduled time and in order, however long the jump "
-        "is.",
+        "When virtual time jumps, each event in between happens at its scheduled time and in order, however long "
+        "the jump is.",
     )
     async def jump(self, seconds: float) -> None:
         """Jump ahead by virtual seconds and wait for the acts that become due.

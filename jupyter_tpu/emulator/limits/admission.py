@@ -38,8 +38,8 @@ class Admission:
 
     @assumed(
         "refusal-order",
-        "The emulator checks a call for the API, then the permission, then the location, then the rate, and reports "
-        "the first refusal.",
+        "For each call, the emulator checks first the API, then the permission, the location and the rate, and "
+        "reports the first refusal.",
     )
     def check_call(self, method: str, target: str) -> None:
         """Raise E9, E8, E6 or E11; `target` is the resource in the request."""
@@ -67,7 +67,7 @@ class Admission:
 
     @documented(
         "external-addresses",
-        "For each network with an external IP, each TPU VM takes one of the addresses of its region.",
+        "For each network with an external IP, each TPU VM uses one of the external addresses of its region.",
         source="google-cloud-tpu, NetworkConfig.enable_external_ips; compute.googleapis.com quota IN_USE_ADDRESSES",
     )
     def addresses_left(self, held: Iterable[Held], zone: str) -> bool:
@@ -89,7 +89,8 @@ class Admission:
 
     @assumed(
         "create-rate-window",
-        "A call of CreateNode counts for 60 s of virtual time. Calls that this limit refuses do not count.",
+        "A CreateNode call counts towards the limit for 60 s of virtual time. Calls that the limit refuses do not "
+        "count.",
     )
     def _count_create(self, limit: int | None) -> None:
         now = self._now()

@@ -22,8 +22,8 @@ _SEPARATOR = "/"
 
 @assumed(
     "capacity",
-    "Chips of a family in a zone are one pool for on-demand and spot nodes. A pool is unlimited until a test or a "
-    "demo sets its size. Existing nodes stay when their pool shrinks.",
+    "All chips of a family in a zone form one pool for on-demand and spot nodes. A pool is unlimited until a "
+    "test or a demo sets its size. Existing nodes are kept when their pool shrinks.",
 )
 class Capacity:
     """The pools of all zones; settings survive a restart."""

@@ -34,8 +34,8 @@ class Placement:
 
     @assumed(
         "E10-nodes",
-        "If no external address is left, creating or starting a node fails as it does without capacity, with the text "
-        "of `E10-addresses`.",
+        "If no external address is left, creating or starting a node fails in the same way as without capacity, "
+        "with the text of `E10-addresses`.",
     )
     def verdict(self, node: NodePb, zone: str) -> status_pb2.Status | None:
         """Return the error for the create or start of one node (E1, E3, E10), or None if it continues."""

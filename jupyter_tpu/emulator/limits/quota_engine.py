@@ -52,11 +52,11 @@ class QuotaUse:
 
 @recorded(
     "leftovers-count",
-    "A PREEMPTED or STOPPED node, and a SUSPENDED or FAILED queued resource, counts against the quota until it is "
-    "deleted.",
+    "A PREEMPTED or STOPPED node and a SUSPENDED or FAILED queued resource count against the quota until they "
+    "are deleted.",
     source="marin-community/marin#87; notes of a public repository",
 )
-@assumed("quota-reserved", "Nodes on reserved capacity count against no quota.")
+@assumed("quota-reserved", "Nodes with reserved capacity don't count against any quota.")
 def usage(held: Iterable[Held]) -> Usage:
     """Return the usage by all nodes and queued resources of the project."""
     used: Usage = Counter()

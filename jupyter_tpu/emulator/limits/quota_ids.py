@@ -68,8 +68,9 @@ def buckets_of(generation: str) -> tuple[str, ...]:
 
 @recorded(
     "quota-ids",
-    "v5e nodes of at most 8 chips use the LitepodServing quota, larger ones the Litepod quota. v4 nodes of any size "
-    "and larger slices of v2 and v3 use the Pod quota. Spot and preemptible nodes have their own limits.",
+    "v5e nodes of up to 8 chips use the LitepodServing quota, and larger ones use the Litepod quota. v4 nodes "
+    "of any size and larger slices of v2 and v3 use the Pod quota. Spot and preemptible nodes have separate "
+    "limits.",
     source="marin-community/marin#6198, #1612; error bodies in public logs",
 )
 def quota_ids_of(node: NodePb) -> tuple[QuotaId, QuotaId]:
@@ -89,7 +90,7 @@ def bucket_of(kind: accelerators.Accelerator) -> str:
     return small if is_small or not larger else larger[0]
 
 
-@assumed("quota-unit", "v2 to v5p count TensorCores against the quota, v5e and v6e count chips.")
+@assumed("quota-unit", "For quota, v2 to v5p are counted in TensorCores, and v5e and v6e in chips.")
 def units_of(node: NodePb) -> int:
     """Return a node's usage of its quotas, in chips or TensorCores."""
     kind = accelerators.accelerator(node.accelerator_type)

@@ -21,7 +21,9 @@ def default_limit(profile: str, quota: QuotaId, place: str) -> int:
     return new_project_limit(quota) if profile == "new_project" else generous_limit(quota)
 
 
-@assumed("quota-default", "In the generous profile, a quota without its own limit has a limit of 4096 in every zone.")
+@assumed(
+    "quota-default", "In the generous profile, any quota without an explicit limit has a limit of 4096 in every zone."
+)
 def generous_limit(quota: QuotaId) -> int:
     """Return the limit of the generous profile."""
     return GENEROUS_ZONE if quota.scope == "zone" else GENEROUS_REGION
@@ -29,18 +31,18 @@ def generous_limit(quota: QuotaId) -> int:
 
 @documented(
     "quota-new-project",
-    "A new project may have 16 on-demand and 48 preemptible TensorCores of single v2 and v3 nodes, and nothing else.",
+    "A new project can use 16 on-demand and 48 preemptible TensorCores of single v2 and v3 nodes, and nothing else.",
     source="cloud.google.com/tpu/docs/quota (an older copy)",
 )
 @recorded(
     "quota-new-project-v5e",
-    "A new project may have 4 chips of small v5e nodes and 16 chips of larger ones.",
+    "A new project can use 4 chips of small v5e nodes and 16 chips of larger ones.",
     source="two public reports of 2026 on new projects",
 )
 @assumed(
     "quota-new-project-v5e-region",
-    "The v5e quota of a new project is limited per zone only, because refusals of such projects name no limit of the "
-    "region.",
+    "The v5e quota of a new project is limited per zone only, because recorded refusals for such projects "
+    "mention no regional limit.",
 )
 def new_project_limit(quota: QuotaId) -> int:
     """Return the limit of a new project."""
@@ -53,7 +55,7 @@ def new_project_limit(quota: QuotaId) -> int:
 
 @recorded(
     "quota-trc-grant",
-    "The standard grant of the TPU Research Cloud is the one in its email of 2026.",
+    "The standard grant of the TPU Research Cloud is the one in its 2026 email.",
     source="catalogue.json, trc_grants (identical text in five public repositories)",
 )
 @assumed(

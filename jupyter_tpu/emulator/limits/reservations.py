@@ -78,8 +78,8 @@ class Reservations:
 
     @assumed(
         "reserved-nodes",
-        "A reserved node takes chips of the named reservation, or of any reservation of its family in its zone. A "
-        "hyphen means any reservation, as gcloud sends it.",
+        "A reserved node uses chips of the named reservation, or of any reservation of its family in its zone. A "
+        "hyphen, which gcloud sends, means any reservation.",
     )
     def verdict(
         self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held], *, name: str = "", is_queued: bool = False

@@ -62,15 +62,15 @@ def event_from_json(data: Mapping[str, Any]) -> MaintenanceEvent:
 
 @documented(
     "upcoming-maintenance",
-    "A node shows its next maintenance: its type, the start and the end of its window, the latest time to which it "
-    "can be moved, its state (PENDING or ONGOING), and whether the user may start it (only pending scheduled "
-    "maintenance). Scheduled maintenance is announced seven days before.",
+    "A node shows its next maintenance: its type, the start and end of its window, the latest time to which it "
+    "can be rescheduled, its state (PENDING or ONGOING), and whether the user can start it (only pending "
+    "scheduled maintenance). Scheduled maintenance is announced seven days in advance.",
     source="cloud.google.com/tpu/docs/view-maintenance-notifications; v2 discovery document, UpcomingMaintenance",
 )
 @assumed(
     "maintenance-window",
-    "A maintenance window is open for 4 h and cannot be moved later. The maintenance takes the first 5 min of the "
-    "window.",
+    "A maintenance window lasts 4 h and cannot be postponed. The maintenance itself takes the first 5 min of "
+    "the window.",
 )
 def shown(event: MaintenanceEvent) -> dict[str, Any]:
     """Return ``upcomingMaintenance`` of the node, as in REST."""

@@ -112,7 +112,7 @@ class Maintenance:
 
     @assumed(
         "maintenance-workers",
-        "During the maintenance of a node, all its workers are down, as if it were stopped; their disks stay.",
+        "During maintenance of a node, all its workers are down, as if the node were stopped; their disks are kept.",
     )
     async def _begin(self, event: MaintenanceEvent) -> None:
         node = self._node_of(event)

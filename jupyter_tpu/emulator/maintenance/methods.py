@@ -38,13 +38,13 @@ class MaintenanceMethods:
 
     @documented(
         "simulate-maintenance",
-        "A simulated maintenance event happens on the first named worker, or on worker 0.",
+        "A simulated maintenance event affects the first named worker, or worker 0 if none is named.",
         source="v2alpha1 discovery document, SimulateMaintenanceEventRequest",
     )
     @assumed(
         "simulate-maintenance-node",
-        "A simulated maintenance event begins at once, and its operation ends with it after 5 min. Only a READY node "
-        "can have one.",
+        "A simulated maintenance event begins at once; after 5 min, the event and its operation end. Only READY "
+        "nodes can have one.",
     )
     def simulate(self, call: ApiRequest) -> Message:
         """Handle ``SimulateMaintenanceEvent``: begin unscheduled maintenance now."""
@@ -60,7 +60,8 @@ class MaintenanceMethods:
         source="cloud.google.com/tpu/docs/view-maintenance-notifications",
     )
     @assumed(
-        "perform-maintenance-operation", "The operation of a manually started maintenance ends with the maintenance."
+        "perform-maintenance-operation",
+        "When maintenance is started manually, its operation ends with the maintenance.",
     )
     def perform(self, call: ApiRequest) -> Message:
         """Handle ``PerformMaintenance``: begin the pending maintenance of a node now."""
@@ -71,8 +72,8 @@ class MaintenanceMethods:
 
     @assumed(
         "perform-maintenance-queued",
-        "In a queued resource, the named nodes (by id or in full) are maintained at once; without names, all nodes "
-        "are.",
+        "In a queued resource, maintenance begins at once on the named nodes (by id or full name), or on all nodes "
+        "if none is named.",
     )
     def perform_of_queued(self, call: ApiRequest) -> Message:
         """Handle ``PerformMaintenanceQueuedResource``: begin the pending maintenance of its nodes now."""

@@ -91,7 +91,7 @@ class WorkerFacts:
     @property
     @documented(
         "default-scopes",
-        "The service account of a node without scopes has access to all Cloud APIs.",
+        "If a node has no scopes, its service account has access to all Cloud APIs.",
         source="google-cloud-tpu 1.28.0, ServiceAccount.scope",
     )
     def scopes(self) -> list[str]:

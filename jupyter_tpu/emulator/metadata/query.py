@@ -31,9 +31,9 @@ class Reply:
 
 @documented(
     "metadata-queries",
-    "A directory is listed with one name per line and a slash after directories. recursive=true returns the whole "
-    "tree, as JSON or, with alt=text, with one value per line. alt=json returns a single value as JSON. JSON names "
-    "are in camelCase.",
+    "A directory is listed with one name per line and a slash after directories. recursive=true returns the "
+    "whole tree as JSON, or as text with one value per line if alt=text is set. alt=json returns a single value"
+    " as JSON. JSON names are in camelCase.",
     source="cloud.google.com/compute/docs/metadata/querying-metadata",
 )
 def reply_to(tree: Mapping[str, Any], path: str, query: Mapping[str, str]) -> Reply:
@@ -106,12 +106,12 @@ def _camel(name: str) -> str:
     return re.sub("-([a-z])", lambda match: match[1].upper(), name)
 
 
-@assumed("metadata-etag", "An ETag has 16 hexadecimal digits, and equal answers have equal ETags.")
+@assumed("metadata-etag", "An ETag has 16 hexadecimal digits, and identical responses have the same ETag.")
 def _etag(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-@assumed("metadata-missing", "A missing path is answered with 404 and an HTML page.")
+@assumed("metadata-missing", "A request for a missing path gets 404 and an HTML page.")
 def not_found(path: str) -> Reply:
     """Return the reply for a path that does not exist."""
     shown = html.escape(f"/computeMetadata/v1/{path}"[:300])

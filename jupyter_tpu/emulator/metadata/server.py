@@ -121,8 +121,8 @@ class MetadataServer:
 
     @documented(
         "metadata-token",
-        "The token endpoint returns an access token of the node's service account with the node's scopes. It ignores "
-        "requested scopes, as on Compute Engine.",
+        "The token endpoint returns an access token for the node's service account with the node's scopes. As on "
+        "Compute Engine, it ignores requested scopes.",
         source="google-auth 2.62, google/auth/compute_engine/credentials.py",
     )
     def _token(self, facts: WorkerFacts) -> Reply:
@@ -132,8 +132,8 @@ class MetadataServer:
 
     @documented(
         "wait-for-change",
-        "wait_for_change=true answers when the value changes, or at once if it differs from last_etag. After "
-        "timeout_sec it returns the current value.",
+        "With wait_for_change=true, the server responds when the value changes, or at once if it differs from "
+        "last_etag. After timeout_sec, it returns the current value.",
         source="cloud.google.com/compute/docs/metadata/querying-metadata",
     )
     async def _after_change(self, path: str, query: Mapping[str, str]) -> Reply:
@@ -154,11 +154,13 @@ class MetadataServer:
 
     @documented(
         "guest-attributes-put",
-        "A process of the worker sets and deletes guest attributes at instance/guest-attributes/NAMESPACE/KEY; the API "
-        "shows them.",
+        "A process on the worker sets and deletes guest attributes at instance/guest-attributes/NAMESPACE/KEY; the "
+        "API shows them.",
         source="cloud.google.com/compute/docs/metadata/manage-guest-attributes",
     )
-    @assumed("guest-attributes-always", "Guest attributes are on, whatever the value of enable-guest-attributes.")
+    @assumed(
+        "guest-attributes-always", "Guest attributes are always enabled, whatever the value of enable-guest-attributes."
+    )
     async def _change_guest_attribute(self, request: web.BaseRequest, path: str) -> Reply:
         names = path.removeprefix("instance/guest-attributes/").split("/")
         # a namespace alone has no value
@@ -175,9 +177,9 @@ class MetadataServer:
 
 @recorded(
     "metadata-flavor",
-    "A request without the header Metadata-Flavor: Google is refused with 403 and the recorded text; only the path / "
-    "needs no header.",
-    source="answers of the real server in several public write-ups of attacks on metadata servers",
+    "A request without the header Metadata-Flavor: Google is refused with 403 and the recorded text; only the "
+    "path / does not require the header.",
+    source="responses of the real server in several public write-ups of attacks on metadata servers",
 )
 @documented(
     "metadata-forwarded",
@@ -186,7 +188,7 @@ class MetadataServer:
 )
 @assumed(
     "metadata-own-user",
-    "Only processes of the user who runs the emulator can reach a worker's metadata server; web pages cannot.",
+    "Only processes of the user who runs the emulator can reach a worker's metadata server; web pages can't.",
 )
 def refusal(request: web.BaseRequest, *, is_own: bool) -> Reply | None:
     """Return the error for an unsupported request, or None for a supported one."""

@@ -31,7 +31,7 @@ NO_MAINTENANCE = Announcement(error="no notifications have been received yet, tr
 
 @documented(
     "metadata-tree",
-    "The metadata server has project and instance entries with the names of Compute Engine.",
+    "The metadata server has project and instance entries with the same names as on Compute Engine.",
     source="cloud.google.com/compute/docs/metadata/predefined-metadata-keys",
 )
 def metadata_tree(facts: WorkerFacts) -> dict[str, Any]:
@@ -105,7 +105,8 @@ def _scheduling(facts: WorkerFacts) -> dict[str, str]:
 
 @documented(
     "maintenance-notices",
-    "upcoming-maintenance shows announced maintenance in snake_case, or says that no notifications have been received.",
+    "upcoming-maintenance shows scheduled maintenance in snake_case, or a text that no notifications have been "
+    "received.",
     source="cloud.google.com/tpu/docs/view-maintenance-notifications; GoogleCloudPlatform/sapagent (the text)",
 )
 def _upcoming_maintenance(facts: WorkerFacts) -> Announcement:
@@ -125,7 +126,9 @@ def _maintenance_event(facts: WorkerFacts) -> str:
     return "TERMINATE_ON_HOST_MAINTENANCE" if is_ongoing else "NONE"
 
 
-@assumed("machine-type", "A TPU VM has the machine type of Compute Engine's TPUs; for v2 and v3 it is n1-standard-96.")
+@assumed(
+    "machine-type", "A TPU VM has the machine type of Compute Engine's TPUs, which for v2 and v3 is n1-standard-96."
+)
 def _machine_type(facts: WorkerFacts) -> str:
     kind = accelerators.accelerator(facts.node.accelerator_type)
     template = accelerators.generation_facts(kind.generation).gce_machine_type

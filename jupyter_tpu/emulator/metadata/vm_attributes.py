@@ -35,8 +35,8 @@ def tpu_attributes(facts: WorkerFacts) -> dict[str, str]:
 
 @assumed(
     "tpu-env",
-    "tpu-env has the recorded lines about slice, node and project, without those that name images of agents. The axes "
-    "of a v4 or v5p slice are wrapped if their length is a multiple of 4.",
+    "tpu-env contains the recorded lines about the slice, node and project, but not those about agent images. "
+    "The axes of a v4 or v5p slice are wrapped if their length is a multiple of 4.",
 )
 def tpu_env(facts: WorkerFacts) -> Mapping[str, str]:
     """Return the lines of the attribute with this name, sorted."""

@@ -18,18 +18,18 @@ CLEAR = "clear"
 
 
 MEANINGS: Mapping[str, str] = {
-    "latency": "every byte arrives this many ms later, in order; throughput stays, new connections take longer",
-    "rate": "no more bytes per second than this",
-    "stall": "nothing moves and nothing is lost; the sender notices once buffers are full",
-    "black_hole": "bytes vanish without an error; a connection that lost bytes never recovers",
+    "latency": "every byte arrives this many ms later, in order; throughput is unchanged, new connections take longer",
+    "rate": "at most this many bytes per second",
+    "stall": "no data is transferred or lost; the sender notices once the buffers are full",
+    "black_hole": "bytes are dropped without an error; a connection that lost bytes never recovers",
     "slice": "bytes arrive in pieces",
     "refuse": "new connections are refused",
     "reset": "connections are torn down (RST)",
-    "finish": "both ends get an orderly end (FIN)",
-    "half_close": "one end gets an end of file, the other direction stays open",
-    "cut": "reset after a byte, which still arrives",
+    "finish": "both ends are closed in an orderly way (FIN)",
+    "half_close": "one end gets end-of-file, the other direction stays open",
+    "cut": "the connection is reset after a byte, which still arrives",
     "corrupt": "one byte arrives with one bit flipped",
-    CLEAR: "the end of all faults",
+    CLEAR: "remove all faults",
 }
 
 

@@ -101,7 +101,10 @@ class Nodes:
         "A node is billed until its deletion is requested.",
         source="cloud.google.com/tpu/pricing (charges accrue while a node is READY)",
     )
-    @assumed("delete-while-creating", "A node can be deleted while CREATING; its create operation ends with code 1.")
+    @assumed(
+        "delete-while-creating",
+        "A node can be deleted while it is CREATING; its create operation then fails with code 1.",
+    )
     def delete_node(self, request: Any) -> Message:
         """Handle ``DeleteNode``: billing stops and the node is DELETING immediately; its workers stop later."""
         node = self._allowed("delete", request.name)
@@ -128,14 +131,14 @@ class Nodes:
 
     @recorded(
         "update-mask",
-        "An update applies only the paths of the mask, in camelCase or snake_case, and ignores other fields of the "
+        "An update applies only the paths in the mask, in camelCase or snake_case, and ignores other fields of the "
         "body.",
         source="gcloud's and dstack's requests; SkyPilot sends the whole node with updateMask=tags",
     )
     @assumed(
         "update-at-once",
-        "An update is visible at once, although its operation takes a while. Maps and lists are replaced as a whole. "
-        "An empty mask, or one with another field, is refused.",
+        "An update is visible at once, although its operation takes a while. Maps and lists are replaced as a "
+        "whole. An empty mask, or a mask with any other field, is refused.",
     )
     def update_node(self, call: ApiRequest) -> Message:
         """Handle ``UpdateNode``: copy the fields in the mask to the node, immediately."""
@@ -162,8 +165,8 @@ class Nodes:
     )
     @assumed(
         "guest-namespaces",
-        "Host keys are in the namespace hostkeys, and the host name is in guestInventory (as on Compute Engine). "
-        "Nothing is published unless the node is READY. The namespace emulator is ours.",
+        "Host keys are in the namespace hostkeys and the host name is in guestInventory, as on Compute Engine. "
+        "Guest attributes are published only while the node is READY. The namespace emulator is ours.",
     )
     def get_guest_attributes(self, request: Any) -> Any:
         """Handle ``GetGuestAttributes`` for the workers and keys in the request."""
@@ -190,7 +193,7 @@ class Nodes:
 
     @assumed(
         "allowed-states",
-        "Stop works in READY, start in STOPPED, update in both, and delete in any state except DELETING.",
+        "Stop is allowed in READY, start in STOPPED, update in both, and delete in any state except DELETING.",
     )
     def _allowed(self, verb: str, name: str) -> NodePb:
         node = self._required(name)
@@ -206,7 +209,7 @@ class Nodes:
         return self._operations.start(verb, node.name, before, needs_chips=verb == "start")
 
 
-@assumed("stop-multi-host", "A node with several workers cannot be stopped (older documentation says so).")
+@assumed("stop-multi-host", "A node with several workers cannot be stopped (according to older documentation).")
 @assumed(
     "stop-spot",
     "A spot node can be stopped unless the project's switches forbid it; one public log shows a stopped spot node.",

@@ -30,7 +30,7 @@ class NodeExpiry:
 
     @assumed(
         "preemptible-end-state",
-        "A preemptible node that ends after 24 hours is PREEMPTED like any other node, with the same notice.",
+        "After 24 hours, a preemptible node is PREEMPTED like any other pre-empted node, with the same notice.",
     )
     async def _end(self, name: str, moment: float) -> None:
         """Give notice; a node under maintenance is pre-empted once it is READY again."""

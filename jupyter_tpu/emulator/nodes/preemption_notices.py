@@ -36,7 +36,7 @@ class PreemptionNotices:
 
     @documented(
         "preemption-notice",
-        "The metadata server announces a pre-emption to a spot or preemptible node 30 seconds before: "
+        "The metadata server announces the pre-emption of a spot or preemptible node 30 seconds in advance: "
         "instance/preempted becomes TRUE.",
         source="cloud.google.com/compute/docs/instances/spot (preemption process)",
     )

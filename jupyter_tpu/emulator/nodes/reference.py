@@ -82,7 +82,7 @@ class Reference:
         return _runtime_version(location, last_part(request.name))
 
 
-@assumed("list-filter", "Lists of types and versions accept the filter type=NAME (or version=NAME) and no other.")
+@assumed("list-filter", "Lists of types and versions accept only the filter type=NAME (or version=NAME).")
 def _filtered(names: list[str], expression: str) -> list[str]:
     if not expression:
         return names

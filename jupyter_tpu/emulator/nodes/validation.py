@@ -43,8 +43,8 @@ def check_texts(node: NodePb) -> None:
 
 @documented(
     "label-rule",
-    "A resource has at most 64 labels; keys have 1 to 63 and values at most 63 lower-case letters, digits, hyphens and "
-    "underscores, and keys start with a letter.",
+    "A resource has at most 64 labels. Keys have 1 to 63 characters and start with a letter; values have at "
+    "most 63. Both consist of lower-case letters, digits, hyphens and underscores.",
     source="cloud.google.com/compute/docs/labeling-resources (Google Cloud's general rule)",
 )
 def check_labels(node: NodePb) -> None:
@@ -72,8 +72,8 @@ def check_tags(node: NodePb) -> None:
 
 @documented(
     "metadata-rule",
-    "Metadata keys have at most 128 letters, digits, hyphens and underscores. A value has at most 256 KiB, and all "
-    "values together 512 KiB.",
+    "Metadata keys have at most 128 letters, digits, hyphens and underscores. A value has at most 256 KiB, and "
+    "all values together have at most 512 KiB.",
     source="cloud.google.com/compute/docs/metadata/setting-custom-metadata",
 )
 def check_metadata(node: NodePb) -> None:
@@ -100,8 +100,8 @@ def check_new_node(node: NodePb, zone: str) -> accelerators.Accelerator:
 
 @assumed(
     "type-or-config",
-    "accelerator_type or accelerator_config must be given; the emulator fills in the other. If both are given, they "
-    "must agree.",
+    "Either accelerator_type or accelerator_config is required; the emulator fills in the other. If both are "
+    "given, they must agree.",
 )
 def accelerator_of(node: NodePb, zone: str) -> accelerators.Accelerator:
     """Return the type that a new node requests, by name or by configuration."""
@@ -135,8 +135,8 @@ def config_type_of(kind: accelerators.Accelerator) -> int:
 
 @recorded(
     "runtime-versions",
-    "A zone lists the runtime versions from Google's pages and samples, and from public scripts, that fit its "
-    "generations.",
+    "A zone lists the runtime versions that fit its generations, from Google's pages and samples and from "
+    "public scripts.",
     source="cloud.google.com/tpu/docs/runtimes; python-docs-samples, tpu/; the catalogue names the source of each",
 )
 def runtime_versions_in(zone: str) -> tuple[str, ...]:
@@ -148,7 +148,7 @@ def runtime_versions_in(zone: str) -> tuple[str, ...]:
 
 @assumed(
     "runtime-version-unknown",
-    "A runtime version that the zone does not list is refused with 400, even if it fits the generation.",
+    "A runtime version that the zone does not list is refused with 400, even if it matches the generation.",
 )
 def check_runtime_version(version: str, zone: str) -> None:
     """Raise if the zone does not list the runtime version."""

@@ -56,7 +56,7 @@ def check_cidr(block: str) -> None:
 
 @documented(
     "cidr-in-use",
-    "A cidr_block must not overlap with the block of another node of the project.",
+    "A cidr_block must not overlap the block of another node in the project.",
     source="google-cloud-tpu, Node.cidr_block",
 )
 def check_cidr_free(block: str, used: Iterable[str]) -> None:
@@ -71,7 +71,7 @@ def check_cidr_free(block: str, used: Iterable[str]) -> None:
 
 @assumed(
     "network-names",
-    "A network or subnetwork is given by its id, its path or its URL. The emulator does not check whether it exists.",
+    "A network or subnetwork is given by its id, path or URL. The emulator does not check whether it exists.",
 )
 def check_network_names(network: str, subnetwork: str) -> None:
     """Raise for a network or subnetwork whose name has no known form."""
@@ -81,7 +81,7 @@ def check_network_names(network: str, subnetwork: str) -> None:
         raise bad_field("node.network_config.subnetwork", f"subnetwork {subnetwork[:80]!r} is not valid")
 
 
-@assumed("one-tier", "A node is at most one of spot, preemptible and reserved.")
+@assumed("one-tier", "A node can be only one of spot, preemptible and reserved.")
 def check_scheduling(node: NodePb) -> None:
     """Raise if more than one tier is set."""
     config = node.scheduling_config
@@ -96,7 +96,7 @@ def check_scheduling(node: NodePb) -> None:
 )
 @documented(
     "disk-modes",
-    "A writable disk is attached to at most one VM, so a node with several VMs gets read-only disks.",
+    "A writable disk can be attached to only one VM, so a node with several VMs gets read-only disks.",
     source="cloud.google.com/tpu/docs/setup-persistent-disk, access modes",
 )
 def check_disks(node: NodePb, kind: Accelerator, zone: str) -> None:

@@ -46,8 +46,8 @@ _CAPACITY = "capacity"
 
 @assumed(
     "queue-durations",
-    "In virtual time a queued resource is CREATING for 5 s, ACCEPTED for 10 s and WAITING_FOR_RESOURCES for at least "
-    "15 s. Creating its nodes takes 90 s, and deleting them 30 s.",
+    "In virtual time, a queued resource is CREATING for 5 s, ACCEPTED for 10 s and WAITING_FOR_RESOURCES for at"
+    " least 15 s. Creating its nodes takes 90 s, and deleting them takes 30 s.",
 )
 class Queue:
     """The queue of one project, first come first served."""
@@ -161,11 +161,12 @@ class Queue:
 
     @documented(
         "valid-until",
-        "A request that found no resources by the end of its interval is FAILED, and stays until it is deleted.",
+        "A request that has not got resources by the end of its interval is FAILED, and is kept until it is deleted.",
         source="cloud.google.com/tpu/docs/queued-resources; google-cloud-tpu, QueuedResourceState.State.FAILED",
     )
     @assumed(
-        "valid-until-error", "A queued resource that found no resources in time fails with code 4; the message is ours."
+        "valid-until-error",
+        "A queued resource that did not get resources in time fails with code 4; the message is ours.",
     )
     def _expire(self, queued: QueuedRecord) -> None:
         message = f"The queued resource {last_part(queued.name)} could not be provisioned within its interval."
@@ -275,8 +276,9 @@ class Queue:
 
     @documented(
         "queued-suspend",
-        "When a node is pre-empted or the run duration is over, the service deletes all nodes: the queued resource is "
-        "SUSPENDING, then SUSPENDED. It stays until it is deleted, and is not provisioned again.",
+        "When a node is pre-empted or its run duration is over, the service deletes all nodes of the queued "
+        "resource, which becomes SUSPENDING and then SUSPENDED. The queued resource is kept until it is deleted, "
+        "and is not provisioned again.",
         source="cloud.google.com/tpu/docs/queued-resources, request-using-flex-start",
     )
     def _suspend(self, queued: QueuedRecord) -> None:
@@ -290,8 +292,8 @@ class Queue:
     )
     @assumed(
         "queued-nodes-failed",
-        "When its nodes cannot be created, a queued resource is SUSPENDING and then FAILED. It stays ACTIVE while "
-        "some nodes are left.",
+        "If its nodes cannot be created, a queued resource becomes SUSPENDING and then FAILED. It stays ACTIVE "
+        "while some of its nodes are left.",
     )
     def _without_nodes(self, queued: QueuedRecord) -> None:
         if queued.state == QueuedState.DELETING:

@@ -87,8 +87,8 @@ class QueuedResources:
 
     @documented(
         "queued-create",
-        "A queued resource is CREATING until its operation is done, then ACCEPTED. Quota and allow-list are checked "
-        "first.",
+        "A queued resource is CREATING until its operation is done, then ACCEPTED. Quota and the allow-list are "
+        "checked first.",
         source="google-cloud-tpu, QueuedResourceState.State; E2 and E7 in public logs of queued-resources create",
     )
     def create_queued_resource(self, call: ApiRequest) -> Message:
@@ -137,8 +137,8 @@ class QueuedResources:
 
     @assumed(
         "queued-reset",
-        "A reset restarts the TPU VMs of a queued resource. It works in ACTIVE, and the nodes are RESTARTING for a "
-        "minute, without being billed.",
+        "A reset restarts the TPU VMs of an ACTIVE queued resource. Its nodes are RESTARTING for a minute, and are "
+        "not billed during that time.",
     )
     def reset_queued_resource(self, call: ApiRequest) -> Message:
         """Handle ``ResetQueuedResource``: restart all of its nodes."""

@@ -26,7 +26,7 @@ DATA = {
 
 @documented(
     "state-initiator",
-    "The initiator of a state says whether the user or the service caused SUSPENDING and SUSPENDED.",
+    "The initiator of a state shows whether the user or the service caused SUSPENDING and SUSPENDED.",
     source="google-cloud-tpu, QueuedResourceState.state_initiator",
 )
 def in_state(

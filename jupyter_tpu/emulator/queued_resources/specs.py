@@ -45,8 +45,8 @@ def wanted_nodes(queued: Any, queued_id: str, extras: Mapping[str, Any]) -> list
 
 @documented(
     "multislice-names",
-    "The nodes of a multislice request are named <prefix>-0, <prefix>-1, …; without a prefix they are named after "
-    "their request.",
+    "The nodes of a multislice request are named <prefix>-0, <prefix>-1, …; without a prefix, the names start "
+    "with the name of the request.",
     source="v2alpha1 discovery document, MultiNodeParams.nodeIdPrefix",
 )
 def node_ids_of(spec: Any, queued_id: str) -> Iterator[str]:
@@ -64,7 +64,7 @@ def _spec_extras(extras: Mapping[str, Any], index: int) -> Mapping[str, Any]:
     return specs[index] if index < len(specs) else {}
 
 
-@assumed("best-effort", "Nodes of the tier best_effort are preemptible nodes.")
+@assumed("best-effort", "Nodes of the best_effort tier are preemptible nodes.")
 def scheduled(requested: NodePb, queued: Any, extras: Mapping[str, Any]) -> NodePb:
     """Return the node with the tier of its queued resource; without a tier, unchanged."""
     node = type(requested)()
@@ -91,7 +91,7 @@ def is_flex(extras: Mapping[str, Any]) -> bool:
     return bool(extras.get("provisioningModel") == FLEX_START)
 
 
-@assumed("provisioning-model-once", "A provisioning model and another tier cannot be combined.")
+@assumed("provisioning-model-once", "A provisioning model can't be combined with another tier.")
 def check_model(queued: Any, extras: Mapping[str, Any]) -> None:
     """Raise if the provisioning model is unknown or contradicts the tier."""
     model = extras.get("provisioningModel", "")
@@ -106,7 +106,7 @@ def check_model(queued: Any, extras: Mapping[str, Any]) -> None:
 
 @documented(
     "flex-start-zones",
-    "Flex-start is offered for v6e in asia-northeast1-b and us-east5-a, for v5e in us-west4-a and us-central1-a.",
+    "Flex-start is offered for v6e in asia-northeast1-b and us-east5-a, and for v5e in us-west4-a and us-central1-a.",
     source="cloud.google.com/tpu/docs/request-using-flex-start (2025-08-19)",
 )
 def offers_flex_start(accelerator_type: str, zone: str) -> bool:
@@ -196,7 +196,7 @@ def run_end(extras: Mapping[str, Any], active_since: float) -> float | None:
     return min(ends, default=None)
 
 
-@assumed("run-ends-ahead", "A run with an end in the past is refused.")
+@assumed("run-ends-ahead", "A run duration that ends in the past is refused.")
 def check_run(extras: Mapping[str, Any], now: float) -> None:
     """Raise if a new queued resource would have no time to run."""
     ends = run_end(extras, now)

@@ -45,7 +45,7 @@ def check_queued_resource(queued: Any, location: Location, now: float) -> None:
     check_guarantee(queued)
 
 
-@assumed("guaranteed-duration", "A guaranteed duration is not negative.")
+@assumed("guaranteed-duration", "A guaranteed duration cannot be negative.")
 def check_guarantee(queued: Any) -> None:
     """Raise for a negative guaranteed duration."""
     if queued.guaranteed.min_duration.ToNanoseconds() < 0:
@@ -54,13 +54,13 @@ def check_guarantee(queued: Any) -> None:
 
 @documented(
     "node-spec-name",
-    "A node_spec has either a node_id or multislice_params with a node_count above 1.",
+    "A node_spec has either a node_id or multislice_params with a node_count greater than 1.",
     source="google-cloud-tpu, QueuedResource.Tpu.NodeSpec",
 )
 @assumed(
     "node-spec-parent",
-    "The parent of a node_spec is the location of the queued resource, even if it is omitted; a spec has at most "
-    "256 nodes.",
+    "The parent of a node_spec is the location of the queued resource, and can be omitted; a node_spec has at "
+    "most 256 nodes.",
 )
 def check_node_spec(spec: Any, location: Location) -> None:
     """Raise for a ``NodeSpec`` in another zone, without a name, with too many nodes, or with an invalid node."""
@@ -87,7 +87,8 @@ def check_node_ids(ids: Iterable[str]) -> None:
 
 @assumed(
     "queueing-policy",
-    "In a queueing policy, durations are positive, times are in the future, and an interval ends after it starts.",
+    "In a queueing policy, durations must be positive, times must be in the future, and an interval must end "
+    "after it starts.",
 )
 def check_policy(policy: Any, now: float) -> None:
     """Raise for a `QueueingPolicy` whose interval has passed or is empty."""

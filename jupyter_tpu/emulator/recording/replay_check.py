@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
         prog="jupyter tpu emulator replay-check",
         description="Replay a recording against the emulator, in the recorded order and at the recorded pace "
         "(virtual time), and print the responses that differ.",
-        epilog="The exit status is 1 if a response differs or the recording is empty, else 0.",
+        epilog="The exit status is 1 if a response differs or the recording is empty, otherwise 0.",
     )
     options.add_argument("folder", type=Path, metavar="FOLDER", help="folder that `record` wrote")
     options.add_argument(

@@ -68,7 +68,7 @@ def documented(name: str, statement: str, *, source: str) -> Callable[[Tagged], 
 
 def assumed(name: str, statement: str) -> Callable[[Tagged], Tagged]:
     """Tag a function with a behaviour for which no source was found."""
-    return behaviour(name, Standing.ASSUMED, statement, source="no recorded answer or documentation was found")
+    return behaviour(name, Standing.ASSUMED, statement, source="no recorded response or documentation was found")
 
 
 def behaviours() -> tuple[Behaviour, ...]:

@@ -15,7 +15,10 @@ from jupyter_tpu.emulator.resources.behaviours import assumed
 RealTime = Callable[[], float]
 
 
-@assumed("time-stands-still", "The cloud's time stops while the emulator is off, so nothing is billed for that time.")
+@assumed(
+    "time-stands-still",
+    "The cloud's clock stops while the emulator is not running, so nothing is billed for that time.",
+)
 class VirtualClock:
     """Seconds since the epoch in virtual time, `scale` times as fast as real time unless paused."""
 

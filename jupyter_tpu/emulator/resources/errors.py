@@ -81,8 +81,8 @@ def error_id() -> str:
 
 @recorded(
     "E1-stock-out",
-    "A zone without capacity ends the operation of a create or start with code 8; the call itself succeeds. A new "
-    "node disappears.",
+    "If a zone has no capacity, the operation of a create or start fails with code 8, although the call itself "
+    "succeeds. The new node disappears.",
     source="thevasudevgupta/gsoc-wav2vec2#11; terraform-provider-google#21243; SkyPilot cloud_vm_ray_backend.py",
 )
 def stockout(zone: str) -> status_pb2.Status:
@@ -105,7 +105,7 @@ class QuotaLimit:
 
 @recorded(
     "E2-quota",
-    "A used-up quota refuses the call itself with 429 and a QuotaFailure in the details; no node is created.",
+    "If a quota is used up, the call itself is refused with 429 and a QuotaFailure in the details; no node is created.",
     source="full body in a public repository's log; marin-community/marin#1612",
 )
 def quota_exceeded(quota_id: str, limit: int, zone: str, project_number: str) -> Refusal:
@@ -118,7 +118,7 @@ def quota_exceeded(quota_id: str, limit: int, zone: str, project_number: str) ->
     "When several limits are exceeded, the message lists their ids, limits and locations.",
     source="BioMedBERT/biomedbert nohup.out",
 )
-@assumed("E2b-details", "When several limits are exceeded, the details have one violation per limit.")
+@assumed("E2b-details", "When several limits are exceeded, the error details contain one violation for each limit.")
 def quotas_exceeded(exceeded: Sequence[QuotaLimit], project_number: str) -> Refusal:
     """Return E2 for all exceeded limits."""
     # the service joins each column with commas, without spaces (E2b)
@@ -153,7 +153,7 @@ def type_not_in_zone(accelerator_type: str, zone: str) -> Refusal:
 
 @recorded(
     "E5-wrong-state",
-    "A verb that the node's state does not allow is refused with code 3; the text names the verb and the state.",
+    "A verb that the node's state does not allow is refused with code 3; the message names the verb and the state.",
     source="SkyPilot sky/backends/cloud_vm_ray_backend.py (update of a PREEMPTED node)",
 )
 def wrong_state(verb: str, state: str) -> Refusal:
@@ -180,7 +180,7 @@ def zone_unknown(zone: str, project: str) -> Refusal:
 
 @recorded(
     "E7-not-allowlisted",
-    "A project without access to a type is refused with code 7; retries never help.",
+    "A request from a project without access to the type is refused with code 7; retries never help.",
     source="logs of three public repositories",
 )
 def not_allowlisted(accelerator_type: str, zone: str) -> Refusal:
@@ -194,7 +194,7 @@ def not_allowlisted(accelerator_type: str, zone: str) -> Refusal:
 
 @recorded(
     "E7-queue-closed",
-    "A queue that is closed to a project refuses a queued resource with code 7; retries never help.",
+    "A queued resource is refused with code 7 if the queue is closed to the project; retries never help.",
     source="logs of three public repositories",
 )
 def not_allowlisted_in_queue(accelerator_type: str, zone: str) -> Refusal:
@@ -208,7 +208,7 @@ def not_allowlisted_in_queue(accelerator_type: str, zone: str) -> Refusal:
 
 @recorded(
     "E8-permission-denied",
-    "A missing IAM permission is refused with 403; the text names the permission.",
+    "A call without the required IAM permission is refused with 403; the message names the permission.",
     source="SkyPilot instance_utils.filter; tensorflow/tpu#227, #284",
 )
 def permission_denied(permission: str, resource: str) -> Refusal:
@@ -219,7 +219,7 @@ def permission_denied(permission: str, resource: str) -> Refusal:
 
 @recorded(
     "E8-project-denied",
-    "A project that the caller may not read is refused with 403 and the recorded text.",
+    "Access to a project that the caller may not read is refused with 403 and the recorded text.",
     source="tensorflow/tpu#227, #284",
 )
 def project_denied(project: str) -> Refusal:
@@ -229,12 +229,12 @@ def project_denied(project: str) -> Refusal:
 
 @recorded(
     "E9-api-disabled",
-    "A project with a disabled Cloud TPU API is refused with 403 and the link that enables the API.",
+    "If the Cloud TPU API is disabled in a project, calls are refused with 403 and a link to enable the API.",
     source="log of a public repository",
 )
 @assumed(
     "E9-details",
-    "The refusal of a disabled API has an ErrorInfo SERVICE_DISABLED, like the refusals of other Google APIs.",
+    "The refusal by a disabled API contains an ErrorInfo SERVICE_DISABLED, like the refusals of other Google APIs.",
 )
 def api_disabled(project_number: str) -> Refusal:
     """Return E9, for a project whose API is off."""
@@ -253,12 +253,12 @@ def api_disabled(project_number: str) -> Refusal:
 
 @recorded(
     "E11-create-rate",
-    "More than about 91 CreateNode requests per minute are refused with 429; the text names this limit.",
+    "More than about 91 CreateNode requests per minute are refused with 429; the message names the limit.",
     source="marin-community/marin#6198, #6138",
 )
 @assumed(
     "E11-words",
-    "The refusal names the limit in the sentence and the details that other Google APIs use for rate limits.",
+    "The refusal names the limit in its message and in the details that other Google APIs use for rate limits.",
 )
 def create_rate_exceeded(limit: int, project_number: str) -> Refusal:
     """Return E11, for too many creates per minute."""
@@ -288,21 +288,27 @@ def zone_unavailable() -> Refusal:
     return Refusal(status_of(code_pb2.UNAVAILABLE, "502:Bad Gateway"))
 
 
-@assumed("E14-exists", "A taken node id is refused with 409 ALREADY_EXISTS and a ResourceInfo; the wording is ours.")
+@assumed(
+    "E14-exists",
+    "Creating a node with an existing id is refused with 409 ALREADY_EXISTS and a ResourceInfo; the wording is ours.",
+)
 def already_exists(name: str) -> Refusal:
     """Return E14 for a name that already exists."""
     info = error_details_pb2.ResourceInfo(resource_name=name)
     return Refusal(status_of(code_pb2.ALREADY_EXISTS, f"Resource '{name}' already exists", [info]))
 
 
-@assumed("E14-missing", "A missing resource is refused with 404 NOT_FOUND and a ResourceInfo; the wording is ours.")
+@assumed(
+    "E14-missing",
+    "A request for a missing resource is refused with 404 NOT_FOUND and a ResourceInfo; the wording is ours.",
+)
 def not_found(name: str) -> Refusal:
     """Return E14 for a resource that does not exist."""
     info = error_details_pb2.ResourceInfo(resource_name=name)
     return Refusal(status_of(code_pb2.NOT_FOUND, f"Resource '{name}' was not found", [info]))
 
 
-@assumed("bad-field", "A field that breaks a rule is refused with 400 and a BadRequest; the wording is ours.")
+@assumed("bad-field", "A request with an invalid field is refused with 400 and a BadRequest; the wording is ours.")
 def bad_field(field: str, description: str) -> Refusal:
     """Return the error for an invalid field."""
     violation = error_details_pb2.BadRequest.FieldViolation(field=field, description=description)

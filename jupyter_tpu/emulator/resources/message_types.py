@@ -38,7 +38,8 @@ _MODELS = "enum ProvisioningModel PROVISIONING_MODEL_UNSPECIFIED STANDARD SPOT R
 
 @documented(
     "discovery-fields",
-    "REST has fields that the protobuf packages lack: provisioningModel, runDuration, bootDiskConfig and others.",
+    "REST has fields that are missing from the protobuf packages: provisioningModel, runDuration, "
+    "bootDiskConfig and others.",
     source="discovery documents of tpu v2 and v2alpha1, revision 20261001; google-cloud-tpu 1.28.0",
 )
 def added_fields() -> Mapping[str, Mapping[str, Mapping[str, str]]]:

@@ -13,12 +13,12 @@ from jupyter_tpu.emulator.resources.errors import error_id, status_of
 
 @recorded(
     "E3-reserved-capacity",
-    "A used-up reservation ends the operation with code 8 (also seen: 9) and the recorded text.",
+    "If a reservation is used up, the operation fails with code 8 (9 was also observed) and the recorded text.",
     source="skypilot-org/skypilot#4579 (8); SkyPilot cloud_vm_ray_backend.py (9)",
 )
 @assumed(
     "E3-code",
-    "An exhausted reservation ends the operation of a node with code 8, and that of a queued resource with code 9.",
+    "With an exhausted reservation, the operation fails with code 8 for a node, and with code 9 for a queued resource.",
 )
 def reserved_capacity_short(*, is_queued: bool = False) -> status_pb2.Status:
     """Return E3 for a reservation without room."""
@@ -29,7 +29,7 @@ def reserved_capacity_short(*, is_queued: bool = False) -> status_pb2.Status:
 
 @recorded(
     "E3-reservation-missing",
-    "A missing reservation ends the operation with code 5.",
+    "If the reservation does not exist, the operation fails with code 5.",
     source="logs of two public repositories",
 )
 def reservation_not_found() -> status_pb2.Status:
@@ -39,8 +39,8 @@ def reservation_not_found() -> status_pb2.Status:
 
 @recorded(
     "E10-addresses",
-    "When a region's external IP addresses are used up, a queued resource goes from PROVISIONING through SUSPENDING "
-    "to FAILED, with the recorded text. Nodes with internal addresses only are not affected.",
+    "When a region's external IP addresses are used up, a queued resource goes from PROVISIONING through "
+    "SUSPENDING to FAILED, with the recorded text. Nodes with only internal addresses are not affected.",
     source="notes of three public repositories (limits of 4 and 8 per region)",
 )
 def addresses_used_up() -> status_pb2.Status:
@@ -50,7 +50,7 @@ def addresses_used_up() -> status_pb2.Status:
 
 @recorded(
     "E12-flex-start",
-    "Flex-start for a type that the zone does not offer for it ends the operation of the create with code 3.",
+    "If flex-start is not offered for the type in the zone, the create operation fails with code 3.",
     source="logs of four public repositories; accepted for v5litepod-1 in us-west4-a only",
 )
 def flex_start_unsupported(accelerator_type: str, zone: str) -> status_pb2.Status:

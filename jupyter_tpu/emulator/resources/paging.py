@@ -16,8 +16,8 @@ _MARK = b"after:"
 
 @assumed(
     "page-size",
-    "A list without pageSize has pages of 500 entries, and no page has more than 1000. A bad page token is refused "
-    "with 400.",
+    "A list without pageSize has pages of 500 entries, and a page never has more than 1,000. An invalid page "
+    "token is refused with 400.",
 )
 def page_size_of(requested: int) -> int:
     """Return the size of a page; 0 means the default."""

@@ -33,7 +33,7 @@ class ApiRequest:
 
 @documented(
     "project-number",
-    "In every name, the project's number can replace its id.",
+    "In all resource names, the project's number can be used instead of its id.",
     source="cloud.google.com/resource-manager/docs/creating-managing-projects",
 )
 def with_project_id(call: ApiRequest, project: str, number: str) -> ApiRequest:

@@ -12,7 +12,7 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, documented
 
 @documented(
     "termination-timestamp",
-    "v2alpha1 shows the time when a node will be terminated in schedulingConfig.terminationTimestamp.",
+    "v2alpha1 shows when a node will be terminated in schedulingConfig.terminationTimestamp.",
     source="v2alpha1 discovery document, SchedulingConfig",
 )
 @assumed(

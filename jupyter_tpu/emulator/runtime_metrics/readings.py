@@ -52,8 +52,8 @@ def _total_memory(chips: Chips, reading: Reading) -> Iterator[Any]:
 
 @assumed(
     "emulated-memory",
-    "The memory in use is the resident memory of the processes that use the chips. It is spread evenly over the "
-    "devices, up to the memory of the type.",
+    "The memory in use is the resident memory of the processes that use the chips, spread evenly over the "
+    "devices and limited to the memory of the type.",
 )
 def _used_memory(chips: Chips, reading: Reading) -> Iterator[Any]:
     used = min(reading.memory_bytes // chips.device_count, chips.hbm_bytes_per_device)
@@ -66,8 +66,8 @@ def _used_memory(chips: Chips, reading: Reading) -> Iterator[Any]:
 
 @assumed(
     "emulated-duty-cycle",
-    "The duty cycle is the CPU time of the processes that use the chips: one busy core counts as 100 percent of every "
-    "chip.",
+    "The duty cycle is derived from the CPU time of the processes that use the chips: one busy core counts as "
+    "100 percent of every chip.",
 )
 def _duty_cycle(chips: Chips, reading: Reading) -> Iterator[Any]:
     numbers = range(chips.first_chip, chips.first_chip + chips.count)
@@ -84,8 +84,8 @@ def _idle_time(chips: Chips, reading: Reading) -> Iterator[Any]:
 
 @assumed(
     "unmeasured-metrics",
-    "The emulator does not invent values that ordinary processes lack: the use of HBM bandwidth has no values unless "
-    "a test sets some, distributions of execution times are empty, and queues have length 0.",
+    "The emulator does not invent metrics that ordinary processes lack: HBM bandwidth has no values unless a "
+    "test sets them, distributions of execution times are empty, and queues have length 0.",
 )
 def _bandwidth(chips: Chips, reading: Reading) -> Iterator[Any]:
     for device, value in _scripted(reading, "bandwidth_percent", _devices(chips)):
@@ -136,14 +136,14 @@ def metric(name: str, chips: Chips, reading: Reading) -> Any:
     return new("MetricResponse", metric=new("TPUMetric", name=name, description=series.description, metrics=values))
 
 
-@assumed("metric-filter", "A filter of the supported metrics matches parts of their names.")
+@assumed("metric-filter", "A filter for the supported metrics matches substrings of their names.")
 def supported_metrics(chips: Chips, part: str) -> Any:
     """Return the ``ListSupportedMetricsResponse`` for names that match a filter."""
     found = [new("SupportedMetric", metric_name=name) for name in supported(chips) if part in name]
     return new("ListSupportedMetricsResponse", supported_metric=found)
 
 
-@assumed("runtime-status", "Every core runs no program, and its sequencer is at 0.")
+@assumed("runtime-status", "No core runs a program, and every sequencer is at 0.")
 def runtime_status(chips: Chips) -> Any:
     """Return the ``GetTpuRuntimeStatusResponse``."""
     states = [new("CoreStatesEntry", key=core, value=_core_state(core, chips)) for core in _devices(chips)]

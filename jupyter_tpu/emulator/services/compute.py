@@ -46,10 +46,10 @@ class Compute:
         "compute-project",
         "A project shows kind, id, creationTimestamp, name, commonInstanceMetadata (kind, fingerprint, items), quotas, "
         "selfLink, defaultServiceAccount, xpnProjectStatus and defaultNetworkTier.",
-        source="answers of compute.projects.get in public repositories",
+        source="responses of compute.projects.get in public repositories",
     )
-    @assumed("os-login", "OS Login is off, and its API is not served.")
-    @assumed("project-metadata", "The metadata of the project are empty: SSH keys are in the metadata of a node.")
+    @assumed("os-login", "OS Login is disabled, and its API is not served.")
+    @assumed("project-metadata", "The project's metadata is empty: SSH keys are in the metadata of each node.")
     def get(self, call: ServiceCall) -> Mapping[str, Any]:
         """Handle ``projects.get``."""
         if call.parts["project"] not in (self._cloud.project, PROJECT_NUMBER):
@@ -71,7 +71,7 @@ class Compute:
 
 @recorded(
     "compute-missing",
-    "A resource that Compute Engine does not find is a 404 notFound: The resource 'projects/…' was not found.",
+    "If a resource does not exist, Compute Engine returns 404 notFound: The resource 'projects/…' was not found.",
     source="error bodies in public repositories",
 )
 def _missing(name: str) -> ComputeRefusal:
@@ -80,7 +80,8 @@ def _missing(name: str) -> ComputeRefusal:
 
 @recorded(
     "compute-denied",
-    "A missing permission is a 403 forbidden of Compute Engine: Required 'compute.projects.get' permission for …",
+    "If a permission is missing, Compute Engine returns 403 forbidden: Required 'compute.projects.get' "
+    "permission for …",
     source="error bodies in many public issues",
 )
 def _denied(permission: str, project: str) -> ComputeRefusal:

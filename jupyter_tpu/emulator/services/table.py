@@ -87,7 +87,7 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
-@assumed("side-permissions", "The switch for denied permissions applies to the side services as well.")
+@assumed("side-permissions", "The switch for denied permissions also applies to the side services.")
 def check_allowed(cloud: Cloud, service: GoogleService, permission: str) -> None:
     """Raise the service's 403 for a denied permission."""
     if permission and is_denied(permission, cloud.rules.project.switches.denied_permissions):

@@ -21,8 +21,8 @@ VERSION = 3
 
 @documented(
     "file-transfer",
-    "A worker's SSH server has the subsystem sftp, which scp and gcloud compute tpus tpu-vm scp use. A relative path "
-    "starts in the home directory.",
+    "A worker's SSH server has the sftp subsystem, which scp and gcloud compute tpus tpu-vm scp use. Relative "
+    "paths start in the home directory.",
     source="cloud.google.com/sdk/gcloud/reference/compute/tpus/tpu-vm/scp; openssh.com/txt/release-9.0",
 )
 class WorkerFiles(asyncssh.SFTPServer):

@@ -94,7 +94,7 @@ class Ledger:
 
     @documented(
         "billed-while-ready",
-        "Charges accrue while a node is READY, by the second.",
+        "Charges accrue per second while a node is READY.",
         source="cloud.google.com/tpu/pricing",
     )
     def node_ready(self, node: NodePb, now: float) -> None:
@@ -116,8 +116,8 @@ class Ledger:
 
     @assumed(
         "price-by-model",
-        "Preemptible nodes cost as much as spot nodes. A flex-start node has its own price if the catalogue has one. "
-        "The price of reserved nodes is unknown.",
+        "Preemptible nodes cost as much as spot nodes. A flex-start node has its own price if the catalogue lists "
+        "one. The price of reserved nodes is unknown.",
     )
     def mode_of(self, node: NodePb) -> str:
         """Return the pricing mode of a node, from its own request or that of its queued resource."""
@@ -163,7 +163,7 @@ def nanos_per_hour(accelerator_type: str, zone: str, mode: str) -> int | None:
     return None if price is None else round(price.usd_per_hour * NANOS)
 
 
-@assumed("started-second", "Each started second is charged in full.")
+@assumed("started-second", "Each second that has started is charged in full.")
 def billed_seconds(span: Span, now: float) -> int:
     """Return the charged seconds of a span, until `now` if it is open."""
     end = now if span.ended is None else span.ended

@@ -22,8 +22,8 @@ _OPEN_KINDS = ("google.protobuf.Any", "google.protobuf.Struct")
 
 @documented(
     "fields",
-    "The parameter fields, as in nodes(name,state/x),nextPageToken, leaves only these fields in the answer. A value "
-    "that cannot be parsed, or that names an unknown field, is refused with 400.",
+    "The fields parameter, as in nodes(name,state/x),nextPageToken, limits the response to the given fields. A "
+    "value that cannot be parsed, or that contains an unknown field, is refused with 400.",
     source="developers.google.com/drive/api/guides/fields-parameter (Google's system parameter); discovery documents",
 )
 def parse_mask(text: str) -> Mask:

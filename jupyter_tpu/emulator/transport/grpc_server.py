@@ -139,7 +139,9 @@ async def _abort(context: Any, refusal: Refusal) -> Message:
     raise AssertionError("abort_with_status raises")
 
 
-@assumed("no-protobuf", "A gRPC request that is not a protobuf message is refused with INTERNAL and grpc's own text.")
+@assumed(
+    "no-protobuf", "A gRPC request that is not a valid protobuf message is refused with INTERNAL and gRPC's own text."
+)
 def message_in(sent: bytes, kind: type[Any]) -> Any:
     """Parse a message of this kind.
 

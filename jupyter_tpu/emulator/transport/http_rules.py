@@ -75,7 +75,7 @@ def _packaged() -> Iterator[Rule]:
 
 @documented(
     "alpha-methods",
-    "v2alpha1 also has maintenance of nodes and queued resources, and reservations.",
+    "v2alpha1 also has methods for reservations and for the maintenance of nodes and queued resources.",
     source="discovery document of tpu v2alpha1, revision 20261001",
 )
 def _only_alpha() -> Iterator[Rule]:
@@ -92,7 +92,7 @@ def _only_alpha() -> Iterator[Rule]:
 
 @recorded(
     "v1-lists",
-    "The lists of locations and accelerator types are also served under v1, without accelerator configurations.",
+    "The lists of locations and accelerator types are also available under v1, without accelerator configurations.",
     source="gcloud 528.0.0 compute tpus locations list, accelerator-types list; discovery document of tpu v1",
 )
 def _old() -> Iterator[Rule]:

@@ -74,7 +74,9 @@ class _Connection(web.RequestHandler):
         return answer
 
 
-@assumed("no-http", "A request that is not HTTP/1.1 is refused with 400 in the usual error envelope; the text is ours.")
+@assumed(
+    "no-http", "A request that is not valid HTTP/1.1 is refused with 400 in the usual error format; the text is ours."
+)
 def _text_of(error: HttpProcessingError) -> str:
     if isinstance(error, LineTooLong):
         return f"A line of the request is longer than {_LONGEST_LINE_BYTES} bytes."

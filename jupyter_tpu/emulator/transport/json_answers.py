@@ -48,8 +48,8 @@ class Printer:
 
     @recorded(
         "json",
-        "JSON has camelCase names, int64 as text, and the names of enum values. Fields with default values are "
-        "omitted, except done:false.",
+        "JSON uses camelCase names, int64 values as strings, and the names of enum values. Fields with default "
+        "values are omitted, except done:false.",
         source="google.protobuf.json_format; SkyPilot 0.14.1 reads result['done']",
     )
     def fields(self, answer: Message) -> Fields:
@@ -83,8 +83,8 @@ class Printer:
 
 @recorded(
     "pretty-print",
-    "Answers are indented with two spaces unless prettyPrint=false is set.",
-    source="answers of Google APIs in many public issues; discovery documents (parameter prettyPrint)",
+    "Responses are indented by two spaces unless prettyPrint=false is set.",
+    source="responses of Google APIs in many public issues; discovery documents (parameter prettyPrint)",
 )
 def printed(fields: Mapping[str, Any], *, is_pretty: bool = True, status: int = 200) -> web.Response:
     """Return an HTTP response with these JSON fields."""

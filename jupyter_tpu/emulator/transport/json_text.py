@@ -53,7 +53,7 @@ async def json_object(request: web.Request) -> dict[str, Any]:
 
 @recorded(
     "body-size",
-    "A body of more than 10 MiB is refused with 400; the text names the limit.",
+    "A request body of more than 10 MiB is refused with 400; the message names the limit.",
     source="errors of Google APIs in public issues (litellm's exception mapping, Firestore clients)",
 )
 async def limited_content(request: web.Request) -> bytes:
@@ -75,10 +75,10 @@ async def limited_content(request: web.Request) -> bytes:
 
 @recorded(
     "form-body",
-    "A body sent as a form is read as query parameters, and every method refuses their names as unknown.",
+    "A request body sent as a form is read as query parameters, and every method refuses their names as unknown.",
     source="GoogleCloudPlatform/php-docs-samples#460",
 )
-@assumed("content-type", "A body with a content type other than JSON is refused with 400; the text is ours.")
+@assumed("content-type", "A request body with a content type other than JSON is refused with 400; the text is ours.")
 def _check_content_type(kind: str, content: bytes) -> None:
     if kind == "application/x-www-form-urlencoded":
         name = content.partition(b"=")[0].decode(errors="replace")[:200]
@@ -97,7 +97,7 @@ def unknown_parameter(name: str) -> str:
 
 @recorded(
     "json-utf8",
-    "Bytes that are not UTF-8, and halves of surrogate pairs, are replaced.",
+    "Bytes that are not valid UTF-8, and unpaired surrogates, are replaced.",
     source="measured on another Google API (public repository, 2026-10-04)",
 )
 def object_of(content: bytes) -> dict[str, Any]:
@@ -113,7 +113,8 @@ def object_of(content: bytes) -> dict[str, Any]:
 
 @recorded(
     "json-syntax",
-    "A body that is not JSON is refused with the parser's message, the text around the error and a caret below it.",
+    "A request body that is not valid JSON is refused with the parser's message, the text around the error and "
+    "a caret below it.",
     source="protobuf json_stream_parser.cc; errors of Google APIs in public repositories",
 )
 def _parsed(text: str) -> Any:

@@ -45,8 +45,8 @@ class Reading:
 
     @recorded(
         "unknown-field",
-        "An unknown field of the body is refused with 400; the text names the field as sent, and its place in proto "
-        "names.",
+        "An unknown field in a request body is refused with 400; the message names the field as sent, and its "
+        "location in proto names.",
         source="google-marketing-solutions/dv360-api-appsscript-samples#7; decolua/9router#1876",
     )
     def unknown_name(self, at: str, name: str, why: str = "Cannot find field.") -> None:
@@ -55,7 +55,8 @@ class Reading:
 
     @recorded(
         "invalid-value",
-        "A value that its field cannot take is refused with 400; the text names the place, the type and the value.",
+        "A value that is invalid for its field is refused with 400; the message names the field, the type and the "
+        "value.",
         source="errors of Google's Docs and Tasks APIs and of Gemini in public repositories",
     )
     def invalid_value(self, at: str, kind: str, quoted: str) -> None:
@@ -147,7 +148,7 @@ class Reading:
 
     @recorded(
         "unknown-parameter",
-        "An unknown query parameter is refused with 400; the text names it.",
+        "An unknown query parameter is refused with 400; the message names the parameter.",
         source="errors of Google's Docs, Jules and Identity Toolkit APIs in public repositories",
     )
     def parameters(self, query: Mapping[str, list[str]], kind: Descriptor) -> dict[str, Any]:
@@ -158,7 +159,7 @@ class Reading:
                 self.violations.append(("", unknown_parameter(whole_characters(name))))
         return read
 
-    @assumed("repeated-parameter", "If a parameter is given twice, the last value counts.")
+    @assumed("repeated-parameter", "If a query parameter occurs twice, the last value applies.")
     def _bind(self, name: str, texts: list[str], kind: Descriptor, read: dict[str, Any]) -> bool:
         head, dot, rest = name.partition(".")
         found = names_of(kind).get(head)
@@ -229,7 +230,7 @@ def _scalar(found: FieldDescriptor, value: Any) -> Any:
 
 @recorded(
     "booleans",
-    "A boolean may be written as True, true, 1 or yes, also in a query.",
+    "A boolean can be written as True, true, 1 or yes, including in a query.",
     source="gcloud 528.0.0 sends force=True; protobuf datapiece.cc",
 )
 def _boolean(value: Any) -> bool:
@@ -266,7 +267,8 @@ def _enum(found: FieldDescriptor, value: Any) -> int:
 
 @recorded(
     "times",
-    "A timestamp needs an offset, and a duration needs an s. The refusal names the field in JSON and the error.",
+    "A timestamp requires an offset, and a duration requires the suffix s. The refusal names the field in JSON "
+    "and the error.",
     source="YouTube, Job and Pub/Sub APIs in public repositories (published_before, messageRetentionDuration)",
 )
 def _time(found: FieldDescriptor, value: Any) -> str:

@@ -49,8 +49,8 @@ async def google_front(request: web.Request, handler: Handler) -> web.StreamResp
 
 @documented(
     "method-override",
-    "A POST with the header X-HTTP-Method-Override: GET is treated as a GET with its parameters in the body. Clients "
-    "use this when the URL would exceed 2,048 characters. PUT, PATCH and DELETE work too.",
+    "A POST with the header X-HTTP-Method-Override: GET is treated as a GET, with its parameters in the body. "
+    "Clients use this if the URL would exceed 2,048 characters. PUT, PATCH and DELETE work too.",
     source="google-api-python-client 2.202.0, http.py; cloud.google.com/apis/docs/http",
 )
 async def _overridden(request: web.Request) -> web.Request:
@@ -84,11 +84,11 @@ class Batches:
 
     @documented(
         "batch",
-        "POST /batch takes calls of any of the APIs as parts of type application/http, and answers each part "
+        "POST /batch takes calls to any of the APIs as parts of type application/http, and responds to each part "
         "separately.",
         source="cloud.google.com/compute/docs/api/how-tos/batch; google-api-python-client 2.202.0, http.py",
     )
-    @assumed("batch-size", "A batch has at most 1,000 calls, performed in their order.")
+    @assumed("batch-size", "A batch has at most 1,000 calls, which are performed in order.")
     async def handle(self, request: web.Request) -> web.Response:
         """Handle a batch: send each call to this same server, so that it passes the same checks."""
         try:

@@ -168,7 +168,7 @@ def _parameters(request: web.Request, method: str) -> dict[str, list[str]]:
 
 @recorded(
     "mask-case",
-    "A mask names fields in camelCase or in snake_case.",
+    "A mask contains field names in camelCase or snake_case.",
     source="gcloud 528.0.0 sends data_disks and network_config.enable_external_ips; dstack sends dataDisks",
 )
 def mask_paths(text: str) -> list[str]:
@@ -188,7 +188,7 @@ def _without_configurations(fields: Fields) -> None:
         each.pop("acceleratorConfigs", None)
 
 
-@assumed("unrouted", "A path or verb without a method is answered with 404 NOT_FOUND; the text is ours.")
+@assumed("unrouted", "A request for an unknown path or verb gets 404 NOT_FOUND; the text is ours.")
 def _unrouted(verb: str, path: str) -> errors.Refusal:
     return errors.Refusal(errors.status_of(code_pb2.NOT_FOUND, f"The emulator has no route {verb} {path[:200]}"))
 

@@ -74,7 +74,7 @@ def request_from_json(version: str, method: str, fields: Fields) -> ApiRequest:
     return ApiRequest(method=method, request=request, version=version, extras=of_resource, request_id=request_id)
 
 
-@assumed("grpc-bad-time", "gRPC, too, refuses a time or duration out of range, with INVALID_ARGUMENT.")
+@assumed("grpc-bad-time", "gRPC also refuses a time or duration that is out of range, with INVALID_ARGUMENT.")
 def request_from_protobuf(version: str, method: str, request: Any) -> ApiRequest:
     """Return the call for a gRPC request."""
     mask = request.update_mask if "update_mask" in request.DESCRIPTOR.fields_by_name else field_mask_pb2.FieldMask()
@@ -95,7 +95,7 @@ def _is_of_v2(method: str) -> bool:
     return method in (*OPERATIONS, *LOCATIONS, "GetMaintenanceInfo") or hasattr(PACKAGES[V2], f"{method}Request")
 
 
-@assumed("multi-node-names", "v2alpha1's multiNodeParams are v2's multisliceParams.")
+@assumed("multi-node-names", "multiNodeParams of v2alpha1 corresponds to multisliceParams of v2.")
 def _old_names(fields: Fields) -> None:
     """Translate v2alpha1's names to v2's; names that v2 lacks stay unchanged."""
     for spec in _specs(fields.get("queuedResource", {})):
@@ -194,7 +194,7 @@ class View:
 
     @recorded(
         "operation-version",
-        "An operation's metadata and response have the API version that started the operation.",
+        "An operation's metadata and response use the API version in which the operation was started.",
         source="java-docs-samples#9613 (v2alpha1); gcloud's output in public issues (v2)",
     )
     def _operation(self, operation: operations_pb2.Operation) -> operations_pb2.Operation:
@@ -250,7 +250,7 @@ def merge(fields: Fields, extras: Mapping[str, Any]) -> None:
             fields[name] = value
 
 
-@assumed("alpha-api-version", "v2alpha1 shows the apiVersion V2_ALPHA1 for every node: its enum has no V2.")
+@assumed("alpha-api-version", "v2alpha1 shows the apiVersion V2_ALPHA1 for every node, because its enum has no V2.")
 def _new_names(fields: Any) -> None:
     """Translate v2's names to v2alpha1's in all nodes and queued resources, including nested ones."""
     for each in fields if isinstance(fields, list) else [fields]:

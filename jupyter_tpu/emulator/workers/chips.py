@@ -78,7 +78,7 @@ def read_chips(folder: Path) -> tuple[Chips, int]:
 
 @documented(
     "device-files",
-    "Chips are /dev/accel0… up to v4 and /dev/vfio/0… from v5e on. On an emulated worker these are plain files.",
+    "Chips are /dev/accel0… up to v4, and /dev/vfio/0… from v5e on. On an emulated worker, these are regular files.",
     source="tpu-info 0.14.2, tpu_info/device.py",
 )
 def device_files(chips: Chips) -> list[str]:
@@ -89,14 +89,16 @@ def device_files(chips: Chips) -> list[str]:
 
 @recorded(
     "chips-in-use",
-    "One process at a time can use a worker's chips, through lockf on a file; the lock ends with the process. The "
-    "next process is refused with libtpu's text and the pid of the first.",
+    "Only one process at a time can use a worker's chips, which it locks with lockf on a file; the lock is "
+    "released when the process exits. Another process is refused with libtpu's text, which includes the pid of "
+    "the first process.",
     source="openxla xla/tsl tpu_initializer_helper.cc; libtpu 0.0.42 in our own trials",
 )
 @documented(
     "jax-takes-the-chips",
-    "JAX on a worker sees as many devices as the worker's type has, and takes the chips at its first use. A second "
-    "process fails to initialize the backend tpu, with libtpu's text. With JAX_PLATFORMS=cpu, JAX takes no chips.",
+    "JAX on a worker sees as many devices as the worker's type has, and acquires the chips when it first uses "
+    "them. A second process fails to initialize the tpu backend, with libtpu's text. With JAX_PLATFORMS=cpu, "
+    "JAX acquires no chips.",
     source="jax 0.10.2, jax/_src/cloud_tpu_init.py (jax_platforms is tpu,cpu on a TPU VM) and xla_bridge.py",
 )
 @assumed(
@@ -106,9 +108,9 @@ def device_files(chips: Chips) -> list[str]:
 )
 @assumed(
     "chips-are-asked-for",
-    "On a real node, code takes the chips when it loads libtpu. In the emulator, programs of frameworks other than "
-    "JAX get them only with %tpu_init, emulated_tpu.take() or emulated-tpu run. Device files and the lock belong to "
-    "the worker, not to the machine.",
+    "On a real node, a program acquires the chips when it loads libtpu. In the emulator, programs of frameworks"
+    " other than JAX acquire them only with %tpu_init, emulated_tpu.take() or emulated-tpu run. Device files "
+    "and the lock belong to the worker, not to the machine.",
 )
 def write_chips(folder: Path, chips: Chips, port: int) -> dict[str, str]:
     """Write a worker's chips to its folder; return the environment variables with which its processes find them.

@@ -79,8 +79,8 @@ class WorkerServices:
 
     @assumed(
         "api-of-workers",
-        "Programs on a worker find the API through the variable that gcloud reads, "
-        "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU. On a real TPU VM they call tpu.googleapis.com.",
+        "Programs on a worker find the API through CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU, the variable that gcloud "
+        "reads. On a real TPU VM they call tpu.googleapis.com.",
     )
     def publish_api(self) -> None:
         """Add the address of the API to the environment of later logins."""
@@ -122,7 +122,7 @@ class WorkerServices:
             guest_attributes=self._guests,
         )
 
-    @assumed("guest-attributes-size", "All guest attributes of a worker together have at most 256 KiB.")
+    @assumed("guest-attributes-size", "The guest attributes of a worker have a total size of at most 256 KiB.")
     def put_guest_attribute(self, namespace: str, key: str, value: str | None) -> None:
         """Implement `metadata.server.GuestAttributeStore`."""
         items = {**self._guests.get(namespace, {}), key: value}

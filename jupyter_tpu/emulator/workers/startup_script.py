@@ -16,12 +16,13 @@ LOG = ".startup-script.log"
 
 @documented(
     "startup-script",
-    "The metadata item startup-script runs on every worker once per boot; the node does not wait for it.",
+    "On every worker, the metadata item startup-script runs once per boot; the node does not wait for it.",
     source="cloud.google.com/compute/docs/instances/startup-scripts/linux; gcloud tpu-vm create --metadata-from-file",
 )
 @assumed(
     "startup-script-user",
-    "The startup script runs as the user who runs the emulator, not as root. Its output is in ~/.startup-script.log.",
+    "The startup script runs as the user who runs the emulator, not as root. Its output is written to "
+    "~/.startup-script.log.",
 )
 async def run_startup_script(machine: Machine, script: str) -> None:
     """Run the script to completion; a cancellation does not stop it."""

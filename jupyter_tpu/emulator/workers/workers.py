@@ -122,8 +122,9 @@ class Workers:
 
     @assumed(
         "killed-emulator",
-        "The processes on workers outlive a killed emulator, as they would outlive the API's servers. The next start "
-        "on the same state folder takes them over, and ends those of nodes that are stopped, pre-empted or gone.",
+        "If the emulator is killed, the processes on its workers keep running, as they would if the API's servers "
+        "failed. The next emulator with the same state folder takes the processes over, and ends those on nodes "
+        "that are stopped, pre-empted or deleted.",
     )
     async def kill_strays(self, nodes: Iterable[NodePb]) -> None:
         """Kill processes on the workers of all nodes except these; keep the homes."""
@@ -152,7 +153,7 @@ class Workers:
 
     @documented(
         "ssh-keys",
-        "Each line of the metadata item ssh-keys allows its user to log in with its key.",
+        "Each line of the metadata item ssh-keys allows a user to log in with the given key.",
         source="cloud.google.com/compute/docs/connect/add-ssh-keys; dstack backends/gcp/compute.py",
     )
     def update_keys(self, node: NodePb) -> None:

@@ -187,7 +187,7 @@ class AgentPoller:
         if last is None or not last.guard:
             return {
                 "state": "unknown",
-                "detail": Text("its agent has no guard") if last else Text("no agent has answered yet"),
+                "detail": Text("its agent has no guard") if last else Text("no agent has responded yet"),
             }
         return last.guard
 

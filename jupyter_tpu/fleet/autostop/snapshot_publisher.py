@@ -158,7 +158,7 @@ class SnapshotPublisher:
                 return await agents.call(node.name, method, params) is not None
         except (TpuError, TimeoutError) as error:
             self._rest_until[_key(node)] = self._real_now() + _REST_S
-            log.info("Costs and quota could not be sent to %s: %s", node.name, str(error) or "no answer in time")
+            log.info("Costs and quota could not be sent to %s: %s", node.name, str(error) or "no response in time")
             return False
 
     async def _send_one(self, agents: Agents, node: Node, known: LocalState) -> None:

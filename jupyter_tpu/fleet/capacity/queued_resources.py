@@ -182,7 +182,7 @@ class Queue:
                     zone=name.zone,
                 ),
                 exists="Nothing was removed.",
-                hint="`jupyter tpu queue` shows what exists.",
+                hint="`jupyter tpu queue` lists the queued resources.",
                 actions=(show_queue(),),
             )
         if known.state == "DELETING":
@@ -204,7 +204,7 @@ class Queue:
             return now or replace(known, state="DELETING")
         raise CloudUnavailable(
             Text("The queued resource {queued_resource} was not deleted.", queued_resource=known.name.queued_id),
-            exists=Text("It is {state} and counts towards your quota.", state=now.state),
+            exists=Text("The queued resource is {state} and counts towards your quota.", state=now.state),
             hint="Try again.",
         )
 
@@ -227,7 +227,7 @@ def _check_durations(valid_for_s: float, run_for_s: float | None) -> None:
 def _with_model(spec: NodeSpec, run_for_s: float | None, reservation: str) -> NodeSpec:
     """Return the spec, with a label for flex-start; raises BadInput if the options contradict each other."""
     if reservation and not spec.reserved:
-        raise BadInput("A reservation can only be used by a reserved node.", exists=_NOTHING, hint="Choose reserved.")
+        raise BadInput("Only a reserved node can use a reservation.", exists=_NOTHING, hint="Choose reserved.")
     if reservation and not _RESERVATION_ID.fullmatch(reservation):
         raise BadInput(
             Text("{reservation} is not a reservation id.", reservation=repr(reservation[:70])),
@@ -239,7 +239,7 @@ def _with_model(spec: NodeSpec, run_for_s: float | None, reservation: str) -> No
     # a time limit means flex-start, whether or not the spec says so already
     if spec.provisioning not in ("on-demand", "flex-start"):
         raise BadInput(
-            Text("A flex-start node cannot be a {provisioning} node too.", provisioning=spec.provisioning),
+            Text("A flex-start node cannot also be a {provisioning} node.", provisioning=spec.provisioning),
             exists=_NOTHING,
             hint="Choose one of the two.",
         )
@@ -266,9 +266,9 @@ def _same_or_refused(known: QueuedResource | None, wanted: QueuedSpec) -> Queued
             queued_resource=known.name.queued_id,
             zone=known.name.zone,
         ),
-        exists=Text("It is {state} and counts towards your quota.", state=known.state)
+        exists=Text("The queued resource is {state} and counts towards your quota.", state=known.state)
         if known.holds_quota
-        else Text("It is {state}.", state=known.state),
+        else Text("The queued resource is {state}.", state=known.state),
         hint=Text(
             "Choose another name, or delete the existing one with `jupyter tpu queue remove {queued_resource} "
             "--zone {zone}`.",
@@ -285,7 +285,7 @@ def _unsure(name: QueuedName, error: TpuError) -> TpuError:
     return CloudUnavailable(
         error.message,
         exists=Text(
-            "{queued_resource} may be queued in {zone}, although the list does not show it.",
+            "{queued_resource} may be queued in {zone}, although it is not in the list.",
             queued_resource=name.queued_id,
             zone=name.zone,
         ),

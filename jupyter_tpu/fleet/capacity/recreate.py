@@ -301,7 +301,7 @@ async def set_recovery(
     node = await cloud.get_node(name)
     if is_on and node.provisioning == "flex-start":
         raise BadInput(
-            Text("{node} is a flex-start node: the cloud deletes it when its run time is over.", node=name.node_id),
+            Text("{node} is a flex-start node: the cloud deletes it after its run duration.", node=name.node_id),
             exists="Auto-recovery is unchanged.",
             hint="Queue another one with `jupyter tpu queue add` when you need it.",
             actions=(show_queue(),),
@@ -339,7 +339,7 @@ async def _require_price(cloud: CloudApi, journal: Journal, spec: NodeSpec, max_
                 terms=terms(spec),
             ),
             exists="Auto-recovery is unchanged.",
-            hint="Leave out the cap in dollars; the number of attempts limits how often the node is recreated.",
+            hint="Omit the cap in dollars; the number of attempts limits how often the node is recreated.",
         )
 
 

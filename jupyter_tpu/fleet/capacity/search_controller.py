@@ -106,7 +106,7 @@ class SearchController:
         if intent.spec is None or intent.spec.labels.get(SEARCH_LABEL) != search.search_id:
             raise NodeExists(
                 Text(
-                    "A node {node} is being created in {zone} by another request.",
+                    "Another request is creating a node named {node} in {zone}.",
                     node=spec.name.node_id,
                     zone=spec.name.zone,
                 )

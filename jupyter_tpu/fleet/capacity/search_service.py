@@ -57,7 +57,7 @@ class SearchService:
         """
         now = self._clock()
         if for_s is not None and for_s > LONGEST_S:
-            raise BadInput("A search lasts at most a week.", hint="Start another one when it is over.")
+            raise BadInput("A search can last at most one week.", hint="Start another search when it is over.")
         wanted = checked(
             Search(
                 search_id=secrets.token_hex(8),
@@ -94,7 +94,7 @@ class SearchService:
         taken = next((node for node in listed.nodes if node.name.node_id == wanted.node_id), None)
         if taken is not None:
             raise NodeExists(
-                Text("The name {node} is taken in {zone}.", node=wanted.node_id, zone=taken.name.zone),
+                Text("{zone} already has a node named {node}.", node=wanted.node_id, zone=taken.name.zone),
                 exists=intent_texts.node_exists(taken),
                 hint=Text(
                     "Choose another name, or delete that node with {command}.",

@@ -91,4 +91,4 @@ def _error_text(queued: QueuedResource) -> str | None:
     error = queued.error
     if error is None:
         return None
-    return error.message if not error.raw else f"{error.message} The cloud said: {error.raw}"
+    return error.message if not error.raw else f"{error.message} Message from the cloud: {error.raw}"

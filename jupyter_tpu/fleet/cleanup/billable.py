@@ -170,7 +170,7 @@ def _no_such(name: str, holdings: Holdings) -> Text:
     if not holdings.unreachable:
         return Text("Nothing listed is named {name}, but the list is incomplete.", name=name)
     return Text(
-        "Nothing listed is named {name}, but the list is incomplete (no answer from {zones}).",
+        "Nothing listed is named {name}, but the list is incomplete (no response from {zones}).",
         name=name,
         zones=", ".join(holdings.unreachable),
     )
@@ -185,13 +185,13 @@ def all_leftovers(holdings: Holdings) -> tuple[Item, ...]:
     if not holdings.is_complete:
         raise BadInput(
             Text(
-                "The list is not complete (no answer from {zones}), so only items that you name can be deleted.",
+                "The list is incomplete (no response from {zones}), so only items that you name can be deleted.",
                 zones=", ".join(holdings.unreachable),
             )
             if holdings.unreachable
             else "The list is not complete, so only items that you name can be deleted.",
             exists="Nothing was deleted.",
-            hint="Name the items to delete, or try again when all zones answer.",
+            hint="Name the items to delete, or try again when all zones respond.",
             raw=holdings.error.message if holdings.error else "",
         )
     return tuple(item for item in items_of(holdings) if item.is_leftover)

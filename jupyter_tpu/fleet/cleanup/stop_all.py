@@ -173,7 +173,7 @@ def _gaps(holdings: Holdings) -> Iterable[Result]:
 
 def _silent(zone: str) -> TpuError:
     return CloudUnavailable(
-        Text("{zone} did not answer.", zone=zone),
+        Text("{zone} did not respond.", zone=zone),
         exists="Unlisted nodes in this zone may be running and billed.",
         hint="Run it again until every zone answers, or check the Google Cloud console.",
     )

@@ -39,11 +39,11 @@ def _no_such_zone(spec: NodeSpec, zones: Iterable[str]) -> BadInput:
     choice = [zone for zone in offering if zone in zones]
     shown = _some(spec.name.zone, choice or zones)
     return BadInput(
-        Text("There is no zone {zone} for Cloud TPU.", zone=spec.name.zone),
+        Text("{zone} is not a Cloud TPU zone.", zone=spec.name.zone),
         exists=NOTHING_CREATED,
         hint=Text("Zones that offer {accelerator_type}: {zones}.", accelerator_type=spec.accelerator_type, zones=shown)
         if choice
-        else Text("Zones that exist: {zones}.", zones=shown),
+        else Text("Available zones: {zones}.", zones=shown),
     )
 
 

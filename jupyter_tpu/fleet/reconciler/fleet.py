@@ -270,7 +270,7 @@ class Fleet:
             WrongState: the intent is open.
         """
         if await self.intent(intent_id) is None:
-            raise IntentNotFound("There is no such intent.", hint="See the intents in the list of nodes.")
+            raise IntentNotFound("There is no such intent.", hint="The list of nodes shows all intents.")
         await asyncio.to_thread(self._journal.dismiss, intent_id)
         self._state.intents.pop(intent_id, None)
 

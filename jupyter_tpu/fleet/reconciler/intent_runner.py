@@ -156,7 +156,7 @@ class IntentRunner:
         self._context.observer.intent_changed(intent)
 
     def _give_up(self) -> None:
-        error = TpuError("jupyter_tpu failed unexpectedly; its log has the details.")
+        error = TpuError("jupyter_tpu failed unexpectedly; see its log for details.")
         exists = Text("The node {node} may exist.", node=self._intent.node_name.node_id)
         hint, now = "See `jupyter tpu list`.", self._context.clock()
         given_up, _ = failed(self._intent, now, error, exists=exists, hint=hint, actions=(refresh(),))

@@ -44,7 +44,7 @@ def new_create_intent(spec: NodeSpec, *, ssh_key: str, endpoint: str, now: float
 def name_taken(node: Node) -> NodeExists:
     """Return the error for a node name that another node uses."""
     return NodeExists(
-        Text("The name {node} is taken in {zone}.", node=node.name.node_id, zone=node.name.zone),
+        Text("{zone} already has a node named {node}.", node=node.name.node_id, zone=node.name.zone),
         exists=intent_texts.node_exists(node),
         hint=Text(
             "Choose another name, or delete that node with {command}.",

@@ -414,7 +414,7 @@ def _exceeded(budget: Budget, usage: Usage, account: Account) -> BudgetExceeded:
         else _reason(budget, usage),
         exists=_NOTHING_ASKED,
         hint=Text(
-            "Wait until {time}, or raise or remove it with `jupyter tpu budget`.",
+            "Wait until {time}, or raise or remove the budget with `jupyter tpu budget`.",
             time=moment_text(ends_at, account.offset_at(ends_at)),
         )
         if ends_at is not None
@@ -426,14 +426,14 @@ def _exceeded(budget: Budget, usage: Usage, account: Account) -> BudgetExceeded:
 def _unpriced(spec: NodeSpec) -> BadInput:
     return BadInput(
         Text(
-            "The price of {accelerator_type} in {zone} is unknown, and there is a budget.",
+            "The price of {accelerator_type} in {zone} is unknown, and a budget is set.",
             accelerator_type=spec.accelerator_type[:70],
             zone=spec.name.zone,
         ),
         exists=_NOTHING_ASKED,
         hint=Text(
-            "To accept that, use --accept-unknown-price. The node then counts as "
-            "${usd} per hour, the highest price of this size.",
+            "To accept the unknown price, use --accept-unknown-price. The node is then counted at ${usd} per "
+            "hour, the highest price for its size.",
             usd=f"{dearest_usd_per_hour(spec.accelerator_type):,.2f}",
         ),
         actions=(show_budgets(),),

@@ -271,7 +271,7 @@ def utc_offset_s(at: float) -> float:
 
 def _no_budget(name: str) -> BudgetNotFound:
     return BudgetNotFound(
-        Text("There is no budget called {budget}.", budget=repr(name[:70])),
+        Text("There is no budget named {budget}.", budget=repr(name[:70])),
         hint="`jupyter tpu budget` lists the budgets.",
         actions=(show_budgets(),),
     )
@@ -280,7 +280,7 @@ def _no_budget(name: str) -> BudgetNotFound:
 def _needed(grant: str, budget: Budget, usage: Usage) -> WrongState:
     return WrongState(
         Text(
-            "Without the grant {grant}, the nodes that it covered count as billed: the budget {budget} would be "
+            "If you remove the grant {grant}, its usage counts as billed. The budget {budget} would then be "
             "used up ({usage}), and READY nodes would be stopped.",
             grant=grant,
             budget=budget.name,
@@ -288,8 +288,8 @@ def _needed(grant: str, budget: Budget, usage: Usage) -> WrongState:
         ),
         exists="The grant is unchanged.",
         hint=Text(
-            "Raise or remove the budget {budget} first. Or enter the grant again with its last day: past usage "
-            "then stays covered.",
+            "Raise or remove the budget {budget} first. Or enter the grant again with its last day, so that "
+            "past usage stays covered.",
             budget=budget.name,
         ),
     )

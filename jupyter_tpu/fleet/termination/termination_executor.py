@@ -163,7 +163,9 @@ class TerminationExecutor:
             return Result(name=name, action="stop")
         if not (is_permanent(error) or is_temporary(error)):
             return Result(name=name, error=error)
-        why = Text("It was deleted with its disk, because the cloud refused to stop it: {reason}", reason=error.message)
+        why = Text(
+            "The node was deleted with its disk, because the cloud refused to stop it: {reason}", reason=error.message
+        )
         return replace(await self.delete("node", name), why=why)
 
     def _waits(self) -> Iterator[float]:
@@ -234,7 +236,7 @@ class TerminationExecutor:
                     seconds=round(self._accepted_s),
                 ),
                 exists="The node may still be running and billed.",
-                hint="Try again, or delete it in the Google Cloud console.",
+                hint="Try again, or delete the node in the Google Cloud console.",
             )
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_OPERATION_TIMEOUT_S):

@@ -107,7 +107,7 @@ def kernels_of(answer: Mapping[str, Any], node: NodeName) -> list[dict[str, Any]
     if not isinstance(rows, list) or not all(
         isinstance(row, dict) and type(row.get("kernel_id")) is str for row in rows
     ):
-        raise AgentBroken(Text("The list of kernels of {node} is invalid.", node=node.node_id))
+        raise AgentBroken(Text("The list of kernels on {node} is invalid.", node=node.node_id))
     return [{**row, "started_at": _moment_or_none(row.get("started_at"))} for row in rows]
 
 
@@ -126,7 +126,7 @@ async def call_agent(key: WorkerKey, method: str, params: Mapping[str, Any]) -> 
             return cast(dict[str, Any], plain_data(await link.call(method, params)))
     except TimeoutError as error:
         raise WorkerUnreachable(
-            Text("{node} did not answer within {seconds} s.", node=key.node.node_id, seconds=round(PATIENCE_S))
+            Text("{node} did not respond within {seconds} s.", node=key.node.node_id, seconds=round(PATIENCE_S))
         ) from error
 
 

@@ -197,7 +197,7 @@ def _is_outdated(error: Exception | None) -> bool:
 def _waits(key: WorkerKey) -> TpuError:
     return WorkerUnreachable(
         Text(
-            "Worker {worker_id} of {node} is not connected yet: others connect first.",
+            "Worker {worker_id} of {node} is not connected yet: other workers are connecting first.",
             worker_id=key.worker_id,
             node=key.node.node_id,
         )
@@ -212,7 +212,7 @@ def _silent(key: WorkerKey, wait_s: float, *, is_up: bool) -> TpuError:
         )
     return WorkerUnreachable(
         Text(
-            "The agent on worker {worker_id} of {node} did not answer within {seconds} s.",
+            "The agent on worker {worker_id} of {node} did not respond within {seconds} s.",
             worker_id=key.worker_id,
             node=key.node.node_id,
             seconds=f"{wait_s:g}",

@@ -51,7 +51,7 @@ _KEY_ARRIVES_S = (1, 2, 4, 8, 15, 30)
 _KNOWN_ANSWERS_S = 3.0
 # After these no attempt at the old address can succeed either.
 _NO_WAY = (BadInput, NodeNotFound, WrongState)
-_RECLAIMED = "The cloud reclaimed it. Delete it and create another."
+_RECLAIMED = "The cloud reclaimed the node. Delete it and create another one."
 # An update of metadata takes seconds; after half a minute the login is tried anyway.
 _OPERATION_DELAYS_S = (0.2, 0.5, 1, 2, 4, 8, 8, 8)
 
@@ -148,7 +148,7 @@ class Worker:
         await asyncio.wait([there], timeout=_KNOWN_ANSWERS_S)
         if _has_succeeded(there):
             return there.result()
-        log.info("%s does not answer promptly at its last address", known.alias)
+        log.info("%s does not respond promptly at its last address", known.alias)
         self._report("finding_node", f"Looking up {self.key.node.node_id}")
         address, key_is_new = await self._look_up(user_key)
         if address == known:
@@ -292,7 +292,7 @@ async def _identity(cloud: CloudApi, node: Node, worker_id: int) -> WorkerIdenti
     if worker_id not in identities or worker_id not in {worker.worker_id for worker in node.workers}:
         raise BadInput(
             Text(
-                "The node {node} has no worker {worker_id}; its number of workers is {count}.",
+                "The node {node} has no worker {worker_id}. Number of workers: {count}.",
                 node=node.name.node_id,
                 worker_id=worker_id,
                 count=len(node.workers),
@@ -388,9 +388,10 @@ def login_of(node: Node, user_key: UserKey) -> str:
 def _not_ready(node: Node) -> WrongState:
     advice = {
         "STOPPED": Text(
-            "Start it in the TPU panel, or with `jupyter tpu start {node}`; that costs money.", node=node.name.node_id
+            "Start the node in the TPU panel, or with `jupyter tpu start {node}`; this costs money.",
+            node=node.name.node_id,
         ),
-        "STOPPING": Text("Wait until {node} is STOPPED, then start it; that costs money.", node=node.name.node_id),
+        "STOPPING": Text("Wait until {node} is STOPPED, then start it; this costs money.", node=node.name.node_id),
         "DELETING": "Create another node.",
         "PREEMPTED": _RECLAIMED,
         "TERMINATED": _RECLAIMED,

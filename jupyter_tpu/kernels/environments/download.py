@@ -125,7 +125,8 @@ def uv_command() -> list[str]:
     if found := shutil.which("uv"):
         return [found]
     raise BadInput(
-        "uv, which chooses and downloads the wheels, is not installed on this machine.", hint="pip install uv"
+        "uv, which selects and downloads the wheels, is not installed on this machine.",
+        hint="Install it with: pip install uv",
     )
 
 

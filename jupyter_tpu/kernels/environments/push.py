@@ -84,7 +84,7 @@ async def _choose(
     except EnvironmentFailed as error:  # uv could not download a Python here
         if version:
             error.hint = Text(
-                "{hint} Or omit --version to send a release for the worker's own Python.", hint=error.hint
+                "{hint} Or omit --version to upload a release for the worker's own Python.", hint=error.hint
             )
             raise
         release = newest(framework, platform.python_version)
@@ -158,7 +158,7 @@ class _Dialogue:
             await self._write(content[at : at + _PIECE_BYTES])
         if (await self.read_line()).get("taken") != wheel.name:
             raise EnvironmentFailed(
-                Text("{name} did not arrive intact on the worker.", name=wheel.name), hint="Try again."
+                Text("{name} was damaged during the transfer to the worker.", name=wheel.name), hint="Try again."
             )
 
     async def read_line(self) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def _named(folder: Path, key: str) -> Path:
     archives = [path for path in (folder / "fetched").iterdir() if path.name.endswith(".tar.gz")]
     if not archives:
         raise EnvironmentFailed(
-            Text("uv on this machine does not cache the archive of {key}.", key=key),
+            Text("uv on this machine does not cache the archive for {key}.", key=key),
             exists="Nothing was sent.",
             hint="Install a newer uv here: pip install --upgrade uv.",
         )

@@ -124,7 +124,7 @@ def _toml_of(path: Path) -> Mapping[str, Any]:
 
 def _refuse_other_sources(data: Mapping[str, Any], project: Mapping[str, Any]) -> None:
     if "dependencies" in project.get("dynamic", []):
-        raise ValueError(f"its dependencies are dynamic, known only once the project is built; {_HINT}")
+        raise ValueError(f"its dependencies are dynamic and known only once the project is built; {_HINT}")
     if set(_table(data, "tool", "poetry", "dependencies")) - {"python"}:
         raise ValueError(f"its dependencies are in [tool.poetry.dependencies], in Poetry's own format; {_HINT}")
 

@@ -82,7 +82,7 @@ class TcpAddresses:
         if not _is_loopback(ip):
             raise BadInput(
                 Text(
-                    "A kernel's ports cannot be opened at {ip}: others could reach them.",
+                    "A kernel's ports cannot be opened at {ip}, because other users could reach them.",
                     ip=repr(ip[:80]),
                 ),
                 hint="Use 127.0.0.1.",
@@ -132,7 +132,7 @@ def addresses_of(connection: Mapping[str, Any]) -> TcpAddresses:
     try:
         ports = {f"{channel}_port": int(connection[f"{channel}_port"]) for channel in CHANNELS}
     except (KeyError, ValueError, TypeError) as error:
-        raise BadInput(Text("The connection file lacks a usable {field}.", field=error)) from error
+        raise BadInput(Text("The connection file has no usable {field}.", field=error)) from error
     return TcpAddresses(str(connection.get("ip", "127.0.0.1")), ports)
 
 
@@ -191,7 +191,7 @@ def _short_folder() -> Path:
             _remove_abandoned(Path(parent))
             return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
     raise BadInput(
-        "There is no folder with a path short enough for a kernel's sockets.",
+        "No folder has a path that is short enough for a kernel's sockets.",
         hint=Text(
             "Set XDG_RUNTIME_DIR or TMPDIR to a folder whose path has fewer than {most} characters.",
             most=_LONGEST_PATH - 40,

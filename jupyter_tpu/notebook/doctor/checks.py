@@ -108,7 +108,7 @@ def _lock_file(answer: Answer) -> Findings:
         yield Finding(check=LOCK_FILE, state=WARNING, text=text, fix=fix)
     elif lock["is_there"] and not lock["is_held"]:
         # libtpu opens the file for writing, so a leftover keeps out only users who do not own it.
-        text = Text("{path} is left over and unused: it only blocks other users of this machine.", path=path)
+        text = Text("{path} is an unused leftover that only blocks other users of this machine.", path=path)
         fix = Text("If libtpu cannot open it: sudo rm {path}", path=path)
         yield Finding(check=LOCK_FILE, state=OK, text=text, fix=fix)
     else:
@@ -124,7 +124,7 @@ def _lock_file(answer: Answer) -> Findings:
 def _guard(answer: Answer) -> Findings:
     guard = answer["guard"]
     if _has_no_rules(answer):
-        text = Text("The guard waits for rules: this node has received none yet.")
+        text = Text("The guard is waiting for rules: this node has received none yet.")
         yield Finding(check=GUARD, state=UNKNOWN, text=text).fixed_by("send-rules")
         return
     state = {"armed": OK, "off": WARNING, "cannot": WARNING}.get(guard["state"], UNKNOWN)
@@ -161,14 +161,14 @@ def _autostop(answer: Answer) -> Findings:
     rules = answer["rules"]
     lengths = (
         (Text("after {duration} idle"), rules["idle_after_s"]),
-        (Text("after a session of {duration}"), rules["session_s"]),
-        (Text("now due in {duration}"), answer["ends_in_s"]),
+        (Text("after {duration} of session time"), rules["session_s"]),
+        (Text("due in {duration}"), answer["ends_in_s"]),
     )
     known = [
         text.with_arguments(duration=duration_text(length_s)) for text, length_s in lengths if length_s is not None
     ]
     if known:
-        text = Text("This node ends {when}.", when=joined(known, ", "))
+        text = Text("Auto-stop of this node: {when}.", when=joined(known, ", "))
         yield Finding(check=AUTOSTOP, state=OK, text=text)
     else:
         text = Text("This node has no auto-stop rule.")
@@ -188,7 +188,7 @@ def _runtime_version(facts: Facts, answer: Answer) -> Findings:
     # Without a framework only the node's type is compared.
     for framework in facts.installed or ("",):
         if why := runtime_version_fits(facts.worker.accelerator_type, found, framework):
-            yield Finding(check=check, state=FAULT, text=why, fix=Text("Recreate the node with one of those."))
+            yield Finding(check=check, state=FAULT, text=why, fix=Text("Recreate the node with one of these versions."))
             return
     if known_type := facts.worker.accelerator_type:
         text = Text("{version} supports {type}.", version=found, type=known_type)
@@ -212,7 +212,7 @@ def examine_environment(facts: Facts) -> Findings:
 def _frameworks(facts: Facts) -> Findings:
     python = f"Python {facts.python[0]}.{facts.python[1]} ({facts.executable})"
     if not facts.installed:
-        fix = Text("For JAX: {install}", install=install_command("jax", facts.worker))
+        fix = Text("To install JAX, run {install}", install=install_command("jax", facts.worker))
         text = Text("{python} has no framework for TPUs.", python=python)
         yield Finding(check=ENVIRONMENT, state=WARNING, text=text, fix=fix)
     elif len(facts.installed) > 1:
@@ -244,13 +244,13 @@ def _versions(facts: Facts, framework: str) -> Findings:
     elif mismatch := libtpu_mismatch(framework, versions, facts.requirements[framework]):
         yield Finding(check=check, state=FAULT, text=mismatch, fix=install)
     elif release is None:
-        text = Text("{versions}: this version is not in the list of tested ones.", versions=listed)
+        text = Text("{versions}: this version has not been tested.", versions=listed)
         yield Finding(check=check, state=UNKNOWN, text=text)
     elif not release.fits(facts.python):
         text = Text("{release} requires Python {pythons}.", release=release.title, pythons=python_range(release))
         yield Finding(check=check, state=WARNING, text=text).fixed_by("make-environment")
     else:
-        text = Text("{versions} (emulated: the CPU stands in).") if facts.worker.is_emulated else Text("{versions}.")
+        text = Text("{versions} (emulated on the CPU).") if facts.worker.is_emulated else Text("{versions}.")
         yield Finding(check=check, state=OK, text=text.with_arguments(versions=listed))
 
 
@@ -261,34 +261,40 @@ def _variables(facts: Facts) -> Findings:
     found = list(_suspicious(facts.environ, facts.worker))
     yield from found
     if not found:
-        yield Finding(check=VARIABLES, state=OK, text=Text("No variable keeps a framework from using the chips."))
+        yield Finding(
+            check=VARIABLES, state=OK, text=Text("No environment variable prevents frameworks from using the chips.")
+        )
 
 
 def _suspicious(environ: Mapping[str, str], worker: ThisWorker) -> Findings:
     """Find variables that mislead a framework; on an emulated worker, variables that select the CPU are correct."""
     platforms, is_emulated = environ.get("JAX_PLATFORMS", ""), worker.is_emulated
     if platforms and "tpu" not in platforms.split(",") and not is_emulated:
-        yield _variable(FAULT, Text("{variable} keeps JAX from using the TPU.", variable=f"JAX_PLATFORMS={platforms}"))
+        yield _variable(
+            FAULT, Text("{variable} prevents JAX from using the TPU.", variable=f"JAX_PLATFORMS={platforms}")
+        )
     if environ.get("PJRT_DEVICE", "TPU") != "TPU" and not is_emulated:
         device = f"PJRT_DEVICE={environ['PJRT_DEVICE']}"
-        yield _variable(FAULT, Text("{variable} keeps PyTorch/XLA from using the TPU.", variable=device))
+        yield _variable(FAULT, Text("{variable} prevents PyTorch/XLA from using the TPU.", variable=device))
     # On a single worker it does no harm.
     if environ.get("TPU_SKIP_MDS_QUERY") and worker.workers > 1 and not is_emulated:
         text = Text(
-            "TPU_SKIP_MDS_QUERY keeps JAX from finding the other workers of the slice. JAX sets this variable if "
-            "it finds no chip."
+            "TPU_SKIP_MDS_QUERY prevents JAX from finding the other workers of the slice. JAX sets this "
+            "variable if it finds no chip."
         )
         yield _variable(WARNING, text)
     if flags := [each for each in environ.get("XLA_FLAGS", "").split() if each.startswith("--xla_tpu_")]:
-        text = Text("XLA_FLAGS has {flags}: XLA ends the process when it finds a libtpu flag.", flags=" ".join(flags))
-        fix = Text("Put libtpu's flags into LIBTPU_INIT_ARGS, then restart the kernel.")
+        text = Text(
+            "XLA_FLAGS contains {flags}: XLA terminates the process if it finds a libtpu flag.", flags=" ".join(flags)
+        )
+        fix = Text("Move libtpu's flags to LIBTPU_INIT_ARGS, then restart the kernel.")
         yield Finding(check=VARIABLES, state=FAULT, text=text, fix=fix)
     if environ.get("ALLOW_MULTIPLE_LIBTPU_LOAD") == "1":
-        text = Text("ALLOW_MULTIPLE_LIBTPU_LOAD lets two processes use the chips, and both may crash.")
+        text = Text("ALLOW_MULTIPLE_LIBTPU_LOAD lets two processes use the chips, which may crash both.")
         yield _variable(WARNING, text)
     for name in ("TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES"):
         if environ.get(name):
-            text = Text("{variable} limits frameworks to only these chips.", variable=f"{name}={environ[name]}")
+            text = Text("{variable} limits frameworks to these chips.", variable=f"{name}={environ[name]}")
             yield _variable(WARNING, text)
 
 
@@ -322,7 +328,7 @@ def examine_machine(facts: Facts) -> Findings:
         yield Finding(check=NODE, state=FAULT, text=Text("This kernel does not run on a TPU node."), fix=CHOOSE_NODE)
     for folder in facts.read_only:
         # Linux remounts a file system read-only after an I/O error; a new node has a new disk.
-        fix = Text("Save your work elsewhere. A disk with errors becomes read-only: recreate the node.")
+        fix = Text("Save your work elsewhere. A disk becomes read-only if it has errors: recreate the node.")
         text = Text("{folder} is not writable.", folder=folder)
         yield Finding(check=DISK, state=FAULT, text=text, fix=fix)
     for folder, (free, total) in facts.disks.items():

@@ -111,10 +111,10 @@ def _kernels_text(kernels: Answer | TpuError) -> Text:
     others = max(0, len(alive) - 1)
     busy = max(0, sum(each.get("execution_state") == "busy" for each in alive) - 1)
     if not others:
-        return Text("This kernel stops too.")
+        return Text("This kernel also stops.")
     if others == 1:
-        return Text("This kernel stops too, and 1 other ({busy} busy).", busy=busy)
-    return Text("This kernel stops too, and {others} others ({busy} busy).", others=others, busy=busy)
+        return Text("This kernel and 1 other kernel ({busy} busy) stop.", busy=busy)
+    return Text("This kernel and {others} other kernels ({busy} busy) stop.", others=others, busy=busy)
 
 
 def _short(node: str) -> str:

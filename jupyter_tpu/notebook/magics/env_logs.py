@@ -59,7 +59,7 @@ def python(context: MagicContext) -> MagicOutput:
             ),
             Section(
                 title=Text("Variables"),
-                lines=[] if variables else [Text("No variable that a framework reads is set.")],
+                lines=[] if variables else [Text("No environment variables for frameworks are set.")],
                 header=(Text("variable"), Text("value")),
                 rows=variables,
             ),

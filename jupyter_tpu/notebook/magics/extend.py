@@ -101,7 +101,7 @@ def _rules_line(idle_s: float | None, unattended_s: float | None, session_s: flo
             "Idle timeout: {idle}; maximum session length: {session}.", idle=duration_text(idle_s), session=session
         )
     return Text(
-        "Idle timeout: {idle}, or {unattended} of a silent, unattended cell; maximum session length: {session}.",
+        "Idle timeout: {idle}, or {unattended} for an unattended cell; maximum session length: {session}.",
         idle=duration_text(idle_s),
         unattended=duration_text(unattended_s),
         session=session,

@@ -24,8 +24,8 @@ _SPANS = (
 )
 NONE_ENTERED = Text("None entered.")
 PARTIAL_COST = Text("Partial: some time was unmonitored, so the cost may be higher.")
-PARTIAL_QUOTA = Text("Partial: some use of quota was not visible, so less may be free.")
-NO_QUOTA = Text("No known quota limits this node.")
+PARTIAL_QUOTA = Text("Partial: some quota usage was not visible, so less may be free.")
+NO_QUOTA = Text("No known quota applies to this node.")
 UNLIMITED = Text("unlimited")
 GRANTS = Text("Grants and credits")
 
@@ -73,7 +73,7 @@ def no_snapshot_lines(command: str) -> list[str]:
     return [
         Text("unknown: this node has received no data yet."),
         Text("A Jupyter server with jupyter_tpu on your own machine sends this data while the server is connected."),
-        Text("In a terminal there, `jupyter tpu {command}` shows it.", command=command),
+        Text("In a terminal there, run `jupyter tpu {command}` to see it.", command=command),
     ]
 
 
@@ -133,7 +133,7 @@ def node_lines(data: JSON) -> Iterator[str]:
     """Yield the price of this node and its cost until now."""
     rows = data["nodes"]
     if not rows:
-        yield Text("The ledger has no entry for it yet.")
+        yield Text("The ledger has no entry for this node yet.")
         return
     row = rows[-1]
     price, source = per_hour(row["usd_per_hour"]), row["price_source"]
@@ -260,7 +260,7 @@ def _grant_sections(known: LaptopSnapshot, now: float) -> list[Section]:
 def grant_lines(view: JSON) -> Iterator[str]:
     """Yield the expiry of a grant and the rest of a credit."""
     if view["error"]:
-        yield Text("It cannot be read: {error}", error=view["error"])
+        yield Text("The grant cannot be read: {error}", error=view["error"])
         return
     known = {"kind": view["kind"], "date": view["ends_on"]}
     if view["is_over"]:

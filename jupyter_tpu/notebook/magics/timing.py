@@ -20,7 +20,7 @@ from jupyter_tpu.notebook.magics.context import Answer, MagicContext
 from jupyter_tpu.notebook.magics.money import per_hour, snapshot_call, snapshot_of, unreadable_snapshot, usd
 
 HELP = Section(
-    lines=[Text("Time a cell: wall-clock time, the part of that time in which the chips computed, and the cost.")],
+    lines=[Text("Time a cell: wall-clock time, the part of it in which the chips were computing, and the cost.")],
     header=(Text("line"), Text("meaning")),
     rows=[
         ("%%tpu_time", Text("above a cell: run it, then show its times")),
@@ -181,7 +181,7 @@ def device_text(history: Mapping[str, Any], interval_s: float, timed: Timed) -> 
         return Text("unknown: the cell is too short (the chips are sampled every {seconds} s)", seconds=f"{step_s:g}")
     if len(samples) < _LEAST_POINTS or len(samples) * step_s < _LEAST_COVERED * timed.wall_s:
         known_s = f"{len(samples) * step_s:.0f}"
-        return Text("unknown: the chips' duty cycle is known for only {seconds} s of the cell", seconds=known_s)
+        return Text("unknown: the chips' duty cycle is known only for {seconds} s of the cell", seconds=known_s)
     share = math.fsum(samples) / len(samples) / 100
     return Text(
         "about {time}, {percent} % of the time (the chips' duty cycle)",
@@ -213,7 +213,7 @@ def _cost_text(answers: Mapping[str, Answer | TpuError], timed: Timed, now: floa
         return Text("unknown: there is no list price for this node")
     spent = usd(usd_per_hour * timed.wall_s / _HOUR_S)
     return Text(
-        "{usd} at {price} ({age}); the node is billed busy or not",
+        "{usd} at {price} ({age}); the node is billed even if idle",
         usd=spent,
         price=per_hour(usd_per_hour),
         age=age_text(as_of, now),

@@ -131,8 +131,8 @@ def _answer(frame: Frame) -> dict[str, Any] | TpuError:
 
 def _silent(error: Exception, patience_s: float) -> WorkerUnreachable:
     if not isinstance(error, TimeoutError):
-        return WorkerUnreachable("The agent on this machine does not answer.", raw=str(error))
+        return WorkerUnreachable("The agent on this machine is not responding.", raw=str(error))
     return WorkerUnreachable(
-        Text("The agent on this machine did not answer within {seconds} s.", seconds=f"{patience_s:g}"),
+        Text("The agent on this machine did not respond within {seconds} s.", seconds=f"{patience_s:g}"),
         hint="Try again; %tpu logs shows the end of the agent's log.",
     )

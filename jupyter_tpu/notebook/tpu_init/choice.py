@@ -37,7 +37,7 @@ def choose_framework(line: str, imported: Sequence[str], installed: Sequence[str
     word = line.strip() or "auto"
     if word not in ARGUMENTS:
         raise BadInput(
-            Text("{word} is not a framework that %tpu_init knows.", word=f"{word[:70]!r}"),
+            Text("{word} is not a framework that %tpu_init supports.", word=f"{word[:70]!r}"),
             hint=Text("Use one of: {frameworks}.", frameworks=", ".join(ARGUMENTS)),
         )
     if word != "auto":
@@ -52,14 +52,14 @@ def choose_framework(line: str, imported: Sequence[str], installed: Sequence[str
 def _only(found: Sequence[str], why: str) -> Choice:
     if len(found) == 1:
         return Choice(found[0], why)
-    message = Text("%tpu_init cannot tell which framework you mean: {first} and {last} are installed.")
+    message = Text("%tpu_init can't choose a framework: {first} and {last} are installed.")
     if why == IMPORTED:
-        message = Text("%tpu_init cannot tell which framework you mean: {first} and {last} are imported.")
+        message = Text("%tpu_init can't choose a framework: {first} and {last} are imported.")
     *first, last = (TITLES[each] for each in found)
     raise BadInput(
         message.with_arguments(first=", ".join(first), last=last),
         exists="The TPU serves one framework per kernel.",
-        hint=Text("Name the framework: {lines}.", lines=either([f"%tpu_init {each}" for each in found])),
+        hint=Text("Specify the framework: {lines}.", lines=either([f"%tpu_init {each}" for each in found])),
     )
 
 
@@ -86,7 +86,7 @@ def nothing_installed(worker: ThisWorker) -> AcceleratorFailed:
     return AcceleratorFailed(
         "No framework for TPUs is installed in this kernel's Python.",
         hint=Text(
-            "Install one, JAX for example: {install}, then run %tpu_init again.",
+            "Install one, for example JAX: {install}, then run %tpu_init again.",
             install=install_command("jax", worker),
         ),
     )

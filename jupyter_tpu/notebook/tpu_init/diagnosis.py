@@ -82,12 +82,10 @@ def explain_warning(said: str, worker: ThisWorker, framework: str) -> str:
 def in_use(holder: Holder, raw: str = "") -> TpuError:
     """Return the error for chips that another process uses; `raw` is the framework's message, if any."""
     notebook = Text(
-        "%tpu release ends that notebook's kernel after asking (its outputs stay); or shut the kernel down "
+        "To end that notebook's kernel, run %tpu release (outputs are kept), or shut the kernel down "
         "yourself. Then run %tpu_init again."
     )
-    process = Text(
-        "%tpu release ends that process after asking; or end the process yourself. Then run %tpu_init again."
-    )
+    process = Text("To end that process, run %tpu release, or end the process yourself. Then run %tpu_init again.")
     return AcceleratorBusy(
         Text("The TPU is in use by {process}.", process=holder.text),
         exists="A TPU serves one process at a time.",
@@ -103,8 +101,9 @@ def _locked(worker: ThisWorker, raw: str, holder_of: FindHolder) -> TpuError:
         return in_use(holder_of(holders[0]), raw)
     return AcceleratorBusy(
         Text(
-            "libtpu cannot open its lock file {lock_file}, and this kernel sees no process that holds the file. "
-            "Another user's process left the file behind, or runs where this kernel cannot see it.",
+            "libtpu cannot open its lock file {lock_file}, and this kernel sees no process that holds the "
+            "file. Either another user's process left the file behind, or the process is not visible to this "
+            "kernel.",
             lock_file=worker.lock_file,
         ),
         hint=Text(
@@ -151,7 +150,7 @@ def hidden(framework: str, module: str, place: str) -> TpuError:
     """Return the error for a user's file that hides a framework's package because it has the same name."""
     return AcceleratorFailed(
         Text(
-            "“import {module}” finds {place}, not {framework}.",
+            "“import {module}” imports {place} instead of {framework}.",
             module=module,
             place=place,
             framework=TITLES[framework],
@@ -236,7 +235,7 @@ def wrong_sum(found: object, exact: int) -> TpuError:
 def too_late(framework: str, why: str) -> TpuError:
     """Return the error for a framework that has already started and accepts no more settings."""
     return AcceleratorFailed(
-        Text("It is too late for %tpu_init: {reason}", reason=why),
+        Text("It is too late to run %tpu_init: {reason}", reason=why),
         exists=Text("{framework} keeps its startup settings until the process exits.", framework=TITLES[framework]),
         hint=RESTART,
     )
@@ -246,7 +245,7 @@ def another_framework(running: str, wanted: str) -> TpuError:
     """Return the error for a second framework in one kernel."""
     return AcceleratorFailed(
         Text(
-            "{running} already uses the TPU in this kernel, so {wanted} cannot.",
+            "{running} is already using the TPU in this kernel, so {wanted} cannot use it.",
             running=TITLES[running],
             wanted=TITLES[wanted],
         ),

@@ -15,8 +15,8 @@ from jupyter_tpu.errors import Text
 RESTART = Text("Restart the kernel and run %tpu_init before anything else that uses the accelerator.")
 REINSTALL = Text("Install a matching set with: {install}, then restart the kernel.")
 NO_CHIP_FIX = Text(
-    "The node may be under maintenance: wait a few minutes and try again. Or its runtime version is unsuitable:"
-    " recreate it with {runtime_versions}."
+    "If the node is under maintenance, wait a few minutes and try again. If its runtime version is "
+    "unsuitable, recreate the node with {runtime_versions}."
 )
 
 
@@ -64,8 +64,8 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         text=r"already in use by another process",
         means=Text("The TPU is in use by another process, probably another user's on this machine."),
         fix=Text(
-            "Find it with: sudo lsof -w {devices}/accel* {devices}/vfio/* {lock_file}. It must exit or release the"
-            " chips before %tpu_init can use them."
+            "Find the process with: sudo lsof -w {devices}/accel* {devices}/vfio/* {lock_file}. It must exit "
+            "or release the chips before %tpu_init can use them."
         ),
         is_busy=True,
     ),
@@ -77,8 +77,8 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
             "Two packages installed a libtpu in this Python, and the older one, from tensorflow-tpu, hides JAX's."
         ),
         fix=Text(
-            "Use a separate environment for each framework; or here: %pip uninstall -y tensorflow-tpu libtpu, then"
-            " {install}, then restart the kernel."
+            "Use a separate environment for each framework. Or run %pip uninstall -y tensorflow-tpu libtpu, "
+            "then {install}, then restart the kernel."
         ),
     ),
     KnownError(
@@ -129,8 +129,8 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         text=r"expected string or bytes-like object, got 'NoneType'|Failed to get TPU metadata"
         r"|Failed to parse TPU version",
         means=Text(
-            "PyTorch/XLA sees a chip but cannot read its type: it does not query the machine's metadata server, or"
-            " gets no answer."
+            "PyTorch/XLA sees a chip but cannot read its type: it does not query the machine's metadata "
+            "server, or gets no response."
         ),
         fix=Text(
             "Remove TPU_SKIP_MDS_QUERY from the kernel's environment, or set TPU_ACCELERATOR_TYPE to the node's type"
@@ -150,10 +150,9 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         name="tensorflow-without-tpu",
         text=r"TPUs not found in the cluster|Op 'ConfigureDistributedTPU'",
         means=Text(
-            "This TensorFlow has no code for TPUs: tensorflow and tensorflow-cpu are built without it, tensorflow-tpu"
-            " with it."
+            "This TensorFlow does not support TPUs: use tensorflow-tpu instead of tensorflow or tensorflow-cpu."
         ),
-        fix=Text("%pip uninstall -y tensorflow tensorflow-cpu, then {install}, then restart the kernel."),
+        fix=Text("Run %pip uninstall -y tensorflow tensorflow-cpu, then {install}, then restart the kernel."),
         is_elsewhere=True,
     ),
     KnownError(
@@ -168,7 +167,7 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
     KnownError(
         name="tpu-name-unknown",
         text=r"Name or service not known|Temporary failure in name resolution",
-        means=Text("TensorFlow was given the name of a TPU and asked the cloud for it, but cannot reach it from here."),
+        means=Text("TensorFlow requested a TPU by name from the cloud, but cannot reach the TPU from here."),
         fix=Text('On a TPU VM use TPUClusterResolver("local"), or the tpu.strategy that %tpu_init creates.'),
         is_elsewhere=True,
     ),
@@ -176,10 +175,8 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
     KnownError(
         name="torch-for-gpus",
         text=r"lib\w+\.so\.\*?\S* not found in the system path",
-        means=Text("This PyTorch was built for NVIDIA's GPUs, and its libraries are missing."),
-        fix=Text(
-            "Install PyTorch with all its requirements, or a build for the CPU: {install}, then restart the kernel."
-        ),
+        means=Text("This PyTorch was built for NVIDIA GPUs, and its libraries are missing."),
+        fix=Text("Install PyTorch with all its requirements, or a CPU build: {install}, then restart the kernel."),
     ),
     KnownError(
         name="torch-without-tpu",
@@ -188,8 +185,9 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
             "PyTorch has no device “tpu” in this kernel: TorchTPU is not loaded, or found no chip when it was loaded."
         ),
         fix=Text(
-            "The node may be under maintenance: wait a few minutes and try again. Or its runtime version is unsuitable:"
-            " recreate it with {runtime_versions}. If the chips are fine: {install}, then restart the kernel."
+            "If the node is under maintenance, wait a few minutes and try again. If its runtime version is "
+            "unsuitable, recreate the node with {runtime_versions}. If the chips work, run {install}, then "
+            "restart the kernel."
         ),
         is_elsewhere=True,
     ),
@@ -198,15 +196,15 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         name="too-late",
         text=r"Virtual devices cannot be modified after being initialized"
         r"|Can't change device type after XLA runtime is initialized",
-        means=Text("{framework} was started in this kernel before %tpu_init, and keeps the devices that it has."),
+        means=Text(
+            "{framework} was started in this kernel before %tpu_init, so its devices can't be changed any more."
+        ),
         fix=RESTART,
     ),
     KnownError(
         name="slow-pages",
         text=r"Transparent hugepages are not enabled",
-        means=Text(
-            "Transparent huge pages are off on this machine: this only makes the TPU start and stop more slowly."
-        ),
+        means=Text("Transparent huge pages are off on this machine, so the TPU starts and stops more slowly."),
         fix=Text('To turn them on: !sudo sh -c "echo always > /sys/kernel/mm/transparent_hugepage/enabled"'),
         is_harmless=True,
     ),

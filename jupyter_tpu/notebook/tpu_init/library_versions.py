@@ -57,7 +57,7 @@ def libtpu_mismatch(framework: str, versions: Mapping[str, str], requirements: I
     there is no warning (a framework that needs libtpu would not have started).
 
     >>> libtpu_mismatch("jax", {"jax": "0.10.2", "libtpu": "0.0.51"}, ["libtpu==0.0.42.*; extra == 'tpu'"])
-    'libtpu 0.0.51 is installed, but JAX 0.10.2 is made for ==0.0.42.*.'
+    'libtpu 0.0.51 is installed, but JAX 0.10.2 needs ==0.0.42.*.'
     """
     own = versions[LIBRARIES[framework][0]]
     found = versions["libtpu"]
@@ -67,7 +67,7 @@ def libtpu_mismatch(framework: str, versions: Mapping[str, str], requirements: I
     if not wanted or not found or is_within(found, wanted):
         return ""
     return Text(
-        "libtpu {found} is installed, but {framework} {version} is made for {wanted}.",
+        "libtpu {found} is installed, but {framework} {version} needs {wanted}.",
         found=found,
         framework=TITLES[framework],
         version=own,

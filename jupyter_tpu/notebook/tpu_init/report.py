@@ -15,7 +15,7 @@ from jupyter_tpu.i18n import _, padded, shown, width_of
 from jupyter_tpu.notebook.display import UNKNOWN, as_html
 from jupyter_tpu.notebook.node.this_worker import ThisWorker
 
-EMULATED = Text("emulated: CPU devices stand in for the chips, so speed and memory mean nothing")
+EMULATED = Text("emulated: CPU devices replace the chips, so speed and memory are not meaningful")
 _HEADER = (Text("device"), Text("kind"), Text("memory"))
 _HEADER_OF_HOSTS = (Text("worker"), Text("host"), Text("devices"), Text("memory"))
 

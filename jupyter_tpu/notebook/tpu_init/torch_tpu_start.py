@@ -69,7 +69,7 @@ def _refuse_unsupported_worker(worker: ThisWorker) -> None:
                 type=kind.type,
                 generations=", ".join(supported),
             ),
-            hint="On TPU v2 and v3 use PyTorch/XLA: %tpu_init torch_xla.",
+            hint="On TPU v2 and v3, use PyTorch/XLA: %tpu_init torch_xla.",
         )
 
 
@@ -102,7 +102,7 @@ def _note(worker: ThisWorker) -> str:
     if _chips(worker) == 1:
         return ""
     return Text(
-        "TorchTPU serves one chip per process, and this kernel is one process. To use all chips, start one "
+        "TorchTPU uses one chip per process, and this kernel is one process. To use all chips, start one "
         "process per chip from a fresh kernel (torch.tpu.distributed.set_tpu_launch_env() and "
         "torch.multiprocessing.spawn)"
     )

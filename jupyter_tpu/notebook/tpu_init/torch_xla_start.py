@@ -17,10 +17,12 @@ from jupyter_tpu.notebook.tpu_init.imports import import_framework, set_environm
 from jupyter_tpu.notebook.tpu_init.ready import Ready, Tpu, expected_sum, proof_text
 from jupyter_tpu.notebook.tpu_init.report import Device
 
-LATE = Text("PyTorch/XLA has touched a device in this kernel, and turning SPMD on after that can end the process.")
+LATE = Text(
+    "PyTorch/XLA has already used a device in this kernel, and turning SPMD on after that can crash the process."
+)
 NOTE = Text(
-    "all chips from this one process (SPMD): put tensors on tpu.device and spread them over tpu.mesh with"
-    " torch_xla.distributed.spmd.mark_sharding"
+    "this process uses all chips (SPMD): put tensors on tpu.device and shard them over tpu.mesh with "
+    "torch_xla.distributed.spmd.mark_sharding"
 )
 
 

@@ -22,9 +22,12 @@ from jupyter_tpu.notebook.widgets.quota import QUOTA
 from jupyter_tpu.notebook.widgets.view import SnapshotReader, View
 
 _INSTALL = Text(
-    "A snapshot. For live numbers, run %pip install anywidget and restart the kernel; JupyterLab needs anywidget too."
+    "This is a snapshot. For live values, run %pip install anywidget and restart the kernel; JupyterLab "
+    "also needs anywidget."
 )
-_NOT_LIVE = Text("A snapshot of the widget: live widgets need a trusted notebook and anywidget in the front end.")
+_NOT_LIVE = Text(
+    "This is a snapshot of the widget. Live widgets need a trusted notebook and anywidget in the front end."
+)
 
 
 class NodeWidget:

@@ -63,7 +63,7 @@ def _number(value: Any, default: float) -> float:
 
 def _too_late(late_s: float) -> str:
     late = duration_text(late_s)
-    return Text("The kernel was busy and received this only after {duration}. Nothing was done.", duration=late)
+    return Text("The kernel was busy and received this request only after {duration}. Nothing was done.", duration=late)
 
 
 IDLE = View(title=Text("Idle timer"), script="idle.js", every_s=5.0, read=read, subcommands=(autostop,), act=act)

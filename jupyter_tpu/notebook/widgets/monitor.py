@@ -59,7 +59,7 @@ def _place(accelerator_type: str) -> str:
     kind = find_accelerator(accelerator_type)
     if kind is None or kind.workers == 1:
         return ""
-    return _("One worker of {count}; the TPU panel shows all workers.", count=kind.workers)
+    return _("1 of {count} workers; the TPU panel shows all workers.", count=kind.workers)
 
 
 def _core(core: Core) -> list[Any]:

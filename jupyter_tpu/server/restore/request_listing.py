@@ -144,7 +144,7 @@ async def _call(
             # a silent link changes its state after 12 s, so this ends
             is_slow = at_any_speed and (waits_for_link or status.state in _UP)
             if status.needs_repair or not is_slow:
-                raise _link_down("The worker does not answer.")
+                raise _link_down("The worker is not responding.")
         return call.result()
     finally:
         call.cancel()

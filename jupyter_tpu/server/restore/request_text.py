@@ -35,7 +35,7 @@ async def text_of(source: Source, request: ListedRequest) -> AsyncGenerator[byte
         while (piece := await reader.next_piece()) is not None:
             yield piece
     except TimeoutError:
-        yield b"\n[The worker does not answer. It keeps the rest: try again when the connection is back.]\n"
+        yield b"\n[The worker is not responding. The rest is on the worker: try again when the connection is back.]\n"
     finally:
         await follower.close()
 

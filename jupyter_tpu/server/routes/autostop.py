@@ -114,7 +114,8 @@ def extension_from_body(body: bytes, now: float) -> KeepRunning:
     data = _object(body, _KEEP)
     if len(data) > 1:
         raise BadInput(
-            "Only one way to extend can be used at a time.", hint=Text("Send one of {fields}.", fields=", ".join(_KEEP))
+            "Only one kind of extension can be used at a time.",
+            hint=Text("Send one of {fields}.", fields=", ".join(_KEEP)),
         )
     if "while_busy" in data:
         if data["while_busy"] is not True:

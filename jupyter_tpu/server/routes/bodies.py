@@ -65,9 +65,9 @@ def at_once(provisioning: Provisioning) -> Provisioning:
     """
     if provisioning == "flex-start":
         raise BadInput(
-            "A flex-start node cannot be created at once.",
+            "A flex-start node cannot be created immediately.",
             exists="Nothing was sent to the cloud.",
-            hint="Create a queued resource instead, with its run time.",
+            hint="Create a queued resource with a run duration instead.",
         )
     return provisioning
 
@@ -148,7 +148,7 @@ def text_field(data: dict[str, Any], name: str) -> str:
         )
     if len(value) > 128 or not value.isprintable():  # names of the API have at most 63 characters
         raise BadInput(
-            Text("The field {field} is too long or has control characters.", field=repr(name)),
+            Text("The field {field} is too long or contains control characters.", field=repr(name)),
             hint="Send a name as listed.",
         )
     return value

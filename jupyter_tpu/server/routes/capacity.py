@@ -77,7 +77,9 @@ def _candidate(row: dict[str, Any]) -> Candidate:
 def _queued_on(data: dict[str, Any], run_for_s: float | None) -> Provisioning:
     provisioning = provisioning_field(data)
     if provisioning == "flex-start" and run_for_s is None:
-        raise BadInput("A flex-start node needs a run time.", hint="Send 'run_for_s', its run time in seconds.")
+        raise BadInput(
+            "A flex-start node requires a run duration.", hint="Send 'run_for_s', the run duration in seconds."
+        )
     return provisioning
 
 

@@ -84,7 +84,7 @@ class ReleaseHandler(ChipsRoute):
         if worker_id >= len(keys):
             raise BadInput(
                 Text(
-                    "The node {node} has no worker {worker_id}; its number of workers is {count}.",
+                    "The node {node} has no worker {worker_id}. Number of workers: {count}.",
                     node=node_id,
                     worker_id=worker_id,
                     count=len(keys),
@@ -95,7 +95,7 @@ class ReleaseHandler(ChipsRoute):
         )
         if answer.error is not None or answer.content is None:
             raise answer.error or WorkerUnreachable(
-                Text("Worker {worker_id} of {node} did not answer.", worker_id=worker_id, node=node_id)
+                Text("Worker {worker_id} of {node} did not respond.", worker_id=worker_id, node=node_id)
             )
         self.write_json(release_view(answer.content))
 
@@ -116,7 +116,7 @@ def workers_to_look_at(node: Node, endpoint: str) -> tuple[WorkerKey, ...]:
         raise WorkerUnreachable(
             Text("This machine has not been connected to {node} yet.", node=name),
             exists="Metrics appear after the first connection.",
-            hint="Start a kernel on it.",
+            hint="Start a kernel on the node.",
         )
     return workers_of(node, endpoint)
 

@@ -321,7 +321,7 @@ class IntentHandler(TpuHandler):
         """Return the intent."""
         intent = await (await self.fleet()).intent(intent_id)
         if intent is None:
-            raise IntentNotFound("There is no such intent.", hint="The list of nodes has all intents.")
+            raise IntentNotFound("There is no such intent.", hint="The list of nodes shows all intents.")
         self.write_json(intent_view(intent))
 
     @web.authenticated

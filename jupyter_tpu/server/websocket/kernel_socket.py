@@ -69,9 +69,9 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         TEXT_LIMIT,
         min=1,
         config=True,
-        help="Maximum number of printed characters of one cell that are sent to a page, for kernels on TPU "
-        "nodes. Beyond that, the page shows how many are left out, and the end of the output. The full "
-        "output stays on the node.",
+        help="Maximum number of characters of a cell's printed output that are sent to a page, for kernels on "
+        "TPU nodes. For longer output, the page shows how many characters are left out, and the end of "
+        "the output. The full output stays on the node.",
     )
 
     _kernel: TPUProvisioner | None = None
@@ -163,7 +163,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
     async def _open(self, page: PageSession) -> None:
         if await self._is_dead_for_good():
             page.send_status("dead")
-            page.refuse(KernelFailed("The kernel is not running.", exists=self._why_dead(), hint="Restart it."))
+            page.refuse(KernelFailed("The kernel is not running.", exists=self._why_dead(), hint="Restart the kernel."))
             return
         try:
             await page.open()

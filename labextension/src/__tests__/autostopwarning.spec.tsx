@@ -107,7 +107,7 @@ describe('the warning in a notebook', () => {
   });
 
   it('reminds of a node that is billed though nobody acts, and keeps or stops it', async () => {
-    const text = 'my-node has been billed for 26 h with no known action by you.';
+    const text = 'my-node has been billed for 26 h without any known activity from you.';
     const reminder = { since: 0, days: 1, usd: null, text };
     await open(ending({ is_warning: false, reminder }));
     screen.getByText(text);

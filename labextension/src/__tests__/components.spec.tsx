@@ -97,7 +97,7 @@ describe('the panel', () => {
     screen.getByText(/^Updated (14:02|2:02 PM)$/);
     expect(screen.getByRole('button', { name: 'Refresh the list' }).ariaBusy).not.toBe('true');
     rerender(<Panel {...props} state={{ ...props.state, isRefreshing: true }} />);
-    const button = screen.getByRole('button', { name: 'Asking the cloud…' });
+    const button = screen.getByRole('button', { name: 'Refreshing from the cloud…' });
     expect(button.getAttribute('aria-busy')).toBe('true');
     jest.useRealTimers();
   });
@@ -271,7 +271,7 @@ describe('the panel', () => {
     const notices = [{ message: 'The journal was damaged.', templates: {}, arguments: {} }];
     show({ list: list({ unreachable: ['us-east1-d'], notices }) });
     screen.getByText('The journal was damaged.');
-    screen.getByText(/No answer from us-east1-d/);
+    screen.getByText(/No response from us-east1-d/);
   });
 
   it('renders hostile names as text', () => {

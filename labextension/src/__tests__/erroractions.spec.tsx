@@ -109,7 +109,7 @@ describe('an error with actions', () => {
   });
 
   it('shows the time until which a budget is used up', () => {
-    const hint = 'Wait until Mon 00:00, or raise or remove it with `jupyter tpu budget`.';
+    const hint = 'Wait until Mon 00:00, or raise or remove the budget with `jupyter tpu budget`.';
     const raise: IAction = { command: 'tpu:raise-budget', args: { name: 'week' }, label: '' };
     const values = { time: 'Mon 00:00' };
     show({ code: 'budget_exceeded', hint, arguments: values, actions: [raise] });

@@ -59,7 +59,7 @@ describe('an announcement', () => {
   it('names what changed and what is gone, and nothing else', () => {
     const before = list({ nodes: [node('a', { state: 'CREATING' }), node('b'), node('c')] });
     const after = list({ nodes: [node('a'), node('c')] });
-    expect(announce(before, after, trans)).toBe('a is READY. b is gone.');
+    expect(announce(before, after, trans)).toBe('a is READY. b no longer exists.');
   });
 });
 

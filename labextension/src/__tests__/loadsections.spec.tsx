@@ -140,7 +140,7 @@ describe('the load of a node', () => {
   });
 
   it('of chips that nobody holds is no error', async () => {
-    const idle = sample({ state: 'idle', reason: 'no process uses the chips', cores: [] });
+    const idle = sample({ state: 'idle', reason: 'no process is using the chips', cores: [] });
     await shown(metrics(worker(0, { sample: { ...idle, chips: [] } })));
     screen.getByText('idle');
     screen.getByText(/^Idle: no process/);

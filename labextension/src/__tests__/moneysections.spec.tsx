@@ -159,7 +159,7 @@ describe('the sections', () => {
       'spend',
       'quota'
     );
-    expect(screen.queryByText(/Couldn't load|does not answer/)).toBeNull();
+    expect(screen.queryByText(/Couldn't load|is not responding/)).toBeNull();
     screen.getByText(/Last updated/);
     screen.getByText('Not loaded yet.');
   });
@@ -357,13 +357,13 @@ describe('the section of spend', () => {
     screen.getByText('Used so far: $1.50');
     fill('Amount', '1.5');
     const notice = screen.getByRole('alert');
-    expect(notice.textContent).toContain('This amount is already used. These nodes end now');
+    expect(notice.textContent).toContain('This amount is already used. These nodes will be stopped or deleted now');
     expect(notice.textContent).toContain('Stopped, disk kept: my-node in us-central1-a.');
     expect(notice.textContent).toContain('Deleted with disk and files: cheap in us-central1-a.');
     expect(notice.textContent).not.toContain('resting');
     await click('Set budget');
     expect(doing.onSetBudget).not.toHaveBeenCalled();
-    fireEvent.click(screen.getByLabelText('End these nodes now'));
+    fireEvent.click(screen.getByLabelText('Stop or delete these nodes now'));
     await click('Set budget');
     expect(doing.onSetBudget.mock.calls[0][1].amount).toBe(1.5);
   });
@@ -678,7 +678,7 @@ describe('the section of quota', () => {
   it('marks leftovers, and frees what they hold', async () => {
     const limits = [limit({ users })];
     const doing = show({ quota: answered({ ...PARTIAL, error: null, limits }) }, 'quota');
-    screen.getByText('Incomplete: no answer from us-east1-d.');
+    screen.getByText('Incomplete: no response from us-east1-d.');
     screen.getByText('leftover');
     await click('Delete my-node to free its quota');
     expect(doing.onCleanUp).toHaveBeenCalledWith([NODE]);
@@ -740,7 +740,7 @@ describe('the section of billable resources', () => {
   it('does not select leftovers of a partial list together', () => {
     const items = [item({ is_leftover: true })];
     show({ cleanup: answered({ ...PARTIAL, items }) }, 'cleanup');
-    screen.getByText('Incomplete: no answer from us-east1-d.');
+    screen.getByText('Incomplete: no response from us-east1-d.');
     expect(screen.queryByRole('button', { name: 'Select leftovers' })).toBeNull();
   });
 
@@ -764,7 +764,7 @@ describe('the section of billable resources', () => {
 
   it('does not call a partial list empty', () => {
     show({ cleanup: answered({ ...PARTIAL, items: [] }) }, 'cleanup');
-    screen.getByText('Nothing found in the zones that answered.');
+    screen.getByText('Nothing found in the zones that responded.');
   });
 
   it('stops all spending even where the list is not known', async () => {

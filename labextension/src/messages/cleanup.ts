@@ -31,7 +31,7 @@ export function none(trans: TranslationBundle): string {
 }
 
 export function nonePartly(trans: TranslationBundle): string {
-  return trans.__('Nothing found in the zones that answered.');
+  return trans.__('Nothing found in the zones that responded.');
 }
 
 export function selectLeftovers(trans: TranslationBundle): string {

@@ -119,7 +119,7 @@ export function loading(trans: TranslationBundle): string {
 }
 
 export function noAnswerFrom(zones: string, trans: TranslationBundle): string {
-  return trans.__('Incomplete: no answer from %1.', zones);
+  return trans.__('Incomplete: no response from %1.', zones);
 }
 
 export function incomplete(trans: TranslationBundle): string {

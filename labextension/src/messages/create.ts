@@ -110,15 +110,15 @@ export function capacityHint(
   if (all === 0) {
     return trans.__('Not tried here in the last 30 days.');
   }
-  return trans.__('Last 30 days: %1 of %2 requests got a node here.', created, all);
+  return trans.__('Last 30 days: %1 of %2 requests succeeded here.', created, all);
 }
 
 export function zoneSilent(trans: TranslationBundle): string {
-  return trans.__("This zone doesn't answer now.");
+  return trans.__("This zone isn't responding.");
 }
 
 export function searchHint(trans: TranslationBundle): string {
-  return trans.__('Tries all zones, free and cheap ones first.');
+  return trans.__('Tries all zones, starting with free and cheap ones.');
 }
 
 export function internalOnly(trans: TranslationBundle): string {
@@ -153,11 +153,11 @@ export function termsName(terms: Provisioning | 'queue', trans: TranslationBundl
 
 export function termsNote(terms: Provisioning | 'queue', trans: TranslationBundle): string {
   const notes: { readonly [name in Provisioning | 'queue']: string } = {
-    'on-demand': trans.__('Yours until you stop or delete it.'),
+    'on-demand': trans.__('Runs until you stop or delete it.'),
     spot: trans.__('Cheaper, but can be pre-empted at any time.'),
-    preemptible: trans.__('Like spot, for 24 hours at most.'),
+    preemptible: trans.__('Like spot, but for at most 24 hours.'),
     reserved: trans.__('From a reservation of your project.'),
-    'flex-start': trans.__('Queued, for a fixed time.'),
+    'flex-start': trans.__('Queued, with a fixed run duration.'),
     queue: trans.__('Waits for capacity. Billing starts when the node is created.')
   };
   return notes[terms];
@@ -337,7 +337,7 @@ function idleText(idle_s: number, longest_s: number | null, trans: TranslationBu
 
 export function idleMeans(trans: TranslationBundle): string {
   return trans.__(
-    'Idle: no chip use, no output and no user action. A cell that runs without output on idle chips for long also counts as idle.'
+    'Idle: no chip use, no output and no user action. A cell that has been running for a long time with idle chips and no output also counts as idle.'
   );
 }
 

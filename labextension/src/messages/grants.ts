@@ -118,7 +118,9 @@ export function skipUnread(trans: TranslationBundle): string {
 }
 
 export function unreadIsBilled(trans: TranslationBundle): string {
-  return trans.__('Nodes that they cover count as billed, unless you add rows for them below.');
+  return trans.__(
+    'Nodes covered by these lines count as billed unless you add rows for them below.'
+  );
 }
 
 // Rows of a TRC grant

@@ -26,7 +26,7 @@ export function loadOf(name: string, trans: TranslationBundle): string {
 }
 
 export function noWorkerAnswered(trans: TranslationBundle): string {
-  return trans.__('No worker has answered yet.');
+  return trans.__('No worker has responded yet.');
 }
 
 export function chipsOf(name: string, trans: TranslationBundle): string {

@@ -13,7 +13,7 @@ export function serverAway(age: string, trans: TranslationBundle): string {
 }
 
 export function serverAwayTitle(age: string, trans: TranslationBundle): string {
-  return trans.__('No answer from the Jupyter server for %1. The kernel keeps running.', age);
+  return trans.__('No response from the Jupyter server for %1. The kernel keeps running.', age);
 }
 
 export function disconnected(age: string, trans: TranslationBundle): string {

@@ -18,7 +18,7 @@ export function refreshList(trans: TranslationBundle): string {
 }
 
 export function refreshing(trans: TranslationBundle): string {
-  return trans.__('Asking the cloud…');
+  return trans.__('Refreshing from the cloud…');
 }
 
 export function project(project: string, trans: TranslationBundle): string {
@@ -54,7 +54,7 @@ export function notRestoredInSharedNotebooks(trans: TranslationBundle): string {
 }
 
 export function zonesUnreachable(zones: string, trans: TranslationBundle): string {
-  return trans.__('No answer from %1: nodes there are not listed.', zones);
+  return trans.__('No response from %1: nodes there are not listed.', zones);
 }
 
 export function loadingOffers(trans: TranslationBundle): string {
@@ -111,11 +111,11 @@ export function noNodes(trans: TranslationBundle): string {
 }
 
 export function noNodesHint(trans: TranslationBundle): string {
-  return trans.__('Create one to run notebooks on it as you would on a local kernel.');
+  return trans.__('Create a node to run notebooks on it as you would on a local kernel.');
 }
 
 export function nodeGone(name: string, trans: TranslationBundle): string {
-  return trans.__('%1 is gone.', name);
+  return trans.__('%1 no longer exists.', name);
 }
 
 // One node
@@ -355,7 +355,7 @@ export function hourlyBillingStops(rate: string, trans: TranslationBundle): stri
 }
 
 export function noNodeFor(trans: TranslationBundle): string {
-  return trans.__('No node allows this in its current state.');
+  return trans.__("This isn't possible in the current state of any node.");
 }
 
 export function subject(

@@ -12,7 +12,7 @@ export function details(trans: TranslationBundle): string {
 /** The message of a problem; only the browser knows that the server does not answer. */
 export function messageOf({ code, message }: IProblem, trans: TranslationBundle): string {
   return code === 'server_unreachable'
-    ? trans.__('The Jupyter server does not answer.')
+    ? trans.__('The Jupyter server is not responding.')
     : message || code;
 }
 
@@ -126,7 +126,7 @@ export function advice(problem: IProblem, trans: TranslationBundle): string {
       return zones ? trans.__('Other zones that offer it: %1.', String(zones)) : '';
     case 'quota_exceeded':
       return trans.__(
-        "Waiting won't help. Delete what you don't need (stopped and pre-empted nodes count too), choose another zone, or ask for more quota."
+        "Waiting won't help. Delete what you don't need (stopped and pre-empted nodes also count), choose another zone, or request more quota."
       );
     case 'credentials_missing':
       return trans.__(
@@ -137,7 +137,7 @@ export function advice(problem: IProblem, trans: TranslationBundle): string {
     case 'budget_exceeded':
       return time ? trans.__('Wait until %1, or raise the budget.', String(time)) : '';
     case 'node_exists':
-      return trans.__('Choose another name, or delete the one that has it.');
+      return trans.__('Choose another name, or delete the node with this name.');
     default:
       return '';
   }

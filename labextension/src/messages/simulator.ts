@@ -275,11 +275,11 @@ export function faultHtml(trans: TranslationBundle): string {
 }
 
 export function faultTruncated(trans: TranslationBundle): string {
-  return trans.__('Done, but the response is truncated');
+  return trans.__('Performed, but the response is truncated');
 }
 
 export function faultUnknownState(trans: TranslationBundle): string {
-  return trans.__('Done, with an unknown state');
+  return trans.__('Performed, with an unknown state');
 }
 
 export function faultLate(trans: TranslationBundle): string {
@@ -287,11 +287,11 @@ export function faultLate(trans: TranslationBundle): string {
 }
 
 export function faultDropped(trans: TranslationBundle): string {
-  return trans.__('Connection drops, nothing is done');
+  return trans.__('Connection dropped, call not performed');
 }
 
 export function faultResponseLost(trans: TranslationBundle): string {
-  return trans.__('Done, but the response is lost');
+  return trans.__('Performed, but the response is lost');
 }
 
 export function faultStuck(trans: TranslationBundle): string {
@@ -345,7 +345,7 @@ export function stall(trans: TranslationBundle): string {
 }
 
 export function stallTitle(trans: TranslationBundle): string {
-  return trans.__('Data waits, nothing is lost');
+  return trans.__('Data is delayed, but not lost');
 }
 
 export function cut(trans: TranslationBundle): string {
@@ -353,7 +353,7 @@ export function cut(trans: TranslationBundle): string {
 }
 
 export function cutTitle(trans: TranslationBundle): string {
-  return trans.__('Connections end, new ones are refused');
+  return trans.__('Connections are closed, and new ones are refused');
 }
 
 export function restore(trans: TranslationBundle): string {

@@ -51,7 +51,7 @@ export function total(trans: TranslationBundle): string {
 /** The emulated cloud bills by a clock of its own; people are idle in real time. */
 export function emulatedTime(trans: TranslationBundle): string {
   return trans.__(
-    'Costs follow the emulated clock, at 10 × real time by default. Auto-stop counts real time.'
+    'Costs follow the emulated clock, which runs at 10 × real time by default. Auto-stop uses real time.'
   );
 }
 
@@ -61,7 +61,7 @@ export function unpriced(types: string, trans: TranslationBundle): string {
 
 export function maybeMore(trans: TranslationBundle): string {
   return trans.__(
-    'The totals may be incomplete: some time was not monitored, or a zone did not answer.'
+    'The totals may be incomplete: some time was not monitored, or a zone did not respond.'
   );
 }
 
@@ -136,12 +136,15 @@ export function usedUpAtOnce(
       ? trans.__('This amount is already used.')
       : trans.__('This amount may already be used.');
   return isEnding
-    ? trans.__('%1 These nodes end now, and their variables are lost:', head)
+    ? trans.__(
+        '%1 These nodes will be stopped or deleted now, and their variables will be lost:',
+        head
+      )
     : trans.__('%1 No node can be created until the budget resets.', head);
 }
 
 export function endThemNow(trans: TranslationBundle): string {
-  return trans.__('End these nodes now');
+  return trans.__('Stop or delete these nodes now');
 }
 
 export function unit(trans: TranslationBundle): string {
@@ -304,7 +307,7 @@ export function tooltip(rate: string, trans: TranslationBundle): string {
 }
 
 export function outOfDate(trans: TranslationBundle): string {
-  return trans.__('Out of date: the server does not answer.');
+  return trans.__('Out of date: the server is not responding.');
 }
 
 // Activity log

@@ -52,7 +52,7 @@ export function continueButton(trans: TranslationBundle): string {
 }
 
 export function kernelRestarts(trans: TranslationBundle): string {
-  return trans.__('The notebook gets a new kernel: run its cells again there.');
+  return trans.__('The notebook gets a new kernel: rerun its cells there.');
 }
 
 // Notifications

@@ -42,7 +42,7 @@ def test_without_kernels_the_list_is_empty(terminal: Terminal) -> None:
     listed = terminal.tpu("kernels")
 
     assert (listed.returncode, listed.stdout) == (0, "")
-    assert "No kernel runs" in listed.stderr
+    assert "No kernels are running" in listed.stderr
     assert "the cloud is emulated" in listed.stderr
     assert terminal.tpu_json("kernels", "list")["kernels"] == []
 

@@ -17,7 +17,7 @@ def test_a_choice_is_made_shown_and_taken_back(terminal: Terminal) -> None:
 
     chosen = terminal.tpu("recover", "mine", "--on", "--attempts", "2", "--max-usd", "12.5")
     assert chosen.returncode == 0, chosen.stderr
-    assert "recreated after a pre-emption, 2 more times at most, while it has cost less than $12.50" in chosen.stdout
+    assert "recreated after a pre-emption at most 2 more times, until it has cost $12.50" in chosen.stdout
     assert "0 of 2" in terminal.tpu("recover", "mine").stdout
     (shown,) = terminal.tpu_json("recover")["choices"]
     assert (shown["is_on"], shown["max_attempts"], shown["max_usd"], shown["state"]) == (True, 2, 12.5, "watching")
@@ -37,7 +37,7 @@ def test_a_cap_that_cannot_be_checked_is_refused_at_once(terminal: Terminal) -> 
     assert terminal.tpu_json("recover", "dear")["choices"] == []
 
     terminal.tpu("grant", "add", "trc", "--row", f"64 spot v6e {zone}", "--starts-on", today, "--days", "9")
-    assert "while it has cost less than $50.00" in terminal.tpu("recover", "dear", "--on", "--max-usd", "50").stdout
+    assert "until it has cost $50.00" in terminal.tpu("recover", "dear", "--on", "--max-usd", "50").stdout
     terminal.tpu("grant", "remove", "trc")
     terminal.tpu("delete", "dear", "--yes")
 

@@ -55,7 +55,7 @@ def test_a_search_shows_each_try_and_ends_with_a_node(terminal: Terminal, tpu: C
     assert searched.stdout.strip() == "my-node in us-west4-a is READY and costs $9.60/h until it is stopped or deleted."
     said = searched.stderr
     assert f"Trying v5litepod-8 in {ZONE} ($9.60/h) …" in said
-    assert 'no capacity. The cloud said: There is no more capacity in the zone "us-central1-a"' in said
+    assert 'no capacity. Message from the cloud: There is no more capacity in the zone "us-central1-a"' in said
     assert f"v5litepod-8 in {ELSEWHERE} ($9.60/h): READY." in said
     (node,) = json.loads(tpu("list", "--json").stdout)["nodes"]
     assert (node["zone"], node["kernelspec"]) == (ELSEWHERE, f"tpu-my-node-{ELSEWHERE}")
@@ -100,7 +100,7 @@ def test_a_search_that_is_interrupted_undoes_what_it_began(terminal: Terminal) -
         terminal.cloud.set_time_scale(200)
         _, said = searching.communicate(timeout=100)
     assert searching.returncode == 130, said
-    assert "The search was cancelled; nothing is left of it." in said
+    assert "The search was cancelled, and no resources are left." in said
     assert terminal.cloud.state()["nodes"] == []
 
 
@@ -111,8 +111,8 @@ def test_a_search_that_is_interrupted_undoes_what_it_began(terminal: Terminal) -
         (("search", "x", "--types", "v5litepod-7"), "v5litepod-8"),
         (("search", "Bad_Name", *WANTED), "not a valid node name"),
         (("search", "x", *WANTED, "--for", "soon"), "is not a duration"),
-        (("search", *WANTED), "needs the name"),
-        (("queue", "add", "x"), "needs --zone and --type"),
+        (("search", *WANTED), "requires a name"),
+        (("queue", "add", "x"), "requires --zone and --type"),
         (("queue", "add"), "needs a name"),
         (("queue", "add", "x", *HERE, "--valid-for", "6"), "is not a duration"),
         (("search", "x", *WANTED, "--provisioning", "cheap"), "is not a provisioning model"),
@@ -123,10 +123,13 @@ def test_a_search_that_is_interrupted_undoes_what_it_began(terminal: Terminal) -
         (("queue", "add", "x", *HERE, "--provisioning", "flex-start"), "Add --run-for TIME"),
         (
             ("queue", "add", "x", *HERE, "--provisioning", "preemptible", "--run-for", "4h"),
-            "--run-for is for flex-start",
+            "--run-for applies to flex-start",
         ),
-        (("queue", "add", "x", *HERE, "--provisioning", "on-demand", "--run-for", "4h"), "--run-for is for flex-start"),
-        (("queue", "add", "x", *HERE, "--spot", "--run-for", "4h"), "--run-for is for flex-start"),
+        (
+            ("queue", "add", "x", *HERE, "--provisioning", "on-demand", "--run-for", "4h"),
+            "--run-for applies to flex-start",
+        ),
+        (("queue", "add", "x", *HERE, "--spot", "--run-for", "4h"), "--run-for applies to flex-start"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anybody_is_asked(

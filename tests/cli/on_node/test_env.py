@@ -57,7 +57,7 @@ def test_an_environment_is_made_listed_and_removed_with_its_kernelspec(terminal:
 
     assert made.returncode == 0, made.stderr
     assert made.stdout.startswith("JAX 0.10 is installed on my-node, with Python 3.")
-    assert "Notebooks run in it with the kernel tpu-my-node-us-central1-a-jax." in made.stdout
+    assert "Notebooks with the kernel tpu-my-node-us-central1-a-jax run in it." in made.stdout
     assert "skipped in pyproject.toml, because it does not apply to the node: mine @ ./x" in made.stderr
     assert listed.stdout.splitlines()[1].split()[:2] == ["jax", "0.10.2"]
     assert (found["requirements"], found["is_ready"], found["added"]) == (["tiny_plots"], True, [])
@@ -65,7 +65,7 @@ def test_an_environment_is_made_listed_and_removed_with_its_kernelspec(terminal:
 
     removed = terminal.tpu("env", "remove", "my-node", "jax")
 
-    assert removed.stdout.startswith("The environment jax was removed from my-node")
+    assert removed.stdout.startswith("The environment jax and its kernelspec were removed from my-node")
     assert list(specs(terminal)) == ["tpu-my-node-us-central1-a"]
     assert not terminal.tpu_json("env", "remove", "my-node", "jax")["was_there"]
 

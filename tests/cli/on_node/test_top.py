@@ -53,7 +53,7 @@ def test_the_chips_of_a_node_are_shown_named_and_freed(terminal: Terminal) -> No
         assert (unconfirmed.returncode, f"process {holder['pid']}" in unconfirmed.stderr) == (1, True)
         freed = terminal.tpu_json("release", "busy", "--yes", "--pid", str(holder["pid"]))
         assert ([each["pid"] for each in freed["freed"]], freed["left"]) == ([holder["pid"]], [])
-    assert "no process uses the chips" in terminal.tpu("ps", "busy").stdout
+    assert "no process is using the chips" in terminal.tpu("ps", "busy").stdout
     terminal.tpu("delete", "busy", "--yes")
 
 

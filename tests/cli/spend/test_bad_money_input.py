@@ -48,11 +48,11 @@ def test_a_damaged_journal_allows_nothing_until_the_budgets_are_confirmed(
     code, _, said = tpu("create", "mine", *V5E, "--yes")
     assert code == 1
     assert "warning: The journal was damaged. It is kept as " in said
-    assert "budgets, or records of their use, may be lost" in said
+    assert "budgets, or records of their usage, may be lost" in said
     assert "`jupyter tpu budget confirm`" in said
     (lost,) = budgets(tpu)
     assert (lost["name"], lost["level"]) == ("lost-budgets", "100")
-    assert "nothing may be created" in tpu("budget")[1]
+    assert "nothing can be created" in tpu("budget")[1]
     assert emulator.control.billing() == []
 
     assert "The budgets are confirmed." in tpu("budget", "confirm")[1]

@@ -41,7 +41,7 @@ def test_an_unknown_price_is_said_to_be_in_no_sum(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--last", "3"], "--last needs --by."),
+        (["--last", "3"], "--last requires --by."),
         (["--by", "day", "--billed"], "--by and --billed can't be used together."),
         (["--by", "day", "--last", "93"], "The last 93 days cannot be shown."),
         (["--by", "hour", "--last", "0"], "The last 0 hours cannot be shown."),

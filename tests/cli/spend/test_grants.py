@@ -225,7 +225,7 @@ def test_a_create_says_nothing_of_money_before_zone_and_api_are_right(
         code, _, told = tpu(*argv, "--type", "v5litepod-8", "--zone", zone)
         assert code == 1
         assert not {"billed", "$", "Creating", "READY"} & set(told.replace("$", " $ ").split())
-        assert ("There is no zone us-central1-z" in told) == (fault is None)
+        assert ("us-central1-z is not a Cloud TPU zone" in told) == (fault is None)
 
 
 def test_grants_are_listed_while_the_cloud_is_away(tpu: Ask, emulator: Any) -> None:
@@ -249,7 +249,7 @@ def test_a_credit_is_an_amount_with_an_end(tpu: Ask) -> None:
 @pytest.mark.parametrize(
     ("argv", "why"),
     [
-        (("add",), "needs the name"),
+        (("add",), "requires the name"),
         (("add", "trc"), "The chips or the amount of the grant are missing"),
         (("add", "trc", "--row", ROW), "The start date of the grant is missing"),
         (("add", "trc", "--row", ROW, "--starts-on", TODAY), "The term of the grant is missing"),

@@ -74,7 +74,7 @@ def test_prices_of_today_are_shown_with_their_day_and_are_what_the_cloud_charges
 
     nowhere = terminal.tpu("cost", "--refresh-prices", JUPYTER_TPU_EMULATOR="http://127.0.0.1:9")
     assert nowhere.returncode == 0
-    assert "The Cloud Billing API does not answer." in nowhere.stderr
+    assert "The Cloud Billing API is not responding." in nowhere.stderr
     terminal.tpu("delete", "my-node", *HERE, "--yes")
 
 
@@ -117,14 +117,14 @@ def test_a_budget_is_set_shown_and_removed(terminal: Terminal) -> None:
     ("arguments", "words"),
     [
         (("set", "mine", "--usd", "-5", "--per", "day"), "-5.0 is not an amount for a budget"),
-        (("set", "mine"), "A budget needs a limit and a period"),
-        (("set", "mine", "--per", "day"), "A budget needs a limit: --usd or --hours."),
+        (("set", "mine"), "A budget requires a limit and a period"),
+        (("set", "mine", "--per", "day"), "A budget requires a limit: --usd or --hours."),
         (("set", "mine", "--usd", "5"), "`jupyter tpu budget set mine --usd 5 --per week`"),
         (("set", "mine", "--per", "day"), "`jupyter tpu budget set mine --usd 20 --per day`"),
         (("set", "x", "10"), "`budget set` does not take '10'."),
         (("set", "x", "10"), "`jupyter tpu budget set x --usd 10 --per week`"),
         (("remove", "mine", "now"), "`budget remove` does not take 'now'."),
-        (("remove", "mine"), "There is no budget called 'mine'"),
+        (("remove", "mine"), "There is no budget named 'mine'"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_words(terminal: Terminal, arguments: tuple[str, ...], words: str) -> None:
@@ -237,7 +237,7 @@ def test_a_node_in_a_state_that_nobody_knows_is_counted_as_billed(terminal: Term
     try:
         listed = terminal.tpu("list")
         assert "UNKNOWN(99)" in listed.stdout
-        assert "1 in an unknown state (may be billed): $9.60/h at list price." in listed.stderr
+        assert "1 in unknown state (may be billed): $9.60/h at list price." in listed.stderr
         before = terminal.tpu_json("cost")["total"]["ready_s"]
         assert terminal.tpu_json("cost")["total"]["ready_s"] > before
     finally:
@@ -258,7 +258,7 @@ def test_a_budget_that_is_used_up_says_who_stops_what_is_ready(terminal: Termina
     ):
         assert (
             "The budget mine is used up, and these nodes are still READY and billed. A running Jupyter "
-            "server stops them; without one, stop them now:\n"
+            "server stops them. If none is running, stop them now:\n"
             "  jupyter tpu stop one --zone us-central1-a\n"
             "  jupyter tpu delete two --zone us-central1-a\n"
         ) in said.stderr

@@ -82,7 +82,7 @@ def test_quota_shows_what_is_in_use_and_the_zones_that_are_used(terminal: Termin
     assert all(" us-central1 " in row or " us-central1-a " in row for row in rows)
     left_out = len(everything.stdout.splitlines()) - len(shown.stdout.splitlines())
     assert left_out > 0
-    assert shown.stderr.splitlines()[-1].startswith(f"{left_out} limits are hidden: `--zone ZONE`")
+    assert shown.stderr.splitlines()[-1].startswith(f"{left_out} limits are hidden. Use `--zone ZONE`")
     assert "hidden" not in everything.stderr
     assert "us-central2-b" in terminal.tpu("quota", "--zone", "us-central2-b").stdout
     nowhere = terminal.tpu("quota", "--zone", "mars-north1-a")
@@ -168,7 +168,7 @@ def test_cleanup_of_leftovers_refuses_a_list_that_is_not_complete(terminal: Term
     shown = terminal.tpu("cleanup")
     refused = terminal.tpu("cleanup", "--delete-leftovers", "--yes")
 
-    assert "The list is not complete" in shown.stderr
+    assert "The list is incomplete" in shown.stderr
     assert (refused.returncode, "not complete" in refused.stderr) == (1, True)
     assert states(terminal) == {"preempted": "PREEMPTED"}
 
@@ -189,7 +189,7 @@ def test_stop_all_asks_first_and_then_stops_everything(terminal: Terminal, elsew
     assert terminal.cloud.billing() == []
     assert states(terminal) == {"single": "STOPPED"}
     assert terminal.tpu_json("stop", "--all", "--yes") == {"results": []}
-    assert "Still billed: the disks of single." in terminal.tpu("stop", "--all", "--yes").stderr
+    assert "The disks of single are still billed." in terminal.tpu("stop", "--all", "--yes").stderr
 
 
 def test_stop_all_says_which_node_goes_on_costing(terminal: Terminal, elsewhere: Elsewhere) -> None:

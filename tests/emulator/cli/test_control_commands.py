@@ -170,7 +170,7 @@ async def test_faults_of_calls_are_set_listed_and_cleared(ready: Any, run: Run) 
     assert [fault["kind"] for fault in run("fault", "list", "--json").json["faults"]] == ["error", "latency"]
     assert "2: latency of * for n1, 1 s, until it is cleared" in run("fault", "list").out
     assert run("fault", "clear", "1", "--json").json["faults"][0]["id"] == 2
-    assert run("fault", "clear").out == "No fault waits for a call.\n"
+    assert run("fault", "clear").out == "No pending faults.\n"
 
 
 async def test_a_worker_is_broken_and_mended(ready: Any, run: Run) -> None:

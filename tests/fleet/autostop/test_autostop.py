@@ -199,7 +199,7 @@ async def test_a_node_that_is_billed_for_a_day_without_a_human_act_says_so_with_
         while (view := autostop_status_view(await ready.status())["reminder"])["usd"] is None:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     assert (view["days"], view["usd"] > 0) == (1, True)
-    assert "has been billed for 26 h with no known action by you. Its cost so far is $" in view["text"]
+    assert "has been billed for 26 h without any known activity from you. Its cost so far is $" in view["text"]
     await ready.autostop.extend(ready.node, KeepRunning(until=clocks().wall + HOUR))
     for hours, days in ((26, None), (49, None), (51, 1)):
         clocks.wall_s = clocks.steady_s = hours * HOUR

@@ -93,7 +93,7 @@ async def test_a_preempted_node_is_made_again_as_it_was(bench: Any, choices: Cho
     assert second.options == first.options == options
     assert second.metadata["ssh-keys"] == first.metadata["ssh-keys"]
     assert second.uid != first.uid
-    assert recovery.message == "my-node was recreated, attempt 1 of 3."
+    assert recovery.message == "my-node was recreated (attempt 1 of 3)."
     assert lives(bench) == [False, True]
     assert choices.audited() == ["recover-on", "preempted", "recover-wait", "recreate", "recreated"]
     assert any("attempt 1 of 3" in change.message for change in bench.changes if change.kind == "node")
@@ -103,7 +103,8 @@ async def test_of_a_node_that_is_not_spot_no_pre_emption_is_promised(bench: Any,
     await made(bench, await bench.fleet(quick), spot=False)
     recovery = await choices.choose()
     assert recovery.message == (
-        "my-node is not a spot node, so no pre-emption is expected. After one it is recreated, 3 more times at most."
+        "my-node is not a spot node, so no pre-emption is expected. If it is pre-empted, it is recreated "
+        "at most 3 more times."
     )
 
 
@@ -220,7 +221,7 @@ async def test_a_queued_node_that_somebody_deleted_elsewhere_is_not_made_again(b
         await recovering.reconcile(fleet, now + later_s)
     recovery = choices.of()
     assert recovery.phase == "given_up"
-    assert "may have intended it" in recovery.message
+    assert "may have done this on purpose" in recovery.message
     # the queued resource is the other person's too
     assert [each.state for each in (await bench.cloud.list_queued_resources()).items] == ["SUSPENDED"]
 
@@ -243,7 +244,7 @@ async def test_a_stock_out_is_tried_again_later(bench: Any, choices: Choices) ->
     bench.emulator.control.stock_out(bench.emulator.zone)
     bench.emulator.control.preempt(str(bench.name()))
     recovery = await choices.until("waiting", attempts=1)
-    assert "It will be recreated in 60 s, attempt 2 of 3." in recovery.message
+    assert "It will be recreated in 60 s (attempt 2 of 3)." in recovery.message
     assert recovery_view(recovery)["state"] == "waiting"
     assert bench.emulator.control.state()["nodes"] == []
     await choices.choose(is_on=False)
@@ -269,7 +270,7 @@ async def test_a_cap_that_cannot_be_checked_is_refused_when_it_is_chosen(bench: 
     await made(bench, fleet, spot=False, reserved=True)  # no list has its price
     with pytest.raises(BadInput, match="There is no list price for my-node") as refused:
         await choices.choose(max_usd=50.0)
-    assert "Leave out the cap" in refused.value.hint
+    assert "Omit the cap" in refused.value.hint
     assert (await choices.choose()).is_on
 
 

@@ -88,7 +88,7 @@ async def test_a_deletion_waits_no_longer_than_a_node_takes_to_show_up(bench: An
     first, second = await bench.fleet(), await bench.fleet(limits=Limits(unsure_s=0.3))
     await first.create(bench.spec())
     deleted = await second.wait((await second.delete(bench.name())).intent_id)
-    assert (deleted.phase, deleted.message) == ("deleted", "The node my-node is gone; nothing is billed.")
+    assert (deleted.phase, deleted.message) == ("deleted", "The node my-node no longer exists, and nothing is billed.")
 
 
 async def test_what_a_closed_fleet_left_is_taken_up_by_the_next(bench: Any) -> None:

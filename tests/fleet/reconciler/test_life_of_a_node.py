@@ -85,7 +85,7 @@ async def test_a_deleted_node_is_gone_and_costs_nothing(bench: Any) -> None:
     fleet = await bench.fleet()
     await fleet.wait((await fleet.create(bench.spec())).intent_id)
     intent = await fleet.wait((await fleet.delete(bench.name())).intent_id)
-    assert (intent.phase, intent.message) == ("deleted", "The node my-node is gone; nothing is billed.")
+    assert (intent.phase, intent.message) == ("deleted", "The node my-node no longer exists, and nothing is billed.")
     assert fleet.snapshot().nodes == ()
     assert bench.emulator.control.billing() == []
 

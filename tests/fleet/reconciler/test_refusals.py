@@ -12,7 +12,7 @@ NOTHING = "No node was created; nothing is billed."
 
 FAULTS = [
     ("stockout", "out_of_capacity", "no capacity", "us-south1-a"),
-    ("quota", "quota_exceeded", "quota of project demo-project is used up", "deletes resources that you do not need"),
+    ("quota", "quota_exceeded", "quota of project demo-project is used up", "deletes resources that you don't need"),
     ("permission_denied", "permission_denied", "you lack the permission", "roles/tpu.admin"),
     ("api_disabled", "api_disabled", "not enabled in project demo-project", "gcloud services enable tpu"),
     ("not_allowlisted", "not_allowlisted", "is not allowed to use v5litepod-8 in us-central1-a", "Waiting won't help"),
@@ -62,7 +62,7 @@ async def test_what_is_not_offered_is_refused_at_once(
 
 async def test_an_unknown_zone_is_refused_with_those_that_offer_the_type(bench: Any) -> None:
     fleet = await bench.fleet()
-    with pytest.raises(BadInput, match="There is no zone mars-north1-a") as refused:
+    with pytest.raises(BadInput, match="mars-north1-a is not a Cloud TPU zone") as refused:
         await fleet.create(bench.spec(name=bench.name(zone="mars-north1-a")))
     assert "us-central1-a" in refused.value.hint
 

@@ -343,7 +343,7 @@ async def test_what_the_cloud_does_not_offer_is_said_before_the_budget(desk: Des
     desk.budget(NO_AMOUNT)
     await desk.tick(1.0)
     nowhere = desk.bench.spec(name=desk.bench.name("x", zone="us-central1-z"))
-    with pytest.raises(BadInput, match="There is no zone us-central1-z"):
+    with pytest.raises(BadInput, match="us-central1-z is not a Cloud TPU zone"):
         await desk.fleet.create(nowhere)
 
 
@@ -411,7 +411,7 @@ async def test_budgets_that_damage_may_have_taken_allow_nothing_until_they_are_c
 ) -> None:
     (bench.folder / "journal.db").write_bytes(b"this is no database, " * 400)
     desk = await opened(bench, stack)
-    with pytest.raises(JournalUnwritable, match="budgets, or records of their use, may be lost") as refused:
+    with pytest.raises(JournalUnwritable, match="budgets, or records of their usage, may be lost") as refused:
         await desk.fleet.create(bench.spec())
     assert "`jupyter tpu budget confirm`" in refused.value.hint
     await desk.tick()

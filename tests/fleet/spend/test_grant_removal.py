@@ -60,7 +60,7 @@ def used(books: SpendLedger) -> float:
 def test_a_budget_that_would_be_used_up_keeps_the_grant(books: SpendLedger) -> None:
     budget(books, 50.0)
     with pytest.raises(
-        WrongState, match=r"the budget mine would be used up \(\$96.00 of \$50.00 in total\)"
+        WrongState, match=r"The budget mine would then be used up \(\$96.00 of \$50.00 in total\)"
     ) as refused:
         books.remove_grant("trc", now=NOON)
     assert refused.value.exists == "The grant is unchanged."

@@ -78,7 +78,7 @@ def test_what_was_read_holds_for_the_next_process_and_is_read_again_after_a_day(
 
     silent.refresh(now + FRESH_S + 1)  # in vain, so it holds longer, by its date
     assert origin().startswith("catalog ")
-    assert "does not answer" in silent.stored().failure
+    assert "is not responding" in silent.stored().failure
     silent.refresh(now + USABLE_S + 1)
     assert origin().startswith("list ")
     assert [path.name for path in tmp_path.iterdir()] == ["prices.json"]
@@ -92,7 +92,7 @@ def test_a_catalogue_that_does_not_answer_is_told_once_and_the_table_holds(
         pricing.refresh(now + later_s)
 
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "The Cloud Billing API does not answer." in caplog.text
+    assert "The Cloud Billing API is not responding." in caplog.text
     assert origin().startswith("list ")
     with pytest.raises(CloudUnavailable):
         pricing.read(now)

@@ -116,7 +116,7 @@ async def test_what_a_request_would_leave_is_what_the_cloud_then_refuses_by(benc
         await cloud.create_node(bench.spec("second"))
     assert "jupyter tpu quota" in refused.value.hint
     assert "jupyter tpu cleanup" in refused.value.hint
-    with pytest.raises(BadInput, match="not an accelerator type"):
+    with pytest.raises(BadInput, match="not a known accelerator type"):
         report.after(zone=ZONE, accelerator_type="v9x-1", provisioning="on-demand")
 
 

@@ -25,8 +25,8 @@ from jupyter_tpu.node_end import EndCause, NodeEnd
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
 SPEC = NodeSpec(name=NAME, accelerator_type="v5litepod-8", runtime_version="v2-alpha-tpuv5-lite", spot=True)
 COMING = (
-    "The node was pre-empted and is being recreated, attempt 1 of 3. "
-    "When it is READY, the kernels of open notebooks are started there again."
+    "The node was pre-empted and is being recreated (attempt 1 of 3). "
+    "When it is READY, the kernels of open notebooks are restarted there."
 )
 
 

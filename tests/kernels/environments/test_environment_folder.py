@@ -154,7 +154,7 @@ def test_files_that_are_too_much_are_a_fault_in_words(tmp_path: Path, content: s
         ("project.dependencies = 'numpy'", "must be a list of requirements"),
         ("project.dependencies = {numpy = '2'}", "must be a list of requirements"),
         ("project.dependencies = ['numpy', 2]", "must be a list of requirements"),
-        ("project.dynamic = ['version', 'dependencies']", "are dynamic, known only once"),
+        ("project.dynamic = ['version', 'dependencies']", "are dynamic and known only once"),
         ("tool.poetry.dependencies.torch = '2'", "in [tool.poetry.dependencies]"),
         ("tool.poetry = 3", "poetry is not a table"),
         ("project = 3", "project is not a table"),

@@ -381,7 +381,7 @@ async def test_a_port_that_is_taken_leaves_no_other_one_open() -> None:
 
 @pytest.mark.parametrize("ip", ["0.0.0.0", "192.0.2.1", "*", "example.org", ""])
 def test_ports_are_never_opened_to_others(ip: str) -> None:
-    with pytest.raises(BadInput, match="others could reach them"):
+    with pytest.raises(BadInput, match="other users could reach them"):
         TcpAddresses(ip)
 
 

@@ -79,7 +79,7 @@ def test_a_terminal_is_told_of_this_machine_the_project_and_the_node(cloud: Clou
     [
         (("no-such-node",), {}, "node", "no-such-node"),
         (("a/b",), {}, "node", "a/b"),
-        ((), {"JUPYTER_TPU_ENDPOINT": "127.0.0.1:1"}, "cloud", "does not answer"),
+        ((), {"JUPYTER_TPU_ENDPOINT": "127.0.0.1:1"}, "cloud", "is not responding"),
         ((), {"JUPYTER_TPU_PROJECT": "NO PROJECT"}, "permissions", "NO PROJECT"),
     ],
 )

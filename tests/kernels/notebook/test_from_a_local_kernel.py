@@ -108,10 +108,10 @@ def test_a_question_of_a_command_is_asked_below_the_cell(local: LocalKernel, clo
         ("%tpu create 'open", "parse the line"),
         ("%tpu attach", "NODE is missing."),
         ("%tpu attach no-such-node", "no-such-node"),
-        ("%%tpu no-such-node\n1", "No node called no-such-node"),
+        ("%%tpu no-such-node\n1", "No node named no-such-node"),
         ("%%tpu -x\n1", "-x is not a valid argument here"),
         ("%%tpu -o\n1", "-o needs a value"),
-        ("%%tpu -o a-b\n1", "not the name of a variable"),
+        ("%%tpu -o a-b\n1", "not a valid variable name"),
     ],
 )
 def test_what_makes_no_sense_is_said_in_a_sentence(local: LocalKernel, line: str, said: str) -> None:
@@ -253,7 +253,7 @@ def test_the_kernel_on_the_node_ends_when_it_is_detached(
 ) -> None:
     assert local.run("%tpu attach my-node").status == "ok"
     assert local.run("%%tpu\nkept = 1").status == "ok"
-    assert "No node called other" in local.run("%tpu detach other").traceback
+    assert "No node named other" in local.run("%tpu detach other").traceback
     assert "has ended" in local.run(line).data[0]["text/plain"]
     assert "is not in use here" in local.run(line).data[0]["text/plain"]
     assert local.run("%%tpu my-node\nkept").status == "error"

@@ -124,7 +124,7 @@ def test_words_that_ask_nobody_show_text_and_html(notebook: Notebook, word: str)
     ("line", "part"),
     [
         ("%tpu exten", "Did you mean %tpu extend?"),
-        ("%tpu extend forever", "does not say for how long"),
+        ("%tpu extend forever", "is not a valid duration or time"),
         ("%tpu logs 1e9", "is not a whole number from 1 to 1,000"),
         ("%tpu top --fast", "--fast is not a valid argument here"),
         ("%tpu release --pid", "--pid needs a value"),
@@ -188,7 +188,7 @@ def test_a_timed_cell_that_fails_is_timed_and_its_error_names_its_line(notebook:
 
 def test_a_question_is_asked_before_the_node_ends(notebook: Notebook) -> None:
     refused = notebook.run("%tpu stop", answer="n")
-    assert refused.asked == ["Stop my-node? This kernel stops too. [y/N] "]
+    assert refused.asked == ["Stop my-node? This kernel also stops. [y/N] "]
     assert "the node keeps running and is billed" in refused.text
     deletion = notebook.run("%tpu stop --delete", answer="")
     assert "Delete my-node and everything on its disk?" in deletion.asked[0]

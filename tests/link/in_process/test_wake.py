@@ -92,7 +92,7 @@ async def test_a_connection_that_is_being_opened_has_little_time_left_after_a_wa
 
     async def connect() -> Any:
         if is_connecting.is_set():
-            raise WorkerUnreachable("The worker does not answer.")
+            raise WorkerUnreachable("The worker is not responding.")
         is_connecting.set()
         await asyncio.Event().wait()
 
@@ -124,7 +124,7 @@ async def test_a_state_keeps_its_beginning_while_attempts_fail() -> None:
     is_enough = asyncio.Event()
 
     async def connect() -> Any:
-        raise WorkerUnreachable("The worker does not answer.")
+        raise WorkerUnreachable("The worker is not responding.")
 
     def on_state(state: str, error: object, since: float) -> None:
         told.append((state, since))

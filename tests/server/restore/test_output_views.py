@@ -288,5 +288,5 @@ def test_a_read_is_given_up_when_the_link_goes() -> None:
                 await asyncio.sleep(3600)
             return await super().call(method, **params)
 
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner, pytest.raises(LinkDown, match="does not answer"):
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner, pytest.raises(LinkDown, match="is not responding"):
         runner.run(answer_of(Cut(listing(listed("a", 1)), {})))

@@ -122,10 +122,10 @@ def test_a_node_is_queued_on_all_terms_or_refused_in_words(server: Server, cloud
         assert_fits(queued.json, "Queued")
         assert queued.json["provisioning"] == provisioning
     for changes, said in (
-        ({"provisioning": "flex-start"}, "needs a run time"),
-        ({"provisioning": "preemptible", "run_for_s": 3600}, "cannot be a preemptible node too"),
+        ({"provisioning": "flex-start"}, "requires a run duration"),
+        ({"provisioning": "preemptible", "run_for_s": 3600}, "cannot also be a preemptible node"),
         ({"provisioning": "spot", "spot": False}, "contradict each other"),
-        ({"reservation": "ours"}, "only be used by a reserved node"),
+        ({"reservation": "ours"}, "Only a reserved node can use"),
     ):
         refused = server.tpu("POST", "queue", {"node_id": "refused", **wanted, **changes})
         assert (refused.status, said in refused.json["message"]) == (400, True), refused.text

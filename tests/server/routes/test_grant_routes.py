@@ -126,7 +126,7 @@ def test_coverage_is_asked_for_all_terms(server: Server) -> None:
     preemptible = server.tpu("GET", f"{COVERAGE}&provisioning=preemptible").json
     assert preemptible["text"] == server.tpu("GET", f"{COVERAGE}&spot=true").json["text"] == "billed: $4.80/h"
     reserved = server.tpu("GET", f"{COVERAGE}&provisioning=reserved").json
-    assert (reserved["usd_per_hour"], "part of your reservation" in reserved["text"]) == (None, True)
+    assert (reserved["usd_per_hour"], "with your reservation" in reserved["text"]) == (None, True)
     assert server.tpu("GET", f"{COVERAGE}&provisioning=reserved&spot=true").status == 400
 
 

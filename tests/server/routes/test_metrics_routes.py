@@ -150,7 +150,7 @@ async def test_numbers_that_were_laid_down_are_shown_and_lies_are_not(measured: 
         measured.cloud.control.set_metrics(NODE_ID, **metrics)
 
     idle = await measured.worker_that(lambda worker: worker["sample"]["state"] == "idle")
-    assert (idle["sample"]["reason"], idle["sample"]["holders"]) == ("no process uses the chips", [])
+    assert (idle["sample"]["reason"], idle["sample"]["holders"]) == ("no process is using the chips", [])
     lay_down(duty_percent=[10, 20], memory_percent=[50], bandwidth_percent=[5], idle_s=[7])
     page = await open_page(measured.server, measured.notebook("one.ipynb"))
     await run(page, TAKE)
@@ -170,7 +170,7 @@ async def test_numbers_that_were_laid_down_are_shown_and_lies_are_not(measured: 
         lay_down(lie=lie)
         await measured.worker_that(lambda worker, field=field: field in worker["sample"]["unknown"])
     lay_down(lie="hang")
-    await measured.worker_that(lambda worker: "does not answer" in worker["sample"]["reason"])
+    await measured.worker_that(lambda worker: "is not responding" in worker["sample"]["reason"])
     lay_down()
     await measured.worker_that(lambda worker: worker["sample"]["state"] == "measured")
 

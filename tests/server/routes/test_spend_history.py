@@ -68,8 +68,8 @@ async def test_what_a_node_cost_is_in_the_hours_the_days_and_the_course_of_a_bud
         ("spend/history?last=%C2%B2", 400, "must be a whole number"),
         ("spend/history?last=0", 400, "cannot be shown"),
         ("spend/history?by=day&last=" + "9" * 500, 400, "cannot be shown"),
-        ("budgets/none/course", 404, "There is no budget called 'none'"),
-        ("budgets/%3Cb%3E/course", 404, "There is no budget called '<b>'"),
+        ("budgets/none/course", 404, "There is no budget named 'none'"),
+        ("budgets/%3Cb%3E/course", 404, "There is no budget named '<b>'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(server: Server, route: str, status: int, says: str) -> None:

@@ -140,7 +140,7 @@ def test_a_cloud_that_has_ended_is_named(start_server: StartServer) -> None:
     answer = server.tpu("GET", "emulator/state")
 
     assert (answer.status, answer.json["reason"]) == (503, "cloud_unavailable")
-    assert "does not answer" in answer.json["message"]
+    assert "is not responding" in answer.json["message"]
 
 
 @pytest.mark.parametrize(("verb", "part"), PASSED_ON)

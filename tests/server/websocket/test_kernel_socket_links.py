@@ -213,11 +213,11 @@ async def test_a_cell_for_a_worker_that_needs_repair_gets_the_reason_and_one_aft
     broken_home(True)
     network.reset()
     model = await asyncio.to_thread(until, lambda: model_of(server, kernel_id, "unknown"))
-    assert "agent's files on the worker cannot be used" in model["reason"]
+    assert "agent can't use its files on the worker" in model["reason"]
     msg_id = page.execute("print(x + 1)")
     await page.until_idle(msg_id)
     (error,) = (message for message in page.heard if message["msg_type"] == "error")
-    assert "agent's files on the worker cannot be used" in error["content"]["evalue"]
+    assert "agent can't use its files on the worker" in error["content"]["evalue"]
     broken_home(False)
     assert not (await asyncio.to_thread(until, lambda: model_of(server, kernel_id, "idle"))).get("reason")
     msg_id = page.execute("print(x + 1)")

@@ -141,7 +141,7 @@ def test_another_window_shows_a_picture_and_is_live_when_the_cell_runs_again(
     again = open_window()
     open_notebook(again, notebook, kernel_name)
     picture_of_before = again.show("TpuMonitor()", outputs)
-    expect(picture_of_before).to_contain_text(re.compile("TPU monitor.*as of.*A snapshot of the widget", re.DOTALL))
+    expect(picture_of_before).to_contain_text(re.compile("TPU monitor.*as of.*a snapshot of the widget", re.DOTALL))
     again.run("TpuMonitor()")
 
     expect(first_chip(again.page)).to_contain_text("of 16.00 GiB")
@@ -159,7 +159,7 @@ def test_a_widget_whose_front_end_is_nowhere_says_so_beside_its_picture(
 
     shown.get_by_text("Click to show javascript error.").click()
     expect(shown).to_contain_text("Failed to load model class 'AnyModel' from module 'anywidget'")
-    assert "A snapshot of the widget" in window.outputs(shown)[0]["text/html"]
+    assert "This is a snapshot of the widget" in window.outputs(shown)[0]["text/html"]
 
 
 @pytest.mark.nightly

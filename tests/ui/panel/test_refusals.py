@@ -183,8 +183,8 @@ def test_a_kernel_that_cannot_start_says_why(panel: Locator, control: EmulatorCo
     node = panel.get_by_role("listitem").filter(has_text="my-node")
     expect(node.get_by_role("button", name="Open notebook on my-node")).to_be_enabled()
     for sabotage, words in (
-        (dying_kernels, "died while starting"),
-        (closed_door, "does not answer over SSH"),
+        (dying_kernels, "died during startup"),
+        (closed_door, "is not responding over SSH"),
         (broken_agent, ".jupyter-tpu"),
         (other_host_key, "host key"),
     ):

@@ -150,7 +150,7 @@ def test_what_the_cloud_refuses_is_said_on_the_page(board: Locator, picture: Pic
     board.page.route("**/emulator/project*", lambda route: route.abort())
     form.get_by_role("button", name="Set limits").click()
 
-    expect(board.get_by_role("alert")).to_contain_text("does not answer")
+    expect(board.get_by_role("alert")).to_contain_text("is not responding")
     picture(board.page, "switchboard-error")
     board.get_by_role("button", name="Dismiss").click()
     expect(board.get_by_role("alert")).to_have_count(0)

@@ -76,7 +76,7 @@ def bigquery_service(cloud: Cloud) -> GoogleService:
     )
 
 
-@assumed("bigquery-refusals", "The texts of BigQuery's refusals follow those that its users quote.")
+@assumed("bigquery-refusals", "The texts of BigQuery's refusals follow those that users of BigQuery quote.")
 def _denied(permission: str, project: str) -> Exception:
     message = f"Access Denied: Project {project}: User does not have {permission} permission in project {project}."
     return _Refused(403, "PERMISSION_DENIED", message, "accessDenied")
@@ -97,7 +97,7 @@ class BigQuery:
     )
     @assumed(
         "export-dataset",
-        "The table of the billing export is in the dataset billing of the emulated project, in the location US.",
+        "The billing export table is in the dataset `billing` of the emulated project, in the location US.",
     )
     def table(self) -> str:
         """The full name of the table."""
@@ -105,8 +105,8 @@ class BigQuery:
 
     @assumed(
         "bigquery-two-queries",
-        "The emulator does not interpret SQL: it answers exactly the two queries of `jupyter tpu cost --billed`, with "
-        "their parameters, and refuses all others. This does not show that the real service understands them.",
+        "The emulator does not interpret SQL: it supports exactly the two queries of `jupyter tpu cost --billed`, "
+        "with their parameters, and refuses all others. This does not prove that the real service understands them.",
     )
     def query(self, call: ServiceCall) -> Mapping[str, Any]:
         """Handle ``jobs.query``."""
@@ -164,7 +164,8 @@ class BigQuery:
 
     @documented(
         "bigquery-response",
-        "The answer to a completed query has its schema and rows of the form {f: [{v: …}]}, with each value as text.",
+        "The response to a completed query contains its schema and rows of the form {f: [{v: …}]}, with each value "
+        "as text.",
         source="BigQuery API v2, jobs.query",
     )
     def _response(self, columns: Mapping[str, str], rows: Iterable[Row]) -> Mapping[str, Any]:

@@ -59,7 +59,7 @@ class Billing:
             Method(verb="PUT", path=_INFO, answer=self.set_billing_info, permission=change),
         ]
 
-    @assumed("billing-services", "The emulator's catalogue has two services: Compute Engine and Cloud TPU.")
+    @assumed("billing-services", "The emulator's catalogue contains two services: Compute Engine and Cloud TPU.")
     def services(self, call: ServiceCall) -> Mapping[str, Any]:
         """Handle ``services.list``."""
         found = [
@@ -75,7 +75,7 @@ class Billing:
 
     @documented(
         "sku-currency",
-        "Prices are in USD unless another currency is requested (which the emulator refuses).",
+        "Prices are in USD unless another currency is requested (the emulator refuses other currencies).",
         source="Cloud Billing API, services.skus.list",
     )
     def skus(self, call: ServiceCall) -> Mapping[str, Any]:
@@ -113,7 +113,7 @@ class Billing:
         "Setting an empty account name turns billing off for the project.",
         source="Cloud Billing API, projects.updateBillingInfo",
     )
-    @assumed("billing-off-stops-nothing", "A project without billing keeps its nodes in the emulator.")
+    @assumed("billing-off-stops-nothing", "In the emulator, a project without billing keeps its nodes.")
     def set_billing_info(self, call: ServiceCall) -> Mapping[str, Any]:
         """Handle ``projects.updateBillingInfo``."""
         check_project(self._cloud, call, "resourcemanager.projects.createBillingAssignment")
@@ -137,7 +137,8 @@ class Billing:
 
 
 @assumed(
-    "billing-account", "The project is billed to one open account in USD, 01E5D0-7B0000-00DE30, which has no parent."
+    "billing-account",
+    "The project is linked to one open billing account in USD, 01E5D0-7B0000-00DE30, which has no parent.",
 )
 def billing_account() -> dict[str, Any]:
     """Return the account as Cloud Billing shows it."""

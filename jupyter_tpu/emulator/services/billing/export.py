@@ -28,10 +28,10 @@ class Exported:
 
 @assumed(
     "export-rows",
-    "The export has a row for each READY node and UTC day, without the delay of the real export. It has no rows for "
-    "nodes of unknown price, nor for anything but TPUs.",
+    "The export has one row for each READY node and UTC day, without the delay of the real export. It has no "
+    "rows for nodes with an unknown price or for services other than TPUs.",
 )
-@assumed("export-credit", "Promotional credit pays for the oldest costs first, in full, until it is used up.")
+@assumed("export-credit", "Promotional credit pays for the oldest costs first, in full, until the credit is used up.")
 def exported(bills: Iterable[Bill], now: float, credit_usd: int) -> list[Exported]:
     """Return all rows until now, by day."""
     left = credit_usd * NANOS

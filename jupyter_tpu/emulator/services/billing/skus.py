@@ -78,15 +78,15 @@ def _skus_of_row(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 @recorded(
     "sku-descriptions",
-    "TPU SKUs of Compute Engine are described 'TpuV6e running in Columbus', '… attached to Spot Preemptible VMs "
-    "running in …' (Preemptible), 'DWS Defined Duration V6e running in …' (OnDemand), 'Capacity Optimized …', "
-    "'Reserved V6e TPU in … in Calendar Mode', 'Commitment v1: …' and 'TPU7x running in Americas'; their price is per "
-    "chip and hour.",
+    "TPU SKUs of Compute Engine are described as 'TpuV6e running in Columbus', '… attached to Spot Preemptible "
+    "VMs running in …' (Preemptible), 'DWS Defined Duration V6e running in …' (OnDemand), 'Capacity Optimized "
+    "…', 'Reserved V6e TPU in … in Calendar Mode', 'Commitment v1: …' and 'TPU7x running in Americas'; their "
+    "price is per chip and hour.",
     source="live readings of the catalogue of 2026-06-14, 2026-08-07 and 2026-08-25 in public repositories",
 )
 @assumed(
     "sku-cities",
-    "The cities in SKU names were seen for some regions only; several other regions share the place Americas.",
+    "The cities in SKU names were observed for some regions only; several other regions share the location Americas.",
 )
 def _description(row: Mapping[str, Any]) -> str:
     version = "V" + str(row["generation"]).removeprefix("v").removeprefix("tpu")
@@ -97,13 +97,14 @@ def _description(row: Mapping[str, Any]) -> str:
 
 @recorded(
     "sku-legacy",
-    "v2, v3 and v4 are SKUs of the service Cloud TPU, priced per device of 8 cores and named by continent, such as "
-    "'TPU-v2 Accelerator USA'; slices say Pod, and preemptible ones have usage type OnDemand.",
+    "v2, v3 and v4 are SKUs of the Cloud TPU service, priced per device of 8 cores and named by continent, such"
+    " as 'TPU-v2 Accelerator USA'; SKUs for slices contain Pod, and preemptible ones have the usage type "
+    "OnDemand.",
     source="SkyPilot fetch_gcp.py; gpuhunt gcp.py; a public repository's listing",
 )
 @assumed(
     "sku-legacy-others",
-    "Other SKU names of the service Cloud TPU follow this pattern. The service lists no commitments.",
+    "Other SKU names of the Cloud TPU service follow the same pattern. The service lists no commitments.",
 )
 def _legacy_description(row: Mapping[str, Any]) -> str:
     # empty: the service lists no such SKU (behaviour `sku-legacy-others`)
@@ -166,7 +167,7 @@ def _pricing(price: Decimal, as_of: str) -> Mapping[str, Any]:
     }
 
 
-@assumed("sku-ids", "SKU ids that were not seen are derived from the SKU's description.")
+@assumed("sku-ids", "SKU ids that were not observed are derived from the SKU's description.")
 def _made_up_id(description: str, regions: list[str]) -> str:
     digest = hashlib.sha256(f"{description} {regions}".encode()).hexdigest().upper()
     return f"{digest[:4]}-{digest[4:8]}-{digest[8:12]}"

@@ -60,7 +60,7 @@ class ConsumerQuota:
 
     @documented(
         "consumer-quota-names",
-        "The names of metrics and limits are their own names with every slash written as %2F.",
+        "In the resource names of metrics and limits, every slash is written as %2F.",
         source="Service Usage API v1beta1, ConsumerQuotaMetric.name",
     )
     def _metric(self, parent: str, metric: str) -> dict[str, Any]:
@@ -91,11 +91,11 @@ class ConsumerQuota:
 
     @recorded(
         "consumer-quota-buckets",
-        "A limit has one default bucket without dimensions, and one bucket for each place with another limit. An "
-        "omitted effectiveLimit is 0, and -1 means unlimited.",
+        "A limit has one default bucket without dimensions, and one bucket for each location with a different "
+        "limit. A missing effectiveLimit is 0, and -1 means unlimited.",
         source="scripts of two public repositories that read consumerQuotaMetrics",
     )
-    @assumed("consumer-quota-default", "defaultLimit is the project's limit before any request for more.")
+    @assumed("consumer-quota-default", "defaultLimit is the project's limit before any quota increase.")
     def _buckets(self, limits: Limits) -> list[dict[str, Any]]:
         quota = limits.quota
         own = [

@@ -72,8 +72,9 @@ class QuotaInfos:
 
 @recorded(
     "quota-info",
-    "A QuotaInfo has one dimensionsInfo for each place with its own limit, then one without dimensions, with the "
-    "value for all its applicableLocations. A value of 0 is omitted; 64-bit numbers are text.",
+    "A QuotaInfo has one dimensionsInfo for each location with its own limit, followed by one without "
+    "dimensions that has the value for all its applicableLocations. A value of 0 is omitted; 64-bit numbers are"
+    " strings.",
     source="scripts of public repositories that read quotaInfos; gcloud 528.0.0",
 )
 @assumed("quota-info-texts", "The titles of quotas and metrics are ours.")
@@ -105,7 +106,7 @@ def _id_of(limits: Limits) -> str:
 
 @documented(
     "quota-info-order",
-    "More specific dimensions come before less specific ones.",
+    "More specific dimensions precede less specific ones.",
     source="Cloud Quotas API, QuotaInfo.dimensionsInfos",
 )
 def _dimensions_info(locations: list[str], value: int, dimensions: Mapping[str, str]) -> dict[str, Any]:

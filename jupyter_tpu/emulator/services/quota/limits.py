@@ -27,8 +27,8 @@ SERVICE = "tpu.googleapis.com"
 )
 @assumed(
     "quota-metrics-others",
-    "Names of on-demand quota metrics have no suffix -preemptible. For v2 and v3 they are tpu-v2s and tpu-v3s, with "
-    "-pod for larger slices.",
+    "The quota metrics for on-demand nodes have the same names without the suffix -preemptible. For v2 and v3, "
+    "they are tpu-v2s and tpu-v3s, with -pod for larger slices.",
 )
 def metric_of(quota: QuotaId) -> str:
     """Return the quota metric of a quota."""

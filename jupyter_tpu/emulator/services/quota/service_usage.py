@@ -85,7 +85,9 @@ class ServiceSwitches:
         return self._operations[name]
 
     @assumed(
-        "service-at-once", "An API is on or off as soon as its operation is answered; that operation is already done."
+        "service-at-once",
+        "Enabling or disabling an API takes effect before the response is sent; the returned operation is already "
+        "done.",
     )
     def _switch(self, is_on: bool) -> Callable[[ServiceCall], Mapping[str, Any]]:
         def answer(call: ServiceCall) -> Mapping[str, Any]:
@@ -123,7 +125,7 @@ class ServiceSwitches:
 
     @documented(
         "service-state",
-        "A service of a project is ENABLED or DISABLED; a disabled Cloud TPU API refuses every call.",
+        "A service in a project is either ENABLED or DISABLED; the disabled Cloud TPU API refuses every call.",
         source="Service Usage API; error body of a disabled API in a public log",
     )
     def _shown(self, project: str, service: str) -> dict[str, Any]:

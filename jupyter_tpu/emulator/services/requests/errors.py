@@ -29,7 +29,7 @@ class ComputeRefusal(Exception):
 
 @recorded(
     "json-payload",
-    "A body with a field that the API does not know is refused: Invalid JSON payload received. Unknown name …",
+    "A request body with an unknown field is refused: Invalid JSON payload received. Unknown name …",
     source="error bodies of Google APIs in many public issues",
 )
 def unknown_name(name: str, place: str) -> Refusal:
@@ -56,7 +56,7 @@ def invalid_argument(message: str, field: str = "") -> Refusal:
     return Refusal(status_of(code_pb2.INVALID_ARGUMENT, message, details))
 
 
-@assumed("side-missing", "When a side service does not find a resource, it answers 404 NOT_FOUND; the wording is ours.")
+@assumed("side-missing", "If a side service does not find a resource, it returns 404 NOT_FOUND; the wording is ours.")
 def missing(name: str) -> Refusal:
     """Return the 404 for an entity that does not exist."""
     return Refusal(status_of(code_pb2.NOT_FOUND, f"Requested entity '{name[:200]}' was not found."))
