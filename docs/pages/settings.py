@@ -39,6 +39,10 @@ VARIABLES = {
     "JUPYTER_TPU_FORWARD_ENV": "Comma-separated names of environment variables to pass to kernels on nodes.",
     "JUPYTER_TPU_END_ALONE_AFTER_S": "Idle seconds until a kernel whose launcher was killed is shut down; 0: never.",
     "JUPYTER_TPU_PATIENCE_S": "In the kernel: seconds that `%tpu` waits for the agent. Default: 2.",
+    "JUPYTER_TPU_GRACE_S": "In the kernel of a slice: seconds until the other workers are interrupted after one has "
+    "failed. Default: 2.",
+    "JUPYTER_TPU_LOST_WORKER_S": "In the kernel of a slice: seconds until the kernel ends after a worker is lost while "
+    "worker 0 hangs; 0 waits. Default: 10.",
     "JUPYTER_TPU_WORKER_LOCK": "Lock file for packages on workers. Set it there and, for `--push`, on your machine.",
 }
 """What users may set; other variables pass values between our own processes."""
