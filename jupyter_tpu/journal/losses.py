@@ -6,6 +6,7 @@ may block on the disk.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from jupyter_tpu.error_actions import show_budgets
@@ -33,7 +34,7 @@ class Loss:
 
     def error(self) -> JournalUnwritable:
         """Return why nothing that costs money may be requested."""
-        found = moment_text(self.at)
+        found = moment_text(self.at, time.localtime(self.at).tm_gmtoff)
         return JournalUnwritable(
             Text(
                 "The journal was found to be damaged on {time}, and only parts of it could be read: budgets, or "

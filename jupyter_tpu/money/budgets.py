@@ -9,7 +9,6 @@ from __future__ import annotations
 import calendar
 import math
 import re
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -298,8 +297,8 @@ def unmonitored_text(budget: Budget, usage: Usage) -> str:
     )
 
 
-def moment_text(at: float, utc_offset_s: float | None = None) -> ShownTime:
-    """Format Unix seconds as ``2026-11-01 09:00`` by the wall clock; None = this computer's."""
-    local = int(at + (time.localtime(at).tm_gmtoff if utc_offset_s is None else utc_offset_s))
+def moment_text(at: float, utc_offset_s: float) -> ShownTime:
+    """Format Unix seconds as ``2026-11-01 09:00`` by a wall clock with this offset from UTC."""
+    local = int(at + utc_offset_s)
     day, second = divmod(local, int(_DAY_S))
     return ShownTime(f"{day_text(day)} {second // 3600:02}:{second % 3600 // 60:02}", at)

@@ -19,6 +19,7 @@ from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import BadInput, JournalUnwritable, Text, joined
 from jupyter_tpu.fleet.spend.enforcer import can_stop
+from jupyter_tpu.fleet.spend.spend_ledger import utc_offset_s
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.ledger import Ledger
@@ -192,7 +193,7 @@ def rules_text(rules: Rules) -> str:
         Text("maximum session {duration}", duration=duration_text(session_s))
         if session_s
         else Text("no maximum session"),
-        Text("deadline {time}", time=moment_text(at)) if at else "",
+        Text("deadline {time}", time=moment_text(at, utc_offset_s(at))) if at else "",
     ]
     rules_set = joined(filter(None, parts), ", ")
     return Text("Auto-stop: {rules}; action: {action}.", rules=rules_set, action=rules.action)

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from jupyter_tpu.autostop import Rules
 from jupyter_tpu.durations import duration_text
-from jupyter_tpu.errors import Text, TpuError, joined
+from jupyter_tpu.errors import ShownTime, Text, TpuError, joined
 from jupyter_tpu.fleet.autostop.autostop_settings import AutostopSettings, NodeSettings
+from jupyter_tpu.fleet.spend.spend_ledger import utc_offset_s
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.ledger import Ledger
 from jupyter_tpu.models import INTENT_LABEL, Node, NodeName
@@ -131,7 +132,7 @@ class ExternalDeletions:
     def _report(self, end: _End, suspended: Mapping[NodeName, str], now: float) -> None:
         span = end.span
         # by this computer's clock, like the time of the line: the cloud's may differ, and the emulated one runs ahead
-        seen_at = moment_text(self._clock.to_local(span.ended_at))
+        seen_at = _moment(self._clock.to_local(span.ended_at))
         reason = Text("{how} It was last seen READY at {time}.", how=self._how(end, suspended, now), time=seen_at)
         detail = {"uid": span.uid, "last_seen_ready_at": span.ended_at}
         # once for all processes of the user
@@ -182,10 +183,10 @@ class ExternalDeletions:
         began_at = self._clock.to_local(span.began_at - span.unwatched_before_s)
         ends: list[tuple[float, Text]] = []
         if rules.deadline_at is not None:
-            ends.append((rules.deadline_at, Text("at {time} (deadline)", time=moment_text(rules.deadline_at))))
+            ends.append((rules.deadline_at, Text("at {time} (deadline)", time=_moment(rules.deadline_at))))
         if rules.session_s is not None:
             ends_at = began_at + rules.session_s
-            ends.append((ends_at, Text("at {time} (session)", time=moment_text(ends_at))))
+            ends.append((ends_at, Text("at {time} (session)", time=_moment(ends_at))))
         if (idle_s := rules.idle_after_s) is not None:
             text = Text("after {duration} without use (idle)", duration=duration_text(idle_s))
             ends.append((began_at + idle_s, text))
@@ -223,3 +224,7 @@ def _key(span: Span) -> tuple[str, str, float]:
 
 def _or(first: Text, second: Text) -> Text:
     return Text("{first} or {second}", first=first, second=second)
+
+
+def _moment(at: float) -> ShownTime:
+    return moment_text(at, utc_offset_s(at))
