@@ -1,6 +1,6 @@
-"""Pack the agent's code on the laptop, from the installed package, to send it to a worker.
+"""Pack the agent's code from the laptop's installed package, ready to send to a worker.
 
-The same files give the same bytes, so the archive's hash tells whether a worker already has it.
+The archive is reproducible, so its hash shows whether a worker already has it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def agent_archive() -> Archive:
 
 @cache
 def sources_digest() -> str:
-    """Return a SHA-256 of the files that `agent_archive` packs, to compare versions at a tenth of packing's cost."""
+    """Return a SHA-256 of the files that `agent_archive` packs; ten times as fast as packing them."""
     digest = hashlib.sha256(_START)
     for name, source in sorted(_sources()):
         content = source.read_bytes()
@@ -79,7 +79,7 @@ def sources_digest() -> str:
 
 
 def packed_names() -> list[str]:
-    """Return the paths of the packed files in the package."""
+    """Return the packed files' paths, relative to the package."""
     return [name for name, _ in _sources()]
 
 
@@ -89,7 +89,7 @@ def bootstrap_source() -> bytes:
 
 
 def relay_source() -> bytes:
-    """Return the program that connects an exec channel with the agent's socket."""
+    """Return the program that connects an exec channel to the agent's socket."""
     return (files("jupyter_tpu") / "agent" / "relay.py").read_bytes()
 
 

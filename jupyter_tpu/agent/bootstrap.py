@@ -1,9 +1,8 @@
-"""First program on a worker: receive the agent's code, unpack it and run its `prepare`.
+"""The first program on a worker: receive the agent's code, unpack it and run its `prepare`.
 
-Clients send it on standard input to the worker's own python3. So it is a single file that needs only the standard
-library, and reports clearly if that Python is too old. One JSON line ``{"digest", "size", "python", "explain"}``
-follows on standard input, and the archive only after the response ``{"want": "archive"}``. All its output is JSON
-lines.
+Clients send this program on standard input to the worker's own python3. So it is a single file that needs only the
+standard library, and reports a Python version that is too old. Clients then send one JSON line ``{"digest", "size",
+"python", "explain"}``, and the archive only after the response ``{"want": "archive"}``. All output is in JSON lines.
 """
 
 import errno
@@ -25,7 +24,7 @@ ARCHIVE = "archive.zip"
 
 
 def say(**content: object) -> None:
-    """Send the client one JSON line."""
+    """Send one JSON line to the client."""
     sys.stdout.write(json.dumps(content) + "\n")
     sys.stdout.flush()
 
@@ -37,7 +36,7 @@ def fail(message: str, hint: str, code: str = "environment_failed") -> NoReturn:
 
 
 def refuse_if_shared(root: Path) -> None:
-    """Fail if another user could change the folder: code from it must not run."""
+    """Fail if another user could change the folder, because code from it would be unsafe to run."""
     found = root.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         fail(
@@ -47,7 +46,7 @@ def refuse_if_shared(root: Path) -> None:
 
 
 def wait_for_turn(lock: IO[str]) -> None:
-    """Lock the bootstrap against other clients, and report a wait for the lock."""
+    """Lock the bootstrap against other clients, and report any wait for the lock."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -65,7 +64,7 @@ def receive_archive(size: int, digest: str) -> bytes:
 
 
 def unpack(content: bytes, folder: Path, draft: Path) -> None:
-    """Unpack the archive into `draft`, then rename that to `folder`: an interrupted unpacking leaves no `folder`.
+    """Unpack the archive into `draft`, then rename it to `folder`, so that an interruption leaves no `folder`.
 
     The archive stays in the folder, because `is_whole` compares the code with it.
     """
@@ -91,7 +90,7 @@ def is_whole(folder: Path) -> bool:
 
 
 def main() -> None:
-    """Read the client's request and prepare the worker; every failure is reported as JSON."""
+    """Read the client's request and prepare the worker; report every failure as JSON."""
     if sys.version_info < OLDEST:
         fail(
             "The worker's Python is {}.{}; the agent needs {}.{}.".format(*sys.version_info[:2], *OLDEST),

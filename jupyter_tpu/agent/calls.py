@@ -1,7 +1,7 @@
-"""The RPC methods that clients call, and a cache of their results, so that a repeated call is not performed twice.
+"""The RPC methods for clients, with a result cache, so that a retried call isn't performed twice.
 
-Start with `Methods` (the table of methods) and `Calls` (which runs each call once). It must not know how frames travel:
-`session` does.
+Start with `Methods` (the table of methods) and `Calls` (which runs each call once). This module must not depend on how
+frames are transported, which is the task of `session`.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ class Methods:
         }
 
     def announce(self, call: Params) -> None:
-        """Create at once the kernel that a call is about to start: the next frames may attach to it or send requests.
+        """Create the kernel of a start call right away, because the next frames may attach to it or send requests.
 
-        A call that is not valid is ignored here and fails when it is performed.
+        An invalid call is ignored here and fails when it is performed.
         """
         if call.get("method") in ("start_kernel", "restart_kernel") and isinstance(call.get("params"), dict):
             with suppress(TpuError, OSError):
@@ -150,7 +150,7 @@ class Methods:
         return await self._table[name](params)
 
     async def start_kernel(self, params: Params) -> dict[str, Any]:
-        """Start a kernel's process unless one is running, see `Launch`; drop the kernel if its start fails."""
+        """Start a kernel's process unless one is running (see `Launch`); drop the kernel if the start fails."""
         kernel = self._kernels.get_or_make(params.get("kernel_id"))
         try:
             launch = Launch.from_params(params)
@@ -162,7 +162,7 @@ class Methods:
         return kernel.describe()
 
     async def restart_kernel(self, params: Params) -> dict[str, Any]:
-        """End a kernel's process and start another, see `Launch`."""
+        """Shut down a kernel's process and start a new one; see `Launch`."""
         try:
             launch = Launch.from_params(params)
         except TpuError:
@@ -174,13 +174,13 @@ class Methods:
         return kernel.describe()
 
     async def check_restart(self, params: Params) -> dict[str, Any]:
-        """Check that a restart would succeed, before anything ends the process."""
+        """Check that a restart would succeed before the process is shut down."""
         kernel = self._kernels.get(params.get("kernel_id"))
         kernel.check_restart()
         return kernel.describe()
 
     async def kill_kernel(self, params: Params) -> dict[str, Any]:
-        """Send ``signal`` to a kernel; with SIGKILL, the default, return only once the kernel's end is recorded."""
+        """Send ``signal`` to a kernel; for SIGKILL (the default), return once the kernel's exit is recorded."""
         kernel = self._kernels.get(params.get("kernel_id"))
         number = _signal(params.get("signal", int(signal.SIGKILL)))
         if not kernel.signal_for(params["caller"], number):
@@ -193,23 +193,23 @@ class Methods:
         return kernel.describe()
 
     async def interrupt(self, params: Params) -> dict[str, Any]:
-        """Interrupt a kernel by SIGINT."""
+        """Interrupt a kernel with SIGINT."""
         kernel = self._kernels.get(params.get("kernel_id"))
         if kernel.signal_for(params["caller"], signal.SIGINT):
             kernel.send_signal(signal.SIGINT)
         return kernel.describe()
 
     async def forget_kernel(self, params: Params) -> dict[str, Any]:
-        """End a kernel and delete its record, unless it has another ``owner`` by now."""
+        """Shut down a kernel and delete its record, unless it has a different ``owner`` by now."""
         await self._kernels.forget(params.get("kernel_id"), str(params.get("owner", "")))
         return {}
 
     async def kernel_info(self, params: Params) -> dict[str, Any]:
-        """Return the state of one kernel, see `Kernel.describe`."""
+        """Return the state of one kernel; see `Kernel.describe`."""
         return self._kernels.get(params.get("kernel_id")).describe()
 
     async def list_requests(self, params: Params) -> dict[str, Any]:
-        """Return a kernel's execute requests, see `IndexedRequest`, and how far its record goes."""
+        """Return a kernel's execute requests (see `IndexedRequest`) and the last entry of its record."""
         kernel = self._kernels.get(params.get("kernel_id"))
         return {
             "requests": kernel.requests.describe(),
@@ -220,7 +220,7 @@ class Methods:
     async def read_request(self, params: Params) -> dict[str, Any]:
         """Return the recorded messages of one request: all, or the first ``head_bytes`` and the last ``tail_bytes``.
 
-        ``head_seq`` is the last entry of the head; ``omitted_bytes`` and ``omitted_messages`` say how much is left out.
+        ``head_seq`` is the last entry of the head; ``omitted_bytes`` and ``omitted_messages`` give the size of the gap.
         """
         kernel = self._kernels.get(params.get("kernel_id"))
         request = kernel.requests.get(params.get("msg_id"))
@@ -242,7 +242,7 @@ class Methods:
         }
 
     async def note_kernel(self, params: Params) -> dict[str, Any]:
-        """Store a client's ``note`` with a kernel; every later client sees it."""
+        """Store a client's ``note`` with a kernel, where every later client sees it."""
         kernel, note = self._kernels.get(params.get("kernel_id")), params.get("note")
         if not isinstance(note, dict) or len(json.dumps(note)) > _NOTE_BYTES:
             raise BadInput("A note must be an object of at most 16 KiB.")
@@ -250,7 +250,7 @@ class Methods:
         return kernel.describe()
 
     async def list_kernels(self, _params: Params) -> dict[str, Any]:
-        """Return the state of all kernels, see `Kernel.describe`."""
+        """Return the state of all kernels; see `Kernel.describe`."""
         return {"kernels": self._kernels.describe()}
 
     async def status(self, _params: Params) -> dict[str, Any]:
@@ -281,7 +281,7 @@ class Methods:
 
 
 def _caller(call: Params) -> Caller | None:
-    """Return the caller that `Calls` has added; None for a call that only reads."""
+    """Return the caller added by `Calls`; None for a read-only call."""
     caller = call.get("caller")
     return caller if isinstance(caller, tuple) else None
 
@@ -300,11 +300,11 @@ def _signal(number: Any) -> int:
 
 
 class Calls:
-    """The clients' calls, each performed once although clients repeat unanswered calls when they reconnect.
+    """The clients' calls, each performed once, even if a client reconnects and repeats a call.
 
-    Answers are cached per client, so that one client can't evict what another still waits for. Calls that only read are
-    not cached: they may run twice, and their results are large. Methods that must not run again under the next agent
-    get the caller, and store it with the kernel.
+    Results are cached per client, so that one client can't evict a result that another still needs. Read-only calls are
+    not cached, because they may run twice and their results are large. Methods that must not run again under the next
+    agent receive the caller and store it with the kernel.
     """
 
     def __init__(self, methods: Methods) -> None:
@@ -313,7 +313,7 @@ class Calls:
         self._running: set[Answer] = set()
 
     def perform(self, client_id: str, number: int, call: Params) -> Answer:
-        """Return the call as a task whose result is the content of the RESULT frame; it never raises."""
+        """Return a task for the call, whose result is the content of the RESULT frame; the task never raises."""
         if call.get("method") in _ONLY_READ:
             return self._begin(call)
         answers = self._answers.setdefault(client_id, OrderedDict())
@@ -350,7 +350,7 @@ class Calls:
                 del self._answers[oldest]
 
     async def close(self) -> None:
-        """Cancel the calls that are running."""
+        """Cancel running calls."""
         running = tuple(self._running)
         for task in running:
             task.cancel()
@@ -358,7 +358,7 @@ class Calls:
 
 
 def _failed(call: Params, error: Exception) -> TpuError:
-    """Return the error for the client: the worker's fault (full disk, folder removed or not ours), else the agent's."""
+    """Return the error for the client, blaming the worker (such as a full disk) or else the agent."""
     raw = f"{type(error).__name__}: {error}"
     if isinstance(error, OSError) and (full := disk_full(Home.of_user().root, error)):
         return full

@@ -1,7 +1,7 @@
 """Restore the agent's folder when it is deleted while the agent runs, for example by ``rm -rf ~/.jupyter*``.
 
-Connected clients notice nothing at first, but none could reconnect. The socket's file is gone, and without the lock's
-file the next client would start a second agent that knows none of the kernels.
+Without the folder, connected clients are unaffected at first, but can't reconnect, because the socket file is missing.
+Without the lock file, the next client would start a second agent with no access to the kernels.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _CANNOT = (
 
 
 class HomeWatch:
-    """Check the agent's folder every second, and restore what is missing.
+    """A check of the agent's folder every second, which restores missing files.
 
     Args:
         serve: called with a new listening socket.
-        hang_up: ends all connections. A client that reconnects prepares the worker again, which also rebuilds the
-            kernels' Python if that was removed.
+        hang_up: closes all connections. A client that reconnects prepares the worker again, which also rebuilds the
+            kernels' Python if it was removed.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class HomeWatch:
         return has_socket and is_locked and self._kernels.are_whole
 
     async def _restore(self) -> None:
-        """Restore folder, lock, socket and kernels; the lock first, so that no client starts a second agent."""
+        """Restore the folder, lock, socket and kernels, the lock first so that no client starts a second agent."""
         self._home.close_to_others()
         self._home.make()
         if (lock := try_lock(self._home.lock)) is not None:
@@ -90,7 +90,7 @@ class HomeWatch:
         self._kernels.restore()
 
     def _restore_code(self) -> None:
-        """Unpack the agent's own code again: no kernel starts without it, and a client may bring another version."""
+        """Unpack the agent's own code again, which kernels need to start; a client might send a different version."""
         if self._code and not Path(__file__).exists():
             log.warning("%s was removed: created again", _CODE)
             unpack(self._code, _CODE, _CODE.with_name(_CODE.name + ".again"))
@@ -102,7 +102,7 @@ class HomeWatch:
             os.close(self._lock)
 
     def _warn(self, reason: str) -> None:
-        """Log the failure and notify the kernels' users, once until restoring works again."""
+        """Log the failure and notify the kernels' users, once per series of failures."""
         if not self._has_warned:
             self._has_warned = True
             log.error("%s cannot be restored: %s", self._home.root, reason)
@@ -110,7 +110,7 @@ class HomeWatch:
 
 
 def _archive() -> bytes:
-    """Return the agent's own code, about 300 KB; empty if it is already gone: the agent must run even then."""
+    """Return the agent's own code, about 300 KB; empty if it is missing, because the agent must run even so."""
     with suppress(OSError):
         return (_CODE / ARCHIVE).read_bytes()
     return b""

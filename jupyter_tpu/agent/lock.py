@@ -1,8 +1,8 @@
-"""The lock file of the packages that jupyter_tpu itself installs on workers, with versions and hashes.
+"""The lock file, with versions and hashes, of packages that jupyter_tpu itself installs on workers.
 
-`make worker-lock` writes it for each Python and platform that a worker may have. The users' own requirements are not
-locked. For a package index with other files, `JUPYTER_TPU_WORKER_LOCK` names another lock file, on the worker and on
-the machine that sends wheels.
+`make worker-lock` generates it for each supported Python and platform. Users' own requirements are not locked. For a
+package index with different files, set `JUPYTER_TPU_WORKER_LOCK` to another lock file, both on the worker and on the
+machine that sends wheels.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def lock_text() -> str:
     """Return the whole lock as the text of a requirements file.
 
     Raises:
-        EnvironmentFailed: the file that `VARIABLE` names cannot be read.
+        EnvironmentFailed: the file specified by `VARIABLE` can't be read.
     """
     own = os.environ.get(VARIABLE, "")
     try:
@@ -46,7 +46,7 @@ def lock_text() -> str:
 
 
 def locked(needs: Sequence[str]) -> str:
-    """Return the part of the lock for ``uv``, `AGENT_NEEDS`, `SLICE_NEEDS` or, with dependencies, `KERNEL_NEEDS`."""
+    """Return the part of the lock for ``uv``, `AGENT_NEEDS`, `SLICE_NEEDS` or `KERNEL_NEEDS` (with dependencies)."""
     named = {_name(need) for need in needs}
     # The lock is a flat list: only the kernels' part needs its dependencies: everything except these.
     of_others = _ONLY_FOR_WIDGETS | _ONLY_FOR_SLICES | {UV}
@@ -55,7 +55,7 @@ def locked(needs: Sequence[str]) -> str:
 
 
 def with_hashes(lines: Iterable[str]) -> Iterator[str]:
-    """Yield pinned requirements; those in the lock get their hashes."""
+    """Yield pinned requirements, with hashes for those in the lock."""
     hashes = {block.partition(" ")[0]: block[block.index("--hash") :] for block in _blocks()}
     return (f"{line} {hashes[line]}" if line in hashes else line for line in lines)
 
@@ -71,7 +71,7 @@ def requirements_file(text: str) -> Iterator[Path]:
 
 @cache
 def _blocks() -> tuple[str, ...]:
-    """Return a line ``NAME==VERSION ; MARKER --hash=…`` for each package; some occur twice, with different markers."""
+    """Return the lines ``NAME==VERSION ; MARKER --hash=…``; a package may occur twice, with different markers."""
     return tuple(line for line in lock_text().replace("\\\n", " ").splitlines() if line[:1].isalnum())
 
 

@@ -1,4 +1,4 @@
-"""The agent's process: put the parts together and serve clients on the supervisor's Unix socket.
+"""The agent's process: assemble the parts and serve clients on the supervisor's Unix socket.
 
 The supervisor keeps that socket open, so that clients can connect even while the agent is restarted.
 """
@@ -52,7 +52,7 @@ _KEEP_SOCKET: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= 
 
 
 class Agent:
-    """The agent: its kernels, its watches and one session per client connection.
+    """The agent, with its kernels, its watches and one session per client connection.
 
     Args:
         python: the Python that kernels run on by default.
@@ -96,23 +96,23 @@ class Agent:
         self._slices.kernel_ended(kernel_id, generation)
 
     def _notebooks(self) -> dict[int, tuple[str, str]]:
-        """Return kernel id and notebook by the pid of each process that runs cells; called from any thread."""
+        """Return the kernel id and notebook by pid for each process that runs cells; may be called from any thread."""
         return {**self._slices.by_pid(), **by_pid(self._kernels)}
 
     def _pages(self) -> int:
         return sum(session.pages for session in self._sessions)
 
     def _fence(self, session: Session) -> None:
-        """End the older connection of a client that reconnects: it may stay half-open for hours.
+        """Close the older connection of a client that reconnects, because it could stay half-open for hours.
 
-        The epoch tells which is older, as an old connection may also arrive late.
+        The epoch shows which connection is older, because an old one may arrive late.
         """
         for other in tuple(self._sessions):
             if other is not session and other.client_id == session.client_id:
                 min(other, session, key=lambda one: one.epoch).end()
 
     def _notice(self) -> dict[str, Any]:
-        """Return the content of the NOTICE frame: the pre-warmed kernel, if there is one."""
+        """Return the content of the NOTICE frame: the pre-warmed kernel, if any."""
         return {"spare": self._launcher.spares.describe()}
 
     def _notify_sessions(self) -> None:
@@ -181,7 +181,7 @@ def _is_ours(connection: socket.socket) -> bool:
 
 
 async def read_reports(reports: ReportedExits) -> None:
-    """Read the supervisor's lines, ``[pid, wait status]``, until the supervisor ends; the agent survives that."""
+    """Read the supervisor's lines ``[pid, wait status]`` until it exits, which the agent survives."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
@@ -207,8 +207,8 @@ def main(arguments: list[str]) -> None:
     """Run the agent's process.
 
     Args:
-        arguments: the agent's folder and the kernels' Python. ``JUPYTER_TPU_LISTENER`` is the number of the inherited
-            listening socket, and the supervisor's reports come on standard input.
+        arguments: the agent's folder and the kernels' Python. ``JUPYTER_TPU_LISTENER`` is the descriptor of the
+            inherited listening socket; the supervisor's reports arrive on standard input.
     """
     close_new_files()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s agent %(levelname)s %(name)s: %(message)s")

@@ -1,4 +1,4 @@
-"""Read values from the VM's metadata server. Everything here blocks: call it in a thread."""
+"""Read values from the VM's metadata server. Everything here blocks, so call it in a thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST_ANSWER = 1024 * 1024
 
 
 def metadata_host(environ: Mapping[str, str]) -> str:
-    """Return the server's address; `environ` may name another one."""
+    """Return the server's address; `environ` can specify another one."""
     return environ.get(_HOST_VARIABLE) or _HOST
 
 
@@ -23,7 +23,7 @@ def read_metadata(host: str, path: str) -> str:
     """Read a value; empty if there is none at this path.
 
     Raises:
-        urllib.error.HTTPError: the server refuses.
+        urllib.error.HTTPError: the server refuses the request.
         OSError: there is no such server.
     """
     request = urllib.request.Request(f"http://{host}/computeMetadata/v1/{path}", headers={"Metadata-Flavor": "Google"})

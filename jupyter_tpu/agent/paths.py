@@ -1,4 +1,4 @@
-"""The agent's folder on the worker, private to its user, and the few operations on files, sockets and locks in it."""
+"""The agent's private folder on the worker, and the operations on its files, sockets and locks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 
 def disk_full(folder: Path, error: OSError) -> WorkerDiskFull | None:
-    """Return the error for the user if `error` says that the disk of `folder` takes nothing more; else None."""
+    """Return the error for the user if `error` means that the disk of `folder` is full or read-only; else None."""
     if error.errno not in _NO_ROOM:
         return None
     return WorkerDiskFull(
@@ -44,7 +44,7 @@ def private_folder(path: Path) -> Path:
     """Create a folder with mode 0700 and its missing parents, or check that an existing one is private.
 
     Raises:
-        AgentBroken: another user owns it or has access to it.
+        AgentBroken: another user owns the folder or has access to it.
     """
     missing = [level for level in path.parents if not level.exists()]
     for level in (*reversed(missing), path):  # one by one: mkdir(parents=True) would give parents the umask's mode
@@ -60,7 +60,7 @@ def private_folder(path: Path) -> Path:
 
 
 def listen(path: Path) -> socket.socket:
-    """Listen on a new Unix socket at `path` that only this user can connect to; replace an existing file."""
+    """Listen on a new Unix socket at `path`, open only to this user; replace an existing file."""
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
@@ -124,15 +124,15 @@ class Home:
         return cls(Path.home() / ".jupyter-tpu")
 
     def make(self) -> None:
-        """Create missing folders; raises AgentBroken if another user has access."""
+        """Create missing folders; raise AgentBroken if another user has access."""
         for folder in (self.root, self.run, self.kernels, self.environments):
             private_folder(folder)
 
     def close_to_others(self) -> None:
-        """Make folders private again that this user's processes have recreated; call it only while an agent runs.
+        """Make folders recreated by this user's processes private again; call this only while an agent is running.
 
-        A starting ipykernel whose connection file was removed recreates its folder, and the folders above with the
-        umask's permissions.
+        If ipykernel's connection file is missing at its start, ipykernel recreates its folder, and the parent folders
+        with the umask's permissions.
         """
         for folder in (self.root, self.kernels):
             with suppress(FileNotFoundError):
@@ -142,7 +142,7 @@ class Home:
 
     @property
     def run(self) -> Path:
-        """The folder of sockets: below the home folder, unless that path is too long for a Unix socket."""
+        """The folder of sockets, below the home folder unless that path is too long for a Unix socket."""
         path = self.root / "run"
         if len(os.fsencode(path)) <= _LONGEST_RUN_FOLDER:
             return path
@@ -150,13 +150,13 @@ class Home:
         return Path(f"/tmp/jupyter-tpu-{os.getuid()}-{digest}")
 
     def remove_socket(self) -> None:
-        """Remove the agent's socket, and the folder of sockets unless kernels use it; call it when no agent runs."""
+        """Remove the agent's socket, and its folder unless kernels use it; call this only when no agent is running."""
         with suppress(OSError):
             self.socket.unlink()
             self.run.rmdir()
 
     def remove_run(self) -> None:
-        """Remove the folder of sockets; call it when no agent and no kernel runs."""
+        """Remove the folder of sockets; call this only when no agent or kernel is running."""
         shutil.rmtree(self.run, ignore_errors=True)
 
     @property
@@ -166,32 +166,32 @@ class Home:
 
     @property
     def lock(self) -> Path:
-        """The lock that the supervisor holds while it runs: each folder has one agent."""
+        """The lock that the supervisor holds while it is running, so that each folder has only one agent."""
         return self.root / "supervisor.lock"
 
     @property
     def log(self) -> Path:
-        """The log of supervisor and agent."""
+        """The log of the supervisor and agent."""
         return self.root / "agent.log"
 
     @property
     def autostop_file(self) -> Path:
-        """The auto-stop rules that the guard was given; the file keeps its old name for older agents."""
+        """The guard's auto-stop rules; the file has an old name, for compatibility with older agents."""
         return self.root / "brakes.json"
 
     @property
     def snapshots(self) -> Path:
-        """The latest snapshots that clients sent for the node's notebooks."""
+        """The latest snapshots from clients, for the node's notebooks."""
         return self.root / "snapshots.json"
 
     @property
     def kernels(self) -> Path:
-        """The folder with one folder per kernel."""
+        """The folder with one subfolder per kernel."""
         return self.root / "kernels"
 
     @property
     def slices(self) -> Path:
-        """The folder with one folder for each kernel of worker 0 that this worker takes part in."""
+        """The folder with one subfolder for each of worker 0's kernels that also runs on this worker."""
         return self.root / "slices"
 
     @property

@@ -1,7 +1,7 @@
-"""Second program on a worker, from the agent's own code: build the environments and start a supervisor if none runs.
+"""The second program on a worker: build the environments, and start a supervisor if none is running.
 
-Reports JSON lines on standard output: ``{"phase", "message", "fraction"}`` for progress, and at the end ``{"ready":
-{...}}`` or ``{"failed": {...}}``.
+This program is part of the agent's code. It writes JSON lines to standard output: ``{"phase", "message", "fraction"}``
+for progress, and finally ``{"ready": {...}}`` or ``{"failed": {...}}``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main(code: Path, request: Mapping[str, Any]) -> None:
 
     Args:
         code: the folder of the agent's code.
-        request: the client's line, see `bootstrap`.
+        request: the client's line; see `bootstrap`.
     """
     close_new_files()
     try:
@@ -45,7 +45,7 @@ def main(code: Path, request: Mapping[str, Any]) -> None:
 
 
 def prepare(code: Path, home: Home, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Make sure that an agent runs and that kernels have a Python; return where both are.
+    """Ensure that an agent is running and kernels have a Python; return the location of both.
 
     Raises:
         TpuError: the worker can't be prepared.
@@ -61,10 +61,11 @@ def prepare(code: Path, home: Home, request: Mapping[str, Any]) -> dict[str, Any
 
 
 def _lock_of_no_agent(home: Home) -> int | None:
-    """Return the supervisor's lock if no agent runs, else None.
+    """Acquire and return the supervisor's lock if no agent is running; otherwise None.
 
-    A free lock does not prove that none runs: the folder may have been removed together with the lock that is held. The
-    running agent restores it within a second (`home_watch`); a second agent would write into the same records.
+    A free lock doesn't prove that no agent is running, because the folder may have been removed together with the held
+    lock. The running agent restores the lock within a second (`home_watch`); a second agent would write to the same
+    records.
     """
     until = time.monotonic() + _RESTORED_WITHIN_S
     while (lock := try_lock(home.lock)) is not None and _is_supervised(home):
@@ -81,7 +82,7 @@ def _lock_of_no_agent(home: Home) -> int | None:
 
 
 def _is_supervised(home: Home) -> bool:
-    """Whether one of this user's processes is a supervisor or agent of this folder, even if its lock is gone."""
+    """Whether one of this user's processes is this folder's supervisor or agent, even if the lock is missing."""
     root, kinds = os.fsencode(home.root), {_SUPERVISE.encode(), b"agent"}
     return any(root in words and kinds & {*words} for words in _our_commands())
 
@@ -94,9 +95,9 @@ def _our_commands() -> Iterator[list[bytes]]:
 
 
 def _start_supervisor(code: Path, home: Home, agent_python: str, kernel_python: str, lock: int) -> None:
-    """Start a supervisor detached from this connection; it inherits the lock and the listening socket.
+    """Start a supervisor, detached from this connection, that inherits the lock and the listening socket.
 
-    Clients can connect at once: the socket listens before the agent has started.
+    Clients can connect immediately, because the socket is listening before the agent starts.
     """
     _report("agent", "Starting the agent", 0.9)
     listener = listen(home.socket)

@@ -1,7 +1,7 @@
-"""Connect standard input and output with the agent's socket, where the SSH server forbids forwarding to Unix sockets.
+"""Connect standard input and output to the agent's socket if the SSH server forbids socket forwarding.
 
-Clients send it on standard input like `bootstrap`, so it is a single file that needs only the standard library. One
-JSON line ``{"socket"}`` follows, and then the bytes to pass on.
+Clients send this program on standard input, as for `bootstrap`, so it is a single file that needs only the standard
+library. Then they send one JSON line ``{"socket"}``, followed by the bytes to relay.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""One client's connection to the agent: frames in, slices of records out.
+"""One client's connection to the agent, which receives frames and sends slices of records.
 
-Output has no queue: each stream is a cursor in a record. The sender reads on from there as far as the window allows,
-one slice per stream in turn, so that replies and other kernels need not wait for a flood. Control replies that are far
-ahead of the cursor are sent early, as copies.
+Output has no queue: each stream is a cursor in a record. The sender reads from the cursor as far as the window allows,
+one slice per stream in rotation, so that a flood of output doesn't delay replies and other kernels. Control replies
+that are far ahead of the cursor are sent early, as copies.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Stream:
     """One client's position in a kernel's record.
 
     Attributes:
-        offset: where the next slice begins.
-        received: up to which offset the client has acknowledged.
+        offset: start of the next slice.
+        received: offset up to which the client has acknowledged the record.
         is_paused: whether the client has paused the stream.
         expressed: seq of the newest urgent entry that was sent early.
         asked_at: when each delayed request was made (Unix seconds), by the request's number.
@@ -71,17 +71,17 @@ class Stream:
 
 
 class Session:
-    """One client's connection, served until it ends.
+    """One client's connection, served until it is closed.
 
     Args:
-        about: what the HELLO frame says about the agent.
+        about: the agent's details for the HELLO frame.
         notice: returns the current content of the NOTICE frame.
-        fence: called once the client is known, to end its other connections.
-        silence_s: how long a client may be silent before its connection is ended.
+        fence: called once the client is identified, to close its other connections.
+        silence_s: seconds of silence after which a client's connection is closed.
 
     Attributes:
-        client_id: empty until the client's HELLO frame has arrived.
-        epoch: grows with each connection of the client.
+        client_id: the client's id; empty until its HELLO frame arrives.
+        epoch: a number that increases with each of the client's connections.
     """
 
     def __init__(
@@ -119,13 +119,13 @@ class Session:
 
     @property
     def pages(self) -> int:
-        """How many pages show kernels through this client; 1 if it follows a kernel but does not report pages."""
+        """Number of pages that show this client's kernels; 1 if it follows a kernel but doesn't report pages."""
         if self._pages is not None:
             return self._pages
         return int(bool(self._streams))
 
     def wake(self) -> None:
-        """Send new data, because a kernel's record has grown or a kernel was deleted."""
+        """Send new data after a kernel's record has grown or a kernel was deleted."""
         self._output.set()
 
     def follows(self, kernel_id: str) -> bool:
@@ -133,12 +133,12 @@ class Session:
         return any(stream.kernel.kernel_id == kernel_id for stream in self._streams.values())
 
     def notify(self) -> None:
-        """Send a NOTICE frame, if the client understands it."""
+        """Send a NOTICE frame if the client supports it."""
         if "notice" in self._accepts:
             self._writer.write(encode_json(Kind.NOTICE, self._notice()))
 
     def end(self) -> None:
-        """Cut the connection; frames that have arrived but were not handled are ignored."""
+        """Close the connection; ignore frames that have arrived but were not handled."""
         self._has_ended = True
         self._writer.transport.abort()
 
@@ -161,7 +161,7 @@ class Session:
             self._writer.close()
 
     def _sender_ended(self, task: asyncio.Task[None]) -> None:
-        """End the connection if its sender fails, so that the client reconnects: it would get no output otherwise."""
+        """Close the connection if its sender fails, so that the client reconnects instead of receiving no output."""
         if task.cancelled():
             return
         if not isinstance(task.exception(), ConnectionError):
@@ -169,7 +169,7 @@ class Session:
         self.end()
 
     async def _watch(self) -> None:
-        """End the connection of a silent client."""
+        """Close the connection of a silent client."""
         while self._silent_ticks < (_MOST_TICKS_OF_REPLIES if self._is_draining else _TICKS):
             await asyncio.sleep(self._tick_s)
             self._silent_ticks += 1
@@ -191,7 +191,7 @@ class Session:
                 await self._drain_replies()
 
     async def _drain_replies(self) -> None:
-        """Wait until the client has read its replies; its pings are not read meanwhile, so it gets more time."""
+        """Wait until the client has read its replies; allow more time, because its pings aren't read meanwhile."""
         self._is_draining = True
         await self._writer.drain()
         self._silent_ticks = 0
@@ -206,7 +206,7 @@ class Session:
             handler(self, frame)
 
     def _greet(self, frame: Frame) -> None:
-        """Answer the client's HELLO and end its older connections."""
+        """Reply to the client's HELLO and close its older connections."""
         if frame.kind != Kind.HELLO:
             raise ProtocolError("the first frame is not a hello")
         hello = frame.json()
@@ -229,7 +229,8 @@ class Session:
         answer.add_done_callback(self._answers.discard)
 
     def _note_pages(self, call: Mapping[str, Any]) -> None:
-        """Read the number of open pages from a call of ``activity``: a server follows kernels even without pages."""
+        """Read the number of open pages from an ``activity`` call, because a server follows kernels even without
+        pages."""
         params = call.get("params")
         pages = params.get("pages") if call.get("method") == "activity" and isinstance(params, dict) else None
         if isinstance(pages, int) and pages >= 0:
@@ -324,7 +325,7 @@ class Session:
                 await self._writer.drain()
 
     def _send_next(self) -> bool:
-        """Send urgent entries, then one slice of the stream whose turn it is; return whether a slice was sent."""
+        """Send urgent entries, then one slice of the next stream; return whether a slice was sent."""
         for number, stream in list(self._streams.items()):
             if stream.kernel.is_closed:
                 self._refuse(number, KernelFailed("The kernel was shut down and its record was removed."))
@@ -333,7 +334,7 @@ class Session:
         return any(self._send_slice(number, stream) for number, stream in list(self._streams.items()))
 
     def _send_urgent(self, number: int, stream: Stream) -> None:
-        """Send copies of urgent entries that the next slice does not contain; the stream brings them again later."""
+        """Send copies of urgent entries that aren't in the next slice; the stream sends them again later."""
         near = stream.offset if self._is_blocked(stream) else stream.offset + SLICE_BYTES
         for seq, offset, entry in stream.kernel.record.urgent:
             if offset >= near and seq > stream.expressed:
@@ -372,7 +373,7 @@ class Session:
 
 
 def _locate(record: Record, seq: int) -> tuple[int, int]:
-    """Return offset and seq of the entry, or the end of the record if damage hides it: then only new output follows."""
+    """Return the entry's offset and seq or, if it is damaged, the end of the record, to send only new output."""
     with suppress(ProtocolError):
         offset, found = record.locate(seq)
         if found <= record.next_seq:
@@ -381,7 +382,7 @@ def _locate(record: Record, seq: int) -> tuple[int, int]:
 
 
 def _asked_at(ages: Any) -> dict[int, float]:
-    """Return when requests were asked, from ``[number, age in seconds]`` pairs; older clients send none."""
+    """Return when requests were made, from ``[number, age in seconds]`` pairs; older clients send none."""
     now = time.time()
     try:
         return {int(number): now - float(age_s) for number, age_s in ages or ()}

@@ -1,6 +1,6 @@
-"""Observe the activity on this worker: the last execution, chip use, output and user action.
+"""Track activity on this worker: the last execution, chip use, output and user action.
 
-Times are by the boot clock, which can't be set. `ActivityWatch.to_json` hands them over to the next agent.
+Times are on the boot clock, which can't be set. `ActivityWatch.to_json` passes them to the next agent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OUTPUT_S = 60.0
 
 
 def this_moment() -> Moment:
-    """Read both clocks of this machine; the steady clock also counts while the machine sleeps."""
+    """Read this machine's two clocks; the steady clock keeps counting while the machine sleeps."""
     return Moment(wall=time.time(), steady=time.clock_gettime(time.CLOCK_BOOTTIME), boot=boot_id())
 
 
@@ -37,8 +37,8 @@ class ActivityWatch:
     """The sources of activity, each with the time when it was last active.
 
     Args:
-        pages: returns how many pages and clients have a kernel of this worker open.
-        notebooks: returns whose notebook each process belongs to that runs cells.
+        pages: returns the number of pages and clients that have one of this worker's kernels open.
+        notebooks: returns the notebook of each process that runs cells.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class ActivityWatch:
         self._speakers = ""
 
     def note_human_act(self) -> None:
-        """Record a user action other than running a cell, such as starting or interrupting a kernel, or extending."""
+        """Record a user action other than running a cell, such as interrupting a kernel or extending the node."""
         self._last["human"] = this_moment()
 
     async def observe(self) -> Activity:
-        """Observe all sources now."""
+        """Check all sources of activity."""
         use = await self._chip_use()
         kernels = self._kernels.all()
         # A process that uses the chips and works on the CPU, such as a compiler, counts as an execution.
@@ -88,9 +88,9 @@ class ActivityWatch:
         )
 
     async def _chip_use(self) -> ChipUse:
-        """Measure chip use, or return the last result if it is very recent: CPU times need an interval to compare.
+        """Measure chip use, or return the last result if it is too recent to compare CPU times with.
 
-        While checkpoint hooks run, the last result counts: their use of the chips must not keep the node running.
+        While checkpoint hooks run, return the last result, so that their own chip use doesn't keep the node running.
         """
         async with self._measuring:
             if this_moment().steady - self._used_at >= _FRESH_S and not self._notices.are_open:
@@ -102,16 +102,16 @@ class ActivityWatch:
             return self._use
 
     def _note_requests(self, kernels: Iterable[Kernel], now: Moment) -> None:
-        """Record cells and answers to ``input()`` since the last observation, as user actions and executions."""
+        """Record cells and replies to ``input()`` since the last observation as user actions and executions."""
         asked = {kernel.kernel_id: kernel.user_requests for kernel in kernels}
         if any(count > self._asked.get(kernel_id, 0) for kernel_id, count in asked.items()):
             self._last["human"] = self._last["execution"] = now
         self._asked = asked
 
     def _note_outputs(self, kernels: Iterable[Kernel], now: Moment) -> str:
-        """Note new output, and return the names of kernels with recent output, for display.
+        """Record new output, and return the names of kernels with recent output for display.
 
-        The first observation only sets the baseline: output that an earlier agent recorded is not new.
+        The first observation only sets the baseline, because output recorded by an earlier agent isn't new.
         """
         counts = {kernel.kernel_id: kernel.outputs for kernel in kernels}
         before, self._outputs = counts if self._outputs is None else self._outputs, counts
@@ -128,11 +128,11 @@ class ActivityWatch:
         return Source(state=state, last_at=None if last is None else now.wall - last.age_s(now), detail=detail)
 
     def to_json(self) -> dict[str, Any]:
-        """Return when each source was last active, for the next agent."""
+        """Return the time when each source was last active, for the next agent."""
         return {name: moment.to_json() for name, moment in self._last.items()}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore the state that `to_json` returned; raises TypeError, KeyError or ValueError for anything else."""
+        """Restore the state from `to_json`; raise TypeError, KeyError or ValueError for other data."""
         self._last = {name: moment_from_json(moment) for name, moment in state.items()}
 
 

@@ -1,6 +1,6 @@
-"""The guard's activity history: periods of the last hour in which the node was busy, idle or in an unknown state.
+"""The guard's activity history: periods in the last hour when the node was busy, idle or in an unknown state.
 
-An observation that only continues the last period costs one comparison and no memory.
+An observation that extends the last period takes one comparison and no extra memory.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _LONGEST_DETAIL = 200
 
 @dataclass(frozen=True)
 class ActivityPeriod:
-    """A period with one verdict. All times are seconds of the boot clock, which can't be set.
+    """A period with a single verdict. All times are in seconds on the boot clock, which can't be set.
 
     Attributes:
         verdict: see `Verdict`.
         sources: names of the sources that were active or, if the verdict is ``unknown``, unreadable.
         detail: their details at the last observation.
-        quiet_since: when the last activity was; None where unknown.
-        began_at: the first observation, or the end of the previous period.
-        ended_at: the last observation.
+        quiet_since: time of the last activity; None if unknown.
+        began_at: time of the first observation, or the end of the previous period.
+        ended_at: time of the last observation.
     """
 
     verdict: str
@@ -45,7 +45,7 @@ class ActivityPeriod:
     ended_at: float
 
     def continues_in(self, other: ActivityPeriod) -> bool:
-        """Whether the other, later period only continues this one."""
+        """Whether the later period extends this one without a change."""
         if (self.verdict, self.sources) != (other.verdict, other.sources):
             return False
         if self.quiet_since is None or other.quiet_since is None or self.verdict != "idle":
@@ -54,13 +54,13 @@ class ActivityPeriod:
 
 
 class ActivityHistory:
-    """The periods since the agent started, for `KEPT_S` at most."""
+    """The periods since the agent started, limited to the last `KEPT_S` seconds."""
 
     def __init__(self) -> None:
         self._periods: deque[ActivityPeriod] = deque(maxlen=_MOST)
 
     def add(self, activity: Activity, verdict: Verdict, now: float) -> None:
-        """Add an observation of the moment `now`."""
+        """Add an observation made at `now`."""
         seen, last = _seen(activity, verdict, now), self._periods[-1] if self._periods else None
         if last is None or now - last.ended_at > _LOOKED_S:
             self._periods.append(seen)
@@ -70,7 +70,7 @@ class ActivityHistory:
             self._periods.append(replace(seen, began_at=last.ended_at))
 
     def describe(self, now: float) -> list[dict[str, Any]]:
-        """Return the periods, oldest first; all times as ages, so that clocks need not agree."""
+        """Return the periods, oldest first. Times are ages, so that clocks don't need to agree."""
         return [_described(each, now) for each in self._periods if now - each.ended_at <= KEPT_S]
 
 

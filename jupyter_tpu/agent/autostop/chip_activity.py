@@ -1,6 +1,6 @@
-"""Measure whether this worker's chips are used. Everything here blocks: call it in a thread.
+"""Measure whether this worker's chips are in use. Everything here blocks, so call it in a thread.
 
-Where chip use can't be measured, the CPU time of the processes that may use the chips stands in for it.
+If chip use can't be measured, the CPU time of the processes that may use the chips is used instead.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _LEAST_CPU = 0.05
 
 @dataclass(frozen=True)
 class ChipUse:
-    """Whether the chips are used.
+    """Whether the chips are in use.
 
     Attributes:
         state: ``active``, ``quiet`` or ``unknown``.
         detail: why, for display.
-        working: which process has the chips open and works on the CPU only, such as a compiler; empty if none does.
-        cpu: the state of the CPU time that stands in for chip use; empty where chip use is known.
+        working: the process that has the chips open but uses only the CPU, such as a compiler; empty if there is none.
+        cpu: the state judged by CPU time, used in place of chip use; empty if chip use is known.
     """
 
     state: str
@@ -45,10 +45,10 @@ class ChipUse:
 
 
 class Chips:
-    """Repeated measurements of chip use: CPU time counts from one measurement to the next.
+    """Repeated measurements of chip use, each comparing CPU time with the previous one.
 
     Args:
-        environ: names the accelerator type and libtpu's ports.
+        environ: environment with the accelerator type and libtpu's ports.
         kernels: returns the agent's kernels; called at each measurement.
     """
 
@@ -61,7 +61,7 @@ class Chips:
         self._holder_cpu, self._kernel_cpu = CpuTimes(), CpuTimes()
 
     def measure(self) -> ChipUse:
-        """Measure now."""
+        """Measure chip use."""
         use = self._chip_use()
         return replace(use, cpu=self._cpu_state(use)) if use.state == "unknown" else use
 
@@ -78,7 +78,7 @@ class Chips:
         return use
 
     def _cpu_state(self, use: ChipUse) -> str:
-        """Return the state of the CPU time of the kernels, their descendants and the TPU processes."""
+        """Judge the CPU time of the kernels, their descendants and the TPU processes."""
         cpu = self._kernel_cpu.cores_of(_with_children(self._kernels()))
         if use.working:
             return "active"
@@ -95,7 +95,7 @@ class Chips:
         return busiest if busiest >= _LEAST_DUTY_PERCENT else found.unknown.get("duty_percent", busiest)
 
     def _use_by(self, holders: list[int], duty: float | str | None) -> ChipUse:
-        """Judge by the TPU processes and the duty cycle."""
+        """Judge chip use by the TPU processes and the duty cycle."""
         is_new, cpu = self._holder_cpu.has_new(holders), self._holder_cpu.cores_of(holders) or 0.0
         who = _named(holders[0], self._kernels()) if holders else "a process of another user"
         if not holders and duty is None:
@@ -124,11 +124,11 @@ class CpuTimes:
         self._seconds: dict[int, float] = {}
 
     def has_new(self, pids: Iterable[int]) -> bool:
-        """Whether one of the processes is new since the last measurement."""
+        """Whether any of the processes has appeared since the last measurement."""
         return not self._seconds.keys() >= set(pids)
 
     def cores_of(self, pids: Iterable[int]) -> float | None:
-        """Return how many cores the processes used since the last measurement; None at the first one.
+        """Return the average number of cores used since the last measurement; None the first time.
 
         A new process counts with all of its CPU time.
         """

@@ -1,7 +1,7 @@
-"""The guard: the auto-stop daemon on the node, which applies the last rules it got, with or without a client.
+"""The guard: the auto-stop daemon on the node. It applies the latest rules, even without a client.
 
-Its rules are stored on the worker's disk, so that the next agent continues where a killed one stopped. It counts time
-by the boot clock, which can't be set. Where the rules name a wall-clock time, the earlier of the two readings counts.
+The rules are stored on the worker's disk, so that a new agent continues where a killed one stopped. Time is measured by
+the boot clock, which can't be set. If the rules specify a wall-clock time, the earlier of the two readings applies.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _OFF = ("off", "no auto-stop rule is set")
 
 
 class AutostopDaemon:
-    """Judge every few seconds whether to end the node, and end it after the kernels' checkpoint hooks.
+    """A daemon that checks every few seconds whether to stop the node, and runs checkpoint hooks before it does.
 
     Args:
-        path: the file in which its rules and the last activity are stored.
+        path: the file that stores the rules and the last activity.
         watch: observes activity.
         notices: runs the checkpoint hooks.
     """
@@ -67,7 +67,7 @@ class AutostopDaemon:
         self._saved_text = ""
 
     async def run(self) -> None:
-        """Judge until cancelled."""
+        """Check the node repeatedly until cancelled."""
         self._load()
         while True:
             turn_s = _LONGEST_TURN_S
@@ -81,7 +81,7 @@ class AutostopDaemon:
                 await asyncio.wait_for(self._news.wait(), turn_s)
 
     def _turn_s(self) -> float:
-        """Return the seconds until the next turn: fewer for a short idle timeout, and in time for hooks and end."""
+        """Return the seconds until the next check, early enough for short timeouts, hooks and the stop."""
         idle_s = self._policy.rules.idle_after_s if self._policy.rules else None
         usual = _LONGEST_TURN_S if idle_s is None else idle_s / _TURNS_OF_IDLE_TIME
         left_s = self._left_s(self._verdict())
@@ -115,7 +115,7 @@ class AutostopDaemon:
         self._past.add(self._activity, self._verdict(), this_moment().steady)
 
     async def _observed_activity(self) -> Activity:
-        """Observe the activity; a failure makes it unknown, so that session limit and deadline still apply."""
+        """Observe the activity; treat a failure as unknown, so that the session limit and deadline still apply."""
         try:
             return await self._watch.observe()
         except Exception as error:
@@ -132,7 +132,7 @@ class AutostopDaemon:
             self._state, self._checked = ("armed", detail), True
 
     async def _end_after_hooks(self, verdict: Verdict) -> None:
-        """Run the checkpoint hooks and end the node, unless it is extended meanwhile; a deadline does not wait."""
+        """Run the checkpoint hooks, then stop the node unless it was extended; a deadline doesn't wait for hooks."""
         deadline_at = self._policy.rules_now(now := this_moment()).deadline_at
         within_s = math.inf if deadline_at is None else deadline_at - now.wall
         notice = self._notices.announce(BY_RULE, _reason(verdict), within_s)
@@ -158,7 +158,7 @@ class AutostopDaemon:
             self._notices.report_end(verdict.ends_why or "", self._limit_text(verdict))
 
     def _limit_text(self, verdict: Verdict) -> str:
-        """Return the limit that was reached, such as ``1 h``; a deadline has none."""
+        """Return the limit that was reached, such as ``1 h``; empty for a deadline."""
         session_s = self._policy.rules.session_s if self._policy.rules else None
         limit_s = {"idle": verdict.idle_limit_s, "session": session_s}.get(verdict.ends_why or "")
         return "" if limit_s is None else duration_text(limit_s)
@@ -178,10 +178,10 @@ class AutostopDaemon:
     async def set_rules(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Accept new ``rules``, a new ``extend`` or the time since READY (``ready_for_s``), all as durations.
 
-        Older revisions of the rules are ignored: several clients may send theirs in any order.
+        Older revisions of the rules are ignored, because several clients may send theirs in any order.
 
         Raises:
-            BadInput: a value is not valid; nothing has changed.
+            BadInput: a value is not valid; nothing was changed.
         """
         now, policy = this_moment(), self._policy
         if "rules" in params and (revision := number_from(params, "revision")) >= policy.revision:
@@ -195,10 +195,10 @@ class AutostopDaemon:
         return self.describe()
 
     async def extend(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep the node running: ``for_s``, ``until`` or ``while_busy``; without any of them, cancel the extension.
+        """Keep the node running ``for_s``, ``until`` or ``while_busy``; if none is given, cancel the extension.
 
         Raises:
-            BadInput: a value is not valid; nothing has changed.
+            BadInput: a value is not valid; nothing was changed.
         """
         now = this_moment()
         self._set_policy(replace(self._policy, keep=parse_keep(params, now), kept_at=now), now)
@@ -206,11 +206,11 @@ class AutostopDaemon:
         return self.describe()
 
     def note_human_act(self) -> None:
-        """Note a user action, see `ActivityWatch.note_human_act`."""
+        """Record a user action; see `ActivityWatch.note_human_act`."""
         self._watch.note_human_act()
 
     async def report_activity(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the current activity and verdict, with ``"past": true`` also the last hour's."""
+        """Return the current activity and verdict, and the last hour's if ``"past"`` is true."""
         await self._observe()
         state = self.describe()
         return {**state, "past": self._past.describe(this_moment().steady)} if params.get("past") is True else state
@@ -228,7 +228,7 @@ class AutostopDaemon:
         self._news.set()
 
     def describe(self) -> dict[str, Any]:
-        """Return the state and the rules for clients; all times are durations, so that clocks need not agree."""
+        """Return the state and rules for clients. Times are durations, so that clocks don't need to agree."""
         now, verdict, policy = this_moment(), self._verdict(), self._policy
         keep, since = policy.keep_now(now), policy.ready_since
         rules = policy.rules_now(now)
@@ -293,12 +293,12 @@ class AutostopDaemon:
 
 
 def _wall(moment: Moment | None, now: Moment) -> float | None:
-    """Return a moment's time by the wall clock's current setting, even if the clock showed another time then."""
+    """Convert a moment to wall-clock time by the current setting, even if the clock was set differently then."""
     return None if moment is None else now.wall - moment.age_s(now)
 
 
 def _reason(verdict: Verdict) -> str:
-    """Return why the node ends, for the kernels' hooks and their users."""
+    """Return the reason for the stop, for the kernels' hooks and users."""
     return {
         "idle": "the node reached its idle timeout",
         "session": "the node reached its maximum session length",

@@ -1,4 +1,4 @@
-"""The agent's method ``end_node``: end this worker's own node at the request of one of its notebooks."""
+"""The agent's method ``end_node``: stop or delete this worker's node at the request of one of its notebooks."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from jupyter_tpu.errors import BadInput, CloudRefused
 
 
 class EndNodeMethod:
-    """The method that ends the node; `environ` may name another metadata server and another API, see `OwnNode`."""
+    """The method that stops or deletes the node; for `environ` see `OwnNode`."""
 
     def __init__(self, environ: Mapping[str, str], notices: Notices) -> None:
         self._node = OwnNode(environ)
         self._notices = notices
 
     async def end_node(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Stop or delete the node, as ``action`` says; with ``is_trial``, only check that this is possible.
+        """Stop or delete the node, depending on ``action``; with ``is_trial``, only check that it is possible.
 
         Returns the node's full name.
 
         Raises:
             BadInput: there is no such action.
-            CloudRefused: the node can't be ended from here.
+            CloudRefused: the node can't be stopped or deleted from here.
         """
         action = params.get("action")
         if action not in ACTIONS:

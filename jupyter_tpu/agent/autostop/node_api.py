@@ -1,7 +1,7 @@
-"""Find this worker's own node through the metadata server, and end it through the Cloud TPU API.
+"""Find this worker's node through the metadata server, and stop or delete it through the Cloud TPU API.
 
-No credential is stored on the worker: the metadata server issues a token of the node's service account on request.
-Everything here blocks: call it in a thread.
+No credential is stored on the worker: the metadata server issues a token for the node's service account on request.
+Everything here blocks, so call it in a thread.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _LONGEST_ANSWER = 1024 * 1024
 
 
 class CannotEnd(Exception):
-    """The node can't be ended from here; the text says why.
+    """The error that the node can't be stopped or deleted from here; the message gives the reason.
 
     Attributes:
-        is_refused: whether the API refused this action although the node is READY, so that repeating it won't help.
+        is_refused: whether the API rejected the action although the node is READY, so that retrying won't help.
     """
 
     def __init__(self, reason: str, *, is_refused: bool = False) -> None:
@@ -42,17 +42,17 @@ class CannotEnd(Exception):
 
 
 class OwnNode:
-    """The node that this VM is a worker of; `environ` may name another metadata server and another API."""
+    """This VM's own node; `environ` can specify another metadata server and API."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._metadata = metadata_host(environ)
         self._api = (environ.get(API_VARIABLE) or API).rstrip("/")
 
     def check(self) -> str:
-        """Check that the node can be ended from here, and return its full name.
+        """Check that the node can be stopped or deleted from here, and return its full name.
 
         Raises:
-            CannotEnd: it can't be ended from here.
+            CannotEnd: the node can't be stopped or deleted from here.
         """
         # The scope limits what the token may do; without it the API would refuse only at the end.
         if _CLOUD_PLATFORM not in self._read_metadata(_SCOPES).split():
@@ -123,7 +123,7 @@ class OwnNode:
             raise CannotEnd(f"the Cloud TPU API is not responding: {error}") from error
 
     def _safe_api(self) -> str:
-        """Return the API's address; refuse one where a token could reach anyone but Google or this machine."""
+        """Return the API's address; reject one that would send a token anywhere but Google or this machine."""
         parts = urllib.parse.urlsplit(self._api)
         is_here = parts.hostname in ("127.0.0.1", "::1", "localhost")
         is_google = parts.scheme == "https" and (parts.hostname or "").endswith(".googleapis.com")

@@ -1,8 +1,8 @@
-"""End kernels that belong to a single client, after that client has been gone for too long.
+"""Shut down kernels that belong to a single client once that client has been gone too long.
 
-A launcher that a front end starts from a kernelspec's argv ends its kernel when it exits, but not when it is killed. So
-it tells the agent how long the kernel may run without a launcher. Kernels of a Jupyter server have no such limit and
-are left alone.
+A launcher that a front end starts from a kernelspec's argv shuts down its kernel when it exits, but can't do so when it
+is killed. So the launcher gives the agent a limit for how long the kernel may run without it. Kernels of a Jupyter
+server have no such limit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Owned(Protocol):
 
     @property
     def ends_alone_after_s(self) -> float | None:
-        """How many seconds the kernel may be idle without a client; None: forever."""
+        """Maximum seconds that the kernel may be idle without a client; None for no limit."""
 
     @property
     def is_alive(self) -> bool:
@@ -35,18 +35,18 @@ class Owned(Protocol):
 
     @property
     def is_executing(self) -> bool:
-        """Whether the user's code runs or waits."""
+        """Whether the user's code is running or waiting."""
 
     def end_because(self, reason: str) -> None:
-        """Ask the kernel to end, and give its user the reason."""
+        """Shut down the kernel, and show the reason to its user."""
 
 
 class Orphans:
-    """The kernels that are idle without a client, and for how long.
+    """A tracker of kernels that are idle without a client.
 
     Args:
         kernels: returns all kernels.
-        has_client: whether a client is attached to the kernel of this id.
+        has_client: returns whether a client is attached to the kernel with this id.
     """
 
     def __init__(self, kernels: Callable[[], Iterable[Owned]], has_client: Callable[[str], bool]) -> None:
@@ -61,10 +61,10 @@ class Orphans:
             await asyncio.sleep(_EVERY_S)
 
     def end_expired(self, now: float) -> None:
-        """End kernels whose time limit has passed; a running cell, or a cell that waits for input, counts as a client.
+        """Shut down kernels past their time limit; a cell that runs or waits for input counts as a client.
 
         Args:
-            now: seconds of the boot clock.
+            now: seconds on the boot clock.
         """
         alone: dict[str, float] = {}
         for kernel in self._kernels():

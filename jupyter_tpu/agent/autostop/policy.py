@@ -1,4 +1,4 @@
-"""The guard's policy: the auto-stop rules and extensions that clients set, with their times of arrival."""
+"""The guard's policy: the auto-stop rules and extensions from clients, with their arrival times."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class AutostopPolicy:
         revision: revision of the rules (Unix seconds of the client that set them); newer ones win.
         given_at: when the rules arrived.
         keep: the request to keep the node running.
-        keep_revision: revision of the last such request that came from a laptop.
+        keep_revision: revision of the last such request from a laptop.
         kept_at: when `keep` arrived.
-        ready_since: when the node became READY; None until a client has sent it.
-        supervisor: identity of the agent's supervisor; another one means that a client had to start the agent again.
+        ready_since: when the node became READY; None until a client sends it.
+        supervisor: identity of the agent's supervisor; a change means that a client had to restart the agent.
     """
 
     rules: Rules | None = None
@@ -45,7 +45,7 @@ class AutostopPolicy:
     supervisor: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the policy as it is stored on the worker's disk."""
+        """Return the policy in the format stored on the worker's disk."""
         return {
             "rules": self.rules.to_json() if self.rules else None,
             "revision": self.revision,
@@ -60,7 +60,7 @@ class AutostopPolicy:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> AutostopPolicy:
-        """Rebuild the policy from `to_json`; raises TypeError, KeyError, ValueError or BadInput for anything else."""
+        """Rebuild a policy from `to_json`; raise TypeError, KeyError, ValueError or BadInput for other data."""
         moments = {
             name: moment_from_json(data[name]) if data[name] else None
             for name in ("given_at", "kept_at", "ready_since")
@@ -75,21 +75,21 @@ class AutostopPolicy:
         )
 
     def rules_now(self, now: Moment) -> Rules:
-        """Return the rules, with the deadline corrected by both clocks; without any rules, nothing ends the node."""
+        """Return the rules, with the deadline corrected by both clocks; if no rules are set, nothing stops the node."""
         rules = self.rules or Rules()
         if rules.deadline_at is None or self.given_at is None:
             return rules
         return replace(rules, deadline_at=earliest_end(rules.deadline_at, self.given_at, now))
 
     def keep_now(self, now: Moment) -> KeepRunning:
-        """Return the request to keep the node running, its time corrected by both clocks."""
+        """Return the request to keep the node running, with its time corrected by both clocks."""
         if self.keep.until is None or self.kept_at is None:
             return self.keep
         return replace(self.keep, until=earliest_end(self.keep.until, self.kept_at, now))
 
 
 def parse_rules(data: Any, now: Moment) -> Rules:
-    """Parse rules from a client, which sends the deadline as ``deadline_in_s``; raises `BadInput`."""
+    """Parse rules from a client, with the deadline given as ``deadline_in_s``; raise `BadInput` for invalid ones."""
     if not isinstance(data, dict):
         raise BadInput("The field 'rules' must be an object.")
     # An older client does not send all of them.

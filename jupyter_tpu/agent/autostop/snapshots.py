@@ -1,6 +1,6 @@
-"""Store snapshots of what only clients know about this node, such as its price and quota, each with its time.
+"""Store snapshots of data that only clients have, such as this node's price and quota.
 
-The agent does not interpret them; it hands them to the node's notebooks. They never contain credentials.
+The agent passes the snapshots to the node's notebooks without interpreting them. They never contain credentials.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Snapshot:
     """The latest snapshot of one kind.
 
     Attributes:
-        as_of: its time by both clocks of this machine, so that setting a clock does not change its age.
+        as_of: the snapshot's time on both clocks of this machine, so that setting a clock doesn't change its age.
         data: what the client sent.
-        clock_ahead_s: how far this machine's clock is ahead of the client's; 0 where unknown.
+        clock_ahead_s: seconds by which this machine's clock is ahead of the client's; 0 if unknown.
     """
 
     as_of: Moment
@@ -41,11 +41,11 @@ class Snapshot:
     clock_ahead_s: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Return the snapshot as it is stored on the worker's disk."""
+        """Return the snapshot in the format stored on the worker's disk."""
         return {"as_of": self.as_of.to_json(), "data": self.data, "clock_ahead_s": self.clock_ahead_s}
 
     def view(self, now: Moment) -> dict[str, Any]:
-        """Return the snapshot for a notebook, with its time by this machine's wall clock."""
+        """Return the snapshot for a notebook, timed by this machine's wall clock."""
         view = {"as_of": now.wall - self.as_of.age_s(now), "data": self.data}
         return {**view, "clock_ahead_s": self.clock_ahead_s} if abs(self.clock_ahead_s) >= WRONG_S else view
 
@@ -78,7 +78,7 @@ class Snapshots:
     async def read(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return ``{"as_of", "data"}`` of a ``kind``, with ``clock_ahead_s`` if this machine's clock is wrong.
 
-        Empty until a client has sent one. Raises `BadInput` if there is no such kind.
+        Empty until a client has sent a snapshot. Raises `BadInput` if there is no such kind.
         """
         kind = _kind(params)
         async with self._lock:
@@ -126,7 +126,7 @@ def _kept(each: Mapping[str, Any]) -> Snapshot:
 
 
 def _loaded(path: Path) -> dict[str, Snapshot]:
-    """Read what an earlier agent stored; drop what can't be read, since clients will send it again."""
+    """Read the snapshots stored by an earlier agent; drop unreadable ones, because clients will resend them."""
     try:
         kept = json.loads(path.read_text())
         told = {kind: kept[kind] for kind in KINDS if kind in kept}

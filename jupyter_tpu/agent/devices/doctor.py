@@ -1,4 +1,4 @@
-"""The agent's method ``examine``: run the doctor on this worker, in a process on the kernels' Python."""
+"""The agent's method ``examine``: run the doctor on this worker, in a process that uses the kernels' Python."""
 
 from __future__ import annotations
 

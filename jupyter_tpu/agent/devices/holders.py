@@ -1,7 +1,7 @@
-"""Find the TPU processes of this worker. Everything here blocks: call it in a thread.
+"""Find this worker's TPU processes. Everything here blocks, so call it in a thread.
 
-A TPU process is found by an open device file, which only its own user and root can see, or as the holder of libtpu's
-lock, which Linux shows to every user. Its parent processes tell which kernel started it.
+A TPU process is found by its open device file, visible only to its own user and root, or as the owner of libtpu's lock,
+which Linux shows to every user. Its parent processes identify the kernel that started it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LockFile:
     Attributes:
         is_there: whether the file exists.
         is_held: whether a process holds the lock.
-        pid: that process; None if there is none, or if Linux can't name it, for example in a container.
+        pid: pid of that process; None if there is none, or if Linux can't identify it, for example in a container.
     """
 
     path: str
@@ -50,10 +50,10 @@ class LockFile:
 
 
 class Holders:
-    """The TPU processes, found by repeated searches, with the time when each began to use the chips.
+    """The TPU processes found by repeated searches, with the time when each began to use the chips.
 
     Args:
-        environ: may name another device folder and lock file.
+        environ: can specify another device folder and lock file.
         kernels: returns the agent's kernels; called at each search.
     """
 
@@ -81,7 +81,7 @@ class Holders:
             return self._found
 
     def scan_if_changed(self) -> list[Holder]:
-        """Return the TPU processes at little cost: search all processes only now and then, and after a change."""
+        """Return the TPU processes cheaply: search all processes only occasionally, and after a change."""
         files, lock_pid = self._found_by
         is_old = time.monotonic() >= self._search_at or self.lock_file().pid != lock_pid
         if is_old or not all(holder.pid == lock_pid or open_files(holder.pid) & files for holder in self._found):
@@ -89,7 +89,8 @@ class Holders:
         return self._found
 
     def _dated(self, found: list[tuple[Holder, float]]) -> list[Holder]:
-        """Add when each began to use the chips: when first seen, or its own start if the first search found it."""
+        """Add the time when each process began to use the chips; estimated by its start if the first search found
+        it."""
         now, before = time.time(), self._since
         since = {(holder.pid, began): began if before is None else now for holder, began in found}
         self._since = {key: (before or {}).get(key, at) for key, at in since.items()}
@@ -118,7 +119,7 @@ class Holders:
 
 
 def describe(pid: int, kernels: Kernels) -> tuple[Holder, float] | None:
-    """Return a TPU process and when it started (Unix seconds); None when it is gone."""
+    """Return a TPU process and its start time (Unix seconds); None if it has exited."""
     try:
         process = psutil.Process(pid)
         began, user = process.create_time(), process.username()

@@ -1,4 +1,4 @@
-"""Release the TPU by ending the TPU processes: SIGTERM first, then SIGKILL, within 5 s."""
+"""Release the TPU by terminating the TPU processes: first with SIGTERM, then SIGKILL, within 5 s."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NEVER = -1.0
 
 
 class ChipRelease:
-    """The method that releases the chips of this worker.
+    """The method that releases this worker's chips.
 
     Args:
         kernel_of: returns the kernel whose own process has this pid, or None.
@@ -41,13 +41,14 @@ class ChipRelease:
         self._kernel_of = kernel_of
 
     async def release(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """End the TPU processes in ``processes``, or the one with ``pid``, or all of this user's.
+        """Terminate the TPU processes in ``processes``, the one with ``pid``, or all of this user's.
 
-        ``processes`` are ``{"pid", "since"?}`` as ``who`` returned them, so that a later process with the same pid is
-        not ended. Another user's process is ended only if ``force`` is true and the system allows it. A kernel keeps
+        ``processes`` are ``{"pid", "since"?}`` as returned by ``who``, so that a later process with the same pid is
+        spared. Another user's process is terminated only if ``force`` is true and the system allows it. A kernel keeps
         its record, and its notebook shows that ``by`` released the TPU.
 
-        Returns ``{"freed", "left", "message"}``: processes that have ended, those that still use the chips, and a text.
+        Returns ``{"freed", "left", "message"}``: processes that have exited, those that still use the chips, and a
+        text.
 
         Raises:
             BadInput: a parameter is not valid.
@@ -66,7 +67,7 @@ class ChipRelease:
         return {"freed": _listed(freed), "left": _listed(left), "message": message}
 
     async def _end(self, holder: Holder, by: str) -> str:
-        """End one process, and return why it could not be signalled, or an empty text."""
+        """Terminate one process; return the reason if it couldn't be signalled, otherwise an empty text."""
         # A pidfd can't come to mean another process, as a pid can.
         try:
             watched = os.pidfd_open(holder.pid)
@@ -104,7 +105,7 @@ class ChipRelease:
 
 @dataclass(frozen=True)
 class _Selection:
-    """The processes to end: pid to the time it began to use the chips (None: not checked); None: all of the user's."""
+    """The processes to terminate: pid to start of chip use (None: not checked); None: all of the user's."""
 
     processes: Mapping[int, float | None] | None
     force: bool
@@ -138,7 +139,7 @@ def _processes(listed: Any) -> dict[int, float | None]:
 
 
 def _messages(selection: _Selection, chosen: list[Holder], refused: list[Holder], left: list[Holder]) -> Iterator[str]:
-    """Yield messages about what the lists of ended and remaining processes do not show."""
+    """Yield messages with details that the lists of exited and remaining processes don't show."""
     gone = dict(selection.processes or {})
     for holder in chosen:
         gone.pop(holder.pid, None)

@@ -1,5 +1,5 @@
 """Python environments on this worker: the agent's own, and one per framework for kernels.
 
-Start with `methods` (what clients call) and `build` (how an environment is built); `venv` has the agent's own. It runs
-uv, and must know nothing of kernels or clients.
+Start with `methods` (the RPC methods) and `build` (which builds an environment); `venv` is for the agent's own
+environment. This package runs uv, and must not depend on kernels or clients.
 """

@@ -1,7 +1,7 @@
-"""Build a framework's environment with uv, in steps, so that a killed build continues where it stopped.
+"""Build a framework's environment with uv in steps, so that a killed build can resume.
 
-All versions are resolved before anything is installed, so requirements that conflict leave an existing environment
-unchanged. Everything here blocks, for minutes: call it in a thread.
+All versions are resolved before anything is installed, so conflicting requirements leave an existing environment
+unchanged. Everything here blocks, possibly for minutes, so call it in a thread.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Build:
 
     Attributes:
         files: the environment's files.
-        request: what the client wants.
+        request: the client's request.
         report: called with the progress.
-        notes: for display, what could not be installed although it was requested; the environment works without it.
+        notes: requested packages that couldn't be installed, for display; the environment works without them.
     """
 
     files: EnvironmentFiles
@@ -56,11 +56,11 @@ class Build:
     notes: list[str] = field(default_factory=list)
 
     def run(self) -> None:
-        """Build the environment, or install what is missing in it.
+        """Build the environment, or install missing packages in it.
 
         Raises:
             BadInput: the environment has another version of the framework.
-            EnvironmentFailed: it can't be built, or the requirements conflict.
+            EnvironmentFailed: the environment can't be built, or the requirements conflict.
         """
         made = self.files.usable()
         release = self._release(made)
@@ -96,7 +96,7 @@ class Build:
         return BuildRecord(release.version, self.files.python_version(), requirements, lock)
 
     def _tidy(self, error: EnvironmentFailed) -> None:
-        """Remove what a retry could not complete; otherwise tell the user that the partial environment stays."""
+        """Remove an environment that a retry couldn't complete, or inform the user that the partial one remains."""
         if any(words in error.raw for words in _NEVER):
             self.files.remove()
         elif self.files.folder.exists():
@@ -175,7 +175,7 @@ class Build:
         return tuple(lines)
 
     def _install_packages(self) -> None:
-        """Install the user's own packages, which are optional: together or, if that fails, one by one."""
+        """Install the user's own, optional packages together or, if that fails, one by one."""
         installed = self.files.installed()
         missing = [line for line in self.request.packages if line not in installed.values()]
         if not missing:
@@ -209,7 +209,7 @@ class Build:
 
 
 def merged(before: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
-    """Merge former and new requirements; for a package that is named again only the new lines count.
+    """Merge old and new requirements; a package's new lines replace its old ones.
 
     >>> merged(["Tiny_Plots==1", "chex"], ["tiny-plots==2"])
     ('chex', 'tiny-plots==2')

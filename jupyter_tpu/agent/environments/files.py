@@ -1,4 +1,4 @@
-"""The files of a framework's environment: its location, what it was built from, and what is installed in it now."""
+"""The files of a framework's environment: its location, build inputs and installed packages."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class BuildRecord:
     Attributes:
         version: the framework's version.
         python: version of its Python, such as ``3.12.4``.
-        requirements: lines that notebooks' folders required.
-        pins: everything that was installed for these, with exact versions.
+        requirements: requirement lines from notebooks' folders.
+        pins: all packages installed for the requirements, with exact versions.
     """
 
     version: str
@@ -46,12 +46,12 @@ class BuildRecord:
     pins: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the record as it is stored beside the environment."""
+        """Return the record in the format stored beside the environment."""
         return {**asdict(self), "requirements": list(self.requirements), "pins": list(self.pins)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> BuildRecord:
-        """Rebuild the record from `to_json`; raises KeyError or TypeError for anything else."""
+        """Rebuild a record from `to_json`; raise KeyError or TypeError for other data."""
         lists = {name: tuple(map(str, data[name])) for name in ("requirements", "pins")}
         return cls(str(data["version"]), str(data["python"]), **lists)
 
@@ -74,7 +74,7 @@ class EnvironmentFiles:
         return str(self.folder / "bin" / "python")
 
     def build_record(self) -> BuildRecord | None:
-        """Return what the environment was built from; None if its build never finished or its Python is gone."""
+        """Return the environment's build inputs; None if its build never finished or its Python is missing."""
         try:
             made = BuildRecord.from_json(json.loads(self._made.read_text()))
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -111,28 +111,28 @@ class EnvironmentFiles:
         return self.pending_request() is not None or (self.build_record() is None and self.folder.exists())
 
     def set_pending_request(self, order: EnvironmentRequest) -> None:
-        """Store the request of a build that begins."""
+        """Store the request when its build starts."""
         _write(self._order, order.to_json())
 
     def clear_pending_request(self) -> None:
-        """Remove the request of a build that has ended."""
+        """Remove the request when its build is over."""
         self._order.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Remove the environment; first the file that marks it as complete."""
+        """Remove the environment, starting with the file that marks it as complete."""
         self._made.unlink(missing_ok=True)
         self.clear_pending_request()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def installed(self) -> dict[str, str]:
-        """Return what is installed now: requirement lines by normalised name."""
+        """Return the installed packages: requirement lines by normalised name."""
         folders = tuple(str(path) for path in sorted(self.folder.glob("lib/python*/site-packages")))
         changed = max(map(_changed, folders), default=0.0)
         # Cached by the time of the last change, unless an installation may still be running.
         return dict(_installed_in(folders, changed if time.time() - changed > _SETTLED_S else time.time()))
 
     def added(self, made: BuildRecord) -> tuple[str, ...]:
-        """Return the packages that the user installed in addition, or in another version."""
+        """Return the packages that the user has added or installed in a different version."""
         pins = {normalised(name): version for name, version in map(name_and_version, made.pins)}
         installed = self.installed()
         return tuple(installed[name] for name in sorted(installed) if _differs(installed[name], pins.get(name)))
@@ -164,7 +164,7 @@ class EnvironmentFiles:
 
 
 def _changed(folder: str) -> float:
-    """Return when a package was last installed: a package's metadata is written after its folder appears."""
+    """Return when a package was last installed, by its metadata, which is written after its folder appears."""
     times = [Path(folder).stat().st_mtime]
     for each in Path(folder).glob("*.dist-info"):
         with suppress(OSError):  # the environment is being removed
@@ -193,7 +193,7 @@ def name_and_version(line: str) -> tuple[str, str]:
 
 
 def names(lines: Iterable[str]) -> str:
-    """List the packages of these lines for display, by name, at most eight of them."""
+    """List up to eight packages from these lines by name, for display."""
     found = [name_and_version(line)[0] for line in lines]
     return ", ".join(found[:8]) + (f" and {len(found) - 8} more" if len(found) > 8 else "")
 
@@ -203,7 +203,7 @@ def _differs(line: str, pinned: str | None) -> bool:
 
 
 def _line_of(distribution: metadata.Distribution) -> str:
-    """Return ``name==version``, or the address if it was not installed from an index."""
+    """Return ``name==version``, or the address of a package that wasn't installed from an index."""
     name = distribution.metadata["Name"]
     origin = json.loads(distribution.read_text("direct_url.json") or "{}")
     url = str(origin.get("url", ""))

@@ -1,4 +1,4 @@
-"""The agent's methods for frameworks' environments: one for each framework, built in the background."""
+"""The agent's methods for environments: one environment per framework, built in the background."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Result = TypeVar("Result")
 
 @dataclass
 class _Progress:
-    """The build of one environment: a lock, so that only one runs at a time, and its last step."""
+    """The build of one environment: its latest step, and a lock to allow only one build at a time."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     step: dict[str, Any] = field(default_factory=dict)
 
 
 class FrameworkEnvironments:
-    """The environments below `home`. A build that a killed agent had started continues at the first call."""
+    """The environments below `home`. A build interrupted by an agent's death resumes at the first call."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -51,14 +51,14 @@ class FrameworkEnvironments:
         }
 
     async def environments(self, params: Params) -> dict[str, Any]:
-        """Return all environments, complete, partial or being built, or only that of ``framework``."""
+        """Return all environments, or only that of ``framework``, whether complete, partial or being built."""
         self._continue_unfinished()
         wanted = [framework_of(params)] if params.get("framework") else FRAMEWORKS
         rows = [await self._describe(framework) for framework in wanted]
         return {"environments": [row for row in rows if row["is_ready"] or row["making"] or row["is_unfinished"]]}
 
     async def make_environment(self, params: Params) -> dict[str, Any]:
-        """Build an environment, see `EnvironmentRequest`; ``notes`` name what could not be installed."""
+        """Build an environment (see `EnvironmentRequest`); ``notes`` list packages that couldn't be installed."""
         self._continue_unfinished()
         order = EnvironmentRequest.from_params(params)
         notes = await self._make(order)
@@ -68,7 +68,7 @@ class FrameworkEnvironments:
         """Remove the environment of ``framework``.
 
         Raises:
-            WrongState: a process runs in it.
+            WrongState: a process is running in it.
         """
         framework = framework_of(params)
         files = EnvironmentFiles(self._home, framework)
@@ -104,7 +104,7 @@ class FrameworkEnvironments:
         return {**seen, "making": progress.step if progress.lock.locked() else None, "is_unfinished": is_unfinished}
 
     def _continue_unfinished(self) -> None:
-        """Continue unfinished builds, once per agent; a build that fails again is retried only on request."""
+        """Resume unfinished builds once per agent; a build that fails again is retried only on request."""
         if self._has_continued:
             return
         self._has_continued = True
@@ -131,7 +131,7 @@ def _processes_in(files: EnvironmentFiles) -> list[int]:
 
 
 async def in_daemon(work: Callable[[], Result]) -> Result:
-    """Do blocking work in a daemon thread: the agent must not wait for an installation when it exits."""
+    """Run blocking work in a daemon thread, so that the agent can exit during an installation."""
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[Result] = loop.create_future()
 

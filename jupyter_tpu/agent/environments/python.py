@@ -1,6 +1,6 @@
-"""Choose the Python of an environment whose framework does not support the worker's own Python.
+"""Choose a Python for an environment whose framework doesn't support the worker's own Python.
 
-A Python that a client has sent comes first; otherwise uv finds an installed one or downloads one. Clients send the same
+A Python sent by a client takes precedence; otherwise uv finds an installed one or downloads one. Clients send the same
 archive that uv would download.
 """
 
@@ -41,7 +41,7 @@ def preferred_python(release: Release, own: Python) -> Python | None:
 
 
 def accepted_pythons(release: Release, preferred: Python) -> str:
-    """Return the Pythons from the oldest that fits to the preferred one, as a specifier; uv uses the newest it finds.
+    """Return a specifier from the oldest supported Python to the preferred one; uv uses the newest it finds.
 
     >>> accepted_pythons(newest("jax"), (3, 12))
     '>=3.11,<3.13'
@@ -51,7 +51,7 @@ def accepted_pythons(release: Release, preferred: Python) -> str:
 
 
 def no_python(release: Release, own: Python, hint: str) -> tuple[str, str]:
-    """Return message and hint for a release that no available Python fits; `hint` replaces the usual first advice."""
+    """Return the message and hint for a release without a suitable Python; `hint` replaces the first advice."""
     have = f"{own[0]}.{own[1]}"
     message = f"{release.title} needs Python {python_range(release)}; the worker has {have}, and uv can't get another."
     ways = [hint or NO_DOWNLOAD.format(framework=release.framework)]
@@ -64,10 +64,10 @@ def no_python(release: Release, own: Python, hint: str) -> tuple[str, str]:
 
 
 def sent_python(home: Home, release: Release) -> str:
-    """Return the path of the newest Python that was sent here and fits the release; empty if there is none.
+    """Return the path of the newest Python sent to this worker that fits the release; empty if there is none.
 
     Raises:
-        EnvironmentFailed: it can't be unpacked.
+        EnvironmentFailed: the Python can't be unpacked.
     """
     fitting = [(version, archive) for version, archive in _sent(home) if release.fits(version)]
     return _unpacked(home, *max(fitting)) if fitting else ""
@@ -80,7 +80,7 @@ def _sent(home: Home) -> Iterator[tuple[Python, Path]]:
 
 
 def _unpacked(home: Home, version: Python, archive: Path) -> str:
-    """Unpack a sent Python into a draft, rename that once it is complete, and return its path."""
+    """Unpack a sent Python into a draft folder, rename the folder once complete, and return the Python's path."""
     folder = home.root / "pythons" / archive.name.removesuffix(_SUFFIX)
     python = folder / "python" / "bin" / "python{}.{}".format(*version)
     if can_run(str(python), "pass"):

@@ -1,4 +1,4 @@
-"""Parse and check a client's request for a framework's environment: it comes from another machine."""
+"""Parse and validate a client's request for a framework's environment."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ LONGEST_LINE = 2000
 
 @dataclass(frozen=True)
 class EnvironmentRequest:
-    """The environment that a client wants.
+    """The environment that a client requests.
 
     Attributes:
-        framework: one of the matrix (`jupyter_tpu.frameworks`).
-        version: its version; empty: the installed one, or else the newest.
-        requirements: PEP 508 lines in addition to the framework's own.
-        pins: exact versions of a former environment to restore; empty: any that fit together.
-        packages: lines that its user had installed in addition.
+        framework: a framework in the matrix (`jupyter_tpu.frameworks`).
+        version: the framework's version; if empty, the installed one or else the newest.
+        requirements: PEP 508 lines, in addition to the framework's own.
+        pins: exact versions from an earlier environment to restore; if empty, any compatible versions.
+        packages: lines for additional packages that the user had installed.
     """
 
     framework: str
@@ -38,7 +38,7 @@ class EnvironmentRequest:
         """Parse the parameters of a call.
 
         Raises:
-            BadInput: a parameter is not valid, or the matrix has no such framework or version.
+            BadInput: a parameter is invalid, or the matrix has no such framework or version.
         """
         version = params.get("version", "")
         if not isinstance(version, str):
@@ -71,7 +71,7 @@ class EnvironmentRequest:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Return the request as it is stored while the build runs."""
+        """Return the request in the format stored during the build."""
         lists = {name: list(getattr(self, name)) for name in _LISTS}
         return {"framework": self.framework, "version": self.version, **lists}
 
@@ -80,10 +80,10 @@ _LISTS = ("requirements", "pins", "packages")
 
 
 def framework_of(params: Mapping[str, Any]) -> str:
-    """Return the framework that a call is about.
+    """Return the framework that a call specifies.
 
     Raises:
-        BadInput: the matrix does not have it.
+        BadInput: the framework isn't in the matrix.
     """
     return newest(str(params.get("framework", ""))).framework
 
@@ -101,5 +101,5 @@ def _lines(params: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _is_requirement(line: object) -> bool:
-    """Whether uv reads the text as exactly one requirement, rather than as an option or several lines."""
+    """Whether uv parses the text as exactly one requirement, rather than as an option or several lines."""
     return isinstance(line, str) and line.isprintable() and line[:1].isalnum()

@@ -54,10 +54,10 @@ Result = TypeVar("Result")
 
 
 def find_uv(home: Home, phase: str, report: Report) -> str:
-    """Return the path of uv, and install it first if the worker has none.
+    """Return the path of uv, after installing it if the worker has none.
 
     Raises:
-        EnvironmentFailed: it can't be installed.
+        EnvironmentFailed: uv can't be installed.
     """
     own = home.root / "uv"
     places = [Path.home() / ".local/bin/uv", Path.home() / ".cargo/bin/uv", own / "bin/uv"]
@@ -74,10 +74,10 @@ def find_uv(home: Home, phase: str, report: Report) -> str:
 
 
 def try_wheels_then_index(home: Home, attempt: Callable[[Sequence[str]], Result]) -> Result:
-    """Try with the wheels that were sent to this worker, if any; if that fails, use the package index.
+    """Try with any wheels sent to this worker; if that fails, use the package index.
 
     Args:
-        attempt: called with options for uv; its last EnvironmentFailed is raised.
+        attempt: called with options for uv; the last EnvironmentFailed that it raises is propagated.
     """
     sent = home.root / "wheels"
     if any(sent.glob("*.whl")):
@@ -90,7 +90,7 @@ def run(argv: Sequence[str], purpose: str) -> None:
     """Run a step to completion.
 
     Raises:
-        EnvironmentFailed: it failed, can't be run or takes too long; `raw` has the end of its output.
+        EnvironmentFailed: the step failed, can't be run or took too long; `raw` has the end of its output.
     """
     try:
         done = subprocess.run(
@@ -109,7 +109,7 @@ def run(argv: Sequence[str], purpose: str) -> None:
 
 
 def run_streaming(argv: Sequence[str], purpose: str, on_line: Callable[[str], None]) -> None:
-    """Run a step that may take long, such as a download; `on_line` is called with each line of its output."""
+    """Run a slow step, such as a download, and call `on_line` with each line of its output."""
     output: list[str] = []
     try:
         with subprocess.Popen(
@@ -133,7 +133,7 @@ def run_streaming(argv: Sequence[str], purpose: str, on_line: Callable[[str], No
 
 
 def exit_reason(exit_code: int) -> str:
-    """Return a text for a program that was killed before it could explain itself; else an empty one.
+    """Return a message for a program killed by a signal; empty for other exits.
 
     >>> exit_reason(-9)
     'error: it was ended by SIGKILL'
@@ -149,12 +149,12 @@ def failed(purpose: str, output: str) -> EnvironmentFailed:
 
 
 def hint_for(output: str) -> str:
-    """Return the hint for a known cause in the output; empty for any other."""
+    """Return the hint for a known cause in the output; empty if there is none."""
     return next((hint for pattern, hint in _WAYS_OUT if pattern.search(output)), "")
 
 
 def reason(output: str) -> str:
-    """Return uv's or pip's explanation in one line, without decoration and earlier output.
+    """Return uv's or pip's explanation on one line, without decoration or earlier output.
 
     >>> reason("error: No solution found\n  cause: Because a is b and\n you require c, no.\nhint: look")
     'Because a is b and you require c, no.'

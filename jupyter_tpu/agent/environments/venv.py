@@ -1,7 +1,7 @@
-"""The agent's own Python environment, and one for kernels where the worker's Python has no ipykernel.
+"""The agent's own Python environment, and one for kernels if the worker's Python has no ipykernel.
 
-uv builds them. An environment is valid only once its marker is written and while its packages can be imported; an
-incomplete or broken one is rebuilt.
+uv builds the environments. An environment is valid once its marker is written, as long as its packages can be imported;
+an incomplete or broken one is rebuilt.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ HAS_IPYKERNEL = "import importlib.util as u, sys; sys.exit(not (u.find_spec('ipy
 
 @dataclass(frozen=True)
 class Environments:
-    """The environments below a home; `report` is called with the progress."""
+    """The environments below a home folder; `report` is called with the progress."""
 
     home: Home
     report: Report
 
     def agent_python(self) -> str:
-        """Return the Python that the agent runs on: its own, so that users can't break it by changing theirs.
+        """Return the agent's Python, which is separate, so that users can't break the agent by changing theirs.
 
-        Without a package index the worker's Python is used, if it has the packages that the agent needs.
+        If no package index is reachable, the worker's Python is used, provided it has the packages that the agent
+        needs.
 
         Raises:
-            EnvironmentFailed: neither can be used.
+            EnvironmentFailed: neither Python can be used.
         """
         try:
             return self._environment("agent", sys.executable, AGENT_NEEDS, phase="agent", check=_HAS_PYZMQ_AND_PSUTIL)
@@ -49,9 +50,9 @@ class Environments:
             return sys.executable
 
     def kernel_python(self, wanted: str) -> str:
-        """Return the Python that kernels run on: `wanted` or the worker's own, else one built from it with ipykernel.
+        """Return the Python for kernels: `wanted`, the worker's own, or one built from it with ipykernel.
 
-        A virtual environment that the user chose is neither changed nor replaced with another.
+        A virtual environment chosen by the user is neither changed nor replaced.
 
         Args:
             wanted: path or name of a Python on the worker; empty for the worker's own.
@@ -75,14 +76,14 @@ class Environments:
         return made
 
     def slice_python(self, python: str, packages: str) -> str:
-        """Return a Python with `SLICE_NEEDS`: one of ours gets them installed, any other a new environment on top.
+        """Return a Python with `SLICE_NEEDS`, installed into our own environment or into a new one on top of others.
 
         Args:
             python: a Python with ipykernel.
             packages: the folder of its packages.
 
         Raises:
-            EnvironmentFailed: they can't be installed.
+            EnvironmentFailed: the packages can't be installed.
         """
         if Path(python).is_relative_to(self.home.environments):
             self._install(find_uv(self.home, "kernel", self.report), python, SLICE_NEEDS)
@@ -146,7 +147,7 @@ def _is_virtual(python: str) -> bool:
 def _share_packages(environment: Path, packages: str) -> None:
     """Make the packages of a virtual environment visible in another one.
 
-    The other one's own option for system packages would share only those of the base Python.
+    venv's own option for system packages would share only those of the base Python.
     """
     for folder in environment.glob("lib/python*/site-packages"):
         (folder / "worker.pth").write_text(f"import site; site.addsitedir({packages!r})\n")

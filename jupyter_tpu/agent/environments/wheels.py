@@ -1,9 +1,9 @@
-"""Receive wheels, or a Python, on a worker that reaches no package index; a cut transfer continues where it ended.
+"""Receive wheels or a Python on a worker without access to a package index; interrupted transfers resume.
 
-Clients send it on standard input like `bootstrap`, so it is a single file that needs only the standard library. First
-it describes the worker and the files that the worker has. For each further file the client sends a JSON line ``{"name",
-"size", "sha256"}``, gets the response ``{"offset"}`` and sends the file from that offset on. All its output is JSON
-lines.
+Clients send this program on standard input, as for `bootstrap`, so it is a single file that needs only the standard
+library. First, the program describes the worker and its existing files. For each missing file, the client sends a JSON
+line ``{"name", "size", "sha256"}``, receives the response ``{"offset"}`` and sends the file from that offset. All
+output is in JSON lines.
 """
 
 import hashlib
@@ -19,13 +19,13 @@ FOLDER = Path.home() / ".jupyter-tpu" / "wheels"
 
 
 def say(**content: object) -> None:
-    """Send the client one JSON line."""
+    """Send one JSON line to the client."""
     sys.stdout.write(json.dumps(content) + "\n")
     sys.stdout.flush()
 
 
 def hello() -> None:
-    """Describe the worker, so that the client sends the files that fit and are missing."""
+    """Describe the worker, so that the client sends only missing files that fit."""
     uv = [Path.home() / ".local/bin/uv", Path.home() / ".cargo/bin/uv", FOLDER.parent / "uv/bin/uv"]
     say(
         python="{}.{}".format(*sys.version_info[:2]),
@@ -37,7 +37,7 @@ def hello() -> None:
 
 
 def take(name: str, size: int, sha256: str) -> None:
-    """Receive the rest of one file, and rename it once it is complete and its hash is right."""
+    """Receive the rest of one file, and rename the file once it is complete and its hash matches."""
     part = FOLDER / (name + ".part")
     offset = part.stat().st_size if part.is_file() and part.stat().st_size <= size else 0
     say(offset=offset)
@@ -57,7 +57,7 @@ def take(name: str, size: int, sha256: str) -> None:
 
 
 def main() -> None:
-    """Receive files until standard input ends."""
+    """Receive files until the end of standard input."""
     for folder in (FOLDER.parent, FOLDER):
         folder.mkdir(mode=0o700, exist_ok=True)
     hello()

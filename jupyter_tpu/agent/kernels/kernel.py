@@ -59,10 +59,10 @@ _ENDED_UNOBSERVED = "The kernel ended while no agent ran on the worker; its last
 
 @dataclass(frozen=True)
 class KernelContext:
-    """The resources that an agent's kernels share: its folder, the ZMQ context, reported exits and the launcher.
+    """The resources shared by an agent's kernels: its folder, the ZMQ context, reported exits and the launcher.
 
     Attributes:
-        on_end: called with a kernel's id and generation when the end of its process is recorded.
+        on_end: called with a kernel's id and generation when the exit of its process is recorded.
     """
 
     home: Home
@@ -73,19 +73,19 @@ class KernelContext:
 
 
 class Kernel:
-    """A kernel, which may have no process.
+    """A kernel, possibly without a process.
 
-    Requests wait while there is no process: they would be lost in sockets that are about to be replaced. Those on the
-    control channel are dropped instead, as they were meant for the process that has ended.
+    Requests wait while there is no process, because they would be lost in sockets that are about to be replaced.
+    Requests on the control channel are dropped instead, because they were meant for the process that has exited.
 
     Args:
-        on_output: called after each batch that was recorded.
+        on_output: called after each recorded batch.
 
     Attributes:
-        is_closed: whether the agent has given it up.
-        record: everything that it emitted.
+        is_closed: whether the agent has disconnected from the kernel for good.
+        record: all messages that the kernel emitted.
         requests: the index of its execute requests.
-        user_requests: number of cells and answers to ``input()`` that came while this agent runs.
+        user_requests: number of cells and replies to ``input()`` received since this agent started.
     """
 
     def __init__(self, kernel_id: str, surroundings: KernelContext, on_output: Callable[[], None]) -> None:
@@ -122,7 +122,7 @@ class Kernel:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the kernel ended so long ago that its output is no longer needed."""
+        """Whether the kernel exited so long ago that its output is no longer needed."""
         return self._folder.is_stale
 
     async def start(self, launch: Launch, caller: Caller | None = None) -> None:
@@ -142,13 +142,13 @@ class Kernel:
                 self.expect_no_start()
 
     async def restart(self, launch: Launch, caller: Caller | None = None) -> None:
-        """End the process, wait until it is gone (it may use the TPU) and start another with the same record.
+        """Kill the process, wait for its exit (it may use the TPU) and start a new one with the same record.
 
-        Nothing happens if an earlier agent has already done so for the same call: the call was not meant for the new
-        process.
+        Do nothing if an earlier agent has already restarted the kernel for the same call, which was not meant for the
+        new process.
 
         Raises:
-            EnvironmentFailed: the disk is full or read-only; the process continues.
+            EnvironmentFailed: the disk is full or read-only; the process keeps running.
             KernelFailed: the new process can't be started.
         """
         async with self._changing:
@@ -164,7 +164,7 @@ class Kernel:
                 self.expect_no_start()
 
     async def _prepare_restart(self) -> None:
-        """Check that another process can be started; if not, abort the cells that wait for it."""
+        """Check that a new process can be started; if not, abort the cells that wait for it."""
         try:
             await self._around.launcher.wait_for_code()
             self._folder.check_room()
@@ -174,7 +174,7 @@ class Kernel:
             raise
 
     def check_restart(self) -> None:
-        """Check that another process could be started; if not, record why: the current one must keep running.
+        """Check that a new process could be started; if not, record why, and keep the current one.
 
         Raises:
             EnvironmentFailed: the disk is full or read-only.
@@ -186,25 +186,25 @@ class Kernel:
             raise
 
     def abort_until(self, caller: Caller) -> None:
-        """Abort this client's requests up to that number: they were meant for the process that is being replaced."""
+        """Abort this client's requests up to that number, which were meant for the process being replaced."""
         self._folder.save(abort_until=_with_caller(self._folder.state.get("abort_until"), caller, caller[1]))
 
     def expect_start(self) -> None:
-        """Hold requests for the next process from now on; `start`, `restart` or `expect_no_start` must follow."""
+        """Start to hold requests for the next process; call `start`, `restart` or `expect_no_start` afterwards."""
         self._is_starting = True
 
     def expect_no_start(self) -> None:
-        """Send the held requests to the current process."""
+        """Send the delayed requests to the current process."""
         self._is_starting = False
         waiting, self._waiting = self._waiting, []
         for channel, parts in waiting:
             self._send(channel, parts)
 
     async def kill(self, owner: str = "") -> bool:
-        """End the process by SIGKILL; return True once its end is recorded, False if another owner has started it.
+        """Kill the process by SIGKILL; return True once its exit is recorded, False if another owner started it.
 
         Args:
-            owner: who asks; empty for any owner.
+            owner: the owner that requests it; empty for any owner.
         """
         async with self._changing:
             if owner and self._folder.state.get("owner", owner) != owner:
@@ -213,16 +213,16 @@ class Kernel:
             return True
 
     def send_signal(self, number: int) -> None:
-        """Signal the kernel's process and its children; do nothing if it is gone."""
+        """Send a signal to the kernel's process and its children; do nothing if the process has exited."""
         if self._process is not None:
             self._asked_to_end = self._asked_to_end or number not in (0, signal.SIGINT)
             self._process.send_signal(number)
 
     def signal_for(self, caller: Caller | None, number: int) -> bool:
-        """Return whether the signal of a call must be sent, and note that it was.
+        """Return whether the signal of a call must be sent, and record it as sent.
 
-        A call that an earlier agent has started is repeated only if it ends the same process: an interrupt could hit
-        another cell, and a kill the next process.
+        A call that an earlier agent started is repeated only if it terminates the same process, because an interrupt
+        could hit another cell, and a kill the next process.
         """
         if caller is None:
             return True
@@ -235,21 +235,21 @@ class Kernel:
         return True
 
     def end_because(self, reason: str) -> None:
-        """Ask the process to end by SIGTERM, and give its user the reason."""
+        """Terminate the process with SIGTERM, and show the reason to its user."""
         self._why_ended, self._is_told = reason, True
         self.event("words", message=reason)
         self.send_signal(signal.SIGTERM)
 
     def notify_hook(self, words: bytes) -> bool:
-        """Notify the process's checkpoint hook that the node is about to end; return whether it has one."""
+        """Notify the process's checkpoint hook that the node is about to stop; return whether there is a hook."""
         return self._process is not None and self._folder.notify_hook(words)
 
     def event(self, name: str, **content: Any) -> None:
-        """Record an event of the agent about this kernel."""
+        """Record an agent event about this kernel."""
         self._recorder.event(name, **content)
 
     def adopt(self) -> None:
-        """Connect to the process that an earlier agent started, or record that it has ended meanwhile."""
+        """Connect to the process that an earlier agent started, or record that it has since exited."""
         self._recorder.recover()
         state = self._folder.state
         # According to the record it ran, but its state is damaged. It cannot be used again, so it must not use the TPU.
@@ -281,11 +281,11 @@ class Kernel:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything that `restore` can write is still on the disk."""
+        """Whether all files that `restore` can write are still on the disk."""
         return self._folder.is_whole and self._recorder.is_whole
 
     def restore(self) -> None:
-        """Restore removed folders and files; raises OSError or AgentBroken if that fails."""
+        """Restore removed folders and files; raise OSError or AgentBroken on failure."""
         self._folder.restore()
         self._recorder.restore()
 
@@ -316,9 +316,9 @@ class Kernel:
         """Pass a client's message to the kernel, unless it was passed on before.
 
         Args:
-            number: the client's number of the request, by which repetitions are recognised.
-            asked_at: when a delayed request was made (Unix seconds). If a failed cell would have aborted the request
-                then, it is aborted now.
+            number: the client's number for the request, used to recognise repetitions.
+            asked_at: when a delayed request was made (Unix seconds). The request is aborted if a failed cell would have
+                aborted it at that time.
         """
         if self.is_closed or not self._folder.is_new_request(client_id, number):
             return
@@ -350,7 +350,7 @@ class Kernel:
             asyncio.get_running_loop().call_later(_NEXT_PROCESS_S, self._refuse_cells)
 
     def _refuse_cells(self) -> None:
-        """Answer waiting cells with an error, since no process was started; other requests keep waiting."""
+        """Send an error reply to waiting cells because no process was started; other requests keep waiting."""
         if self.is_alive or self.is_closed:
             return
         for parts in self._take_waiting_cells():
@@ -373,7 +373,7 @@ class Kernel:
         return f"The cell was not run: the kernel ended{f' ({how})' if how else ''}. Restart the kernel.{said}"
 
     def _record_request(self, channel: Channel, parts: list[bytes]) -> None:
-        """Record a cell or an answer to ``input()`` before it is passed on; for a password, record only its arrival."""
+        """Record a cell or a reply to ``input()`` before passing it on; for a password, record only its arrival."""
         if _is_cell(channel, parts):
             self._recorder.record(Channel.REQUEST, [parts])
             self.user_requests += 1
@@ -398,7 +398,7 @@ class Kernel:
 
     @property
     def is_executing(self) -> bool:
-        """Whether the user's code runs or waits for its turn."""
+        """Whether the user's code is running or queued."""
         return self._process is not None and self.requests.is_executing(time.time())
 
     @property
@@ -408,7 +408,7 @@ class Kernel:
 
     @property
     def ends_alone_after_s(self) -> float | None:
-        """How many seconds the kernel may be idle without a client; None: forever."""
+        """Maximum seconds that the kernel may be idle without a client; None for no limit."""
         limit_s = self._folder.state.get("ends_alone_after_s")
         return limit_s if isinstance(limit_s, (int, float)) else None
 
@@ -419,18 +419,18 @@ class Kernel:
 
     @property
     def client_note(self) -> dict[str, Any]:
-        """The note that a client stored; empty if there is none."""
+        """The client's stored note; empty if there is none."""
         note = self._folder.state.get("note")
         return note if isinstance(note, dict) else {}
 
     @property
     def generation(self) -> int:
-        """How many processes the kernel has had."""
+        """Number of processes that the kernel has had."""
         return int(self._folder.state.get("generation", 0))
 
     @property
     def controller_folder(self) -> Path:
-        """Where the controller of a slice keeps its files; removed with the kernel."""
+        """The folder for the files of a slice's controller; removed with the kernel."""
         return self._folder.controller
 
     @property
@@ -448,7 +448,7 @@ class Kernel:
         self._folder.save(note=note)
 
     def describe(self) -> dict[str, Any]:
-        """Return the kernel as `list_kernels` and `kernel_info` show it."""
+        """Return the kernel's state for `list_kernels` and `kernel_info`."""
         state = self._folder.state
         return {
             "kernel_id": self.kernel_id,
@@ -476,7 +476,7 @@ class Kernel:
         return caller is not None and isinstance(launched, dict) and caller[1] <= launched.get(caller[0], 0)
 
     async def _launch(self, launch: Launch, caller: Caller | None) -> None:
-        """Start a process, store all that a later agent needs to find it, connect to it and record the start."""
+        """Start a process, store the data that a later agent needs to find it, connect to it and record the start."""
         await self._end_is_recorded()
         self._folder.check_room()
         process = await self._around.launcher.launch(self.kernel_id, self._folder, launch)
@@ -523,7 +523,7 @@ class Kernel:
         self._search_lost_replies()
 
     def _search_lost_replies(self) -> None:
-        """Replace missing replies while a process runs, once those that an earlier agent may have lost are settled."""
+        """Replace missing replies while a process runs, after handling those that an earlier agent may have lost."""
         if self._process is not None and (self._takeover is None or self._takeover.is_done):
             self._lost_replies.search()
 
@@ -537,7 +537,7 @@ class Kernel:
             self._sockets.acknowledge(number)
 
     async def _watch_end(self, process: Process, sockets: KernelSockets) -> None:
-        """Wait for the end of the process, record its last messages and then the end itself."""
+        """Wait for the process to exit, then record its last messages and the exit."""
         ended = await end_of(process, self._folder.trim_output)
         await sockets.drain()
         sockets.close()
@@ -561,7 +561,7 @@ class Kernel:
         await self._record_unobserved_end(pid, ended)
 
     async def _record_unobserved_end(self, pid: int, ended: Exit) -> None:
-        """Record an end that no agent has observed, and answer the cells that were still open."""
+        """Record an exit that no agent observed, and send replies for the cells that were unfinished."""
         unanswered = [request for request in self.requests.all() if request.state != "done" and not request.status]
         await self._lost_replies.kernel_ended()
         self._record_end(pid, ended)
@@ -590,7 +590,8 @@ class Kernel:
         await self._end_is_recorded()
 
     async def _end_is_recorded(self) -> None:
-        """Wait until the end of an earlier agent's process is recorded, so that it can't look like the next one's."""
+        """Wait until the exit of an earlier agent's process is recorded, so that it isn't attributed to the next
+        one."""
         if self._process is None and self._watch is not None:
             await asyncio.wait([self._watch])
 
@@ -604,7 +605,7 @@ def _msg_id_of(parts: list[bytes]) -> str:
 
 
 def _with_caller(noted: Any, caller: Caller | None, value: Any) -> dict[str, Any]:
-    """Return the values of callers with `value` added for this one, the newest `_MOST_CALLERS` of them."""
+    """Add this caller's `value` to the values of callers, and return the newest `_MOST_CALLERS` of them."""
     callers = dict(noted) if isinstance(noted, dict) else {}
     if caller is not None:
         callers.pop(caller[0], None)

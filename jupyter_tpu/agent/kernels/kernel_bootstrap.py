@@ -1,4 +1,4 @@
-"""Start ipykernel with output capture; a script that runs in the kernel's process, with any version of ipykernel.
+"""Start ipykernel with output capture. The script runs in the kernel's process, with any ipykernel version.
 
 `output_capture` changes ipykernel so that no message is lost when the agent dies. If the installed version does not
 allow that, the kernel starts unchanged.
@@ -20,16 +20,16 @@ ARCHIVE = Path(__file__).resolve().parents[3]
 
 
 def put_own_package_first() -> None:
-    """Import jupyter_tpu from the agent's archive; the script's own folder must not shadow the user's modules."""
+    """Import jupyter_tpu from the agent's archive, without letting the script's folder shadow user modules."""
     here = str(Path(__file__).resolve().parent)
     sys.path[:] = [str(ARCHIVE), *(entry for entry in sys.path if entry != here)]
 
 
 def adapt(socket_prefix: str) -> OutputCapture | None:
-    """Install the output capture in ipykernel and return it; None, with a warning in the log, if this version differs.
+    """Install the output capture in ipykernel and return it; log a warning and return None if it isn't supported.
 
     Args:
-        socket_prefix: path of the kernel's sockets without the port, its ``ip`` in the connection file.
+        socket_prefix: path of the kernel's sockets without the port; the ``ip`` in the connection file.
     """
     try:
         from ipykernel.iostream import IOPubThread, OutStream
@@ -49,7 +49,7 @@ def adapt(socket_prefix: str) -> OutputCapture | None:
 
 
 def forget_own_package() -> None:
-    """Make later imports of jupyter_tpu prefer a version that the user installed."""
+    """Make later imports of jupyter_tpu prefer a version installed by the user."""
     # The archive stays last in the path: notebooks may use the worker's part of jupyter_tpu without installing it.
     sys.path.remove(str(ARCHIVE))
     sys.path.append(str(ARCHIVE))
@@ -58,7 +58,7 @@ def forget_own_package() -> None:
 
 
 def go_to(folder: str) -> None:
-    """Change to the requested folder, or to the home folder if the worker does not have it."""
+    """Change to the requested folder, or to the home folder if it doesn't exist on the worker."""
     try:
         os.chdir(folder)
     except OSError:
@@ -66,7 +66,7 @@ def go_to(folder: str) -> None:
 
 
 def run_spare(capture: OutputCapture | None) -> None:
-    """Start a pre-warmed kernel that waits for its hand-over, which needs the output capture."""
+    """Start a pre-warmed kernel that waits for its hand-over; this requires the output capture."""
     if capture is None:
         sys.exit("this version of ipykernel can't be pre-warmed")
     from ipykernel.kernelapp import IPKernelApp
@@ -81,7 +81,7 @@ def run_spare(capture: OutputCapture | None) -> None:
 
 
 def run(capture: OutputCapture | None) -> None:  # noqa: ARG001 - ipykernel refers to it
-    """Start the kernel and return when it ends."""
+    """Start the kernel and return when it exits."""
     forget_own_package()
     from ipykernel.kernelapp import IPKernelApp
 
@@ -89,7 +89,7 @@ def run(capture: OutputCapture | None) -> None:  # noqa: ARG001 - ipykernel refe
 
 
 def run_engine(folder: str, *arguments: str) -> None:
-    """Run another worker's part of a kernel until it ends; `arguments` go to ipyparallel."""
+    """Run another worker's part of a kernel until it exits; pass `arguments` to ipyparallel."""
     put_own_package_first()
     go_to(folder)
     forget_own_package()
@@ -100,11 +100,11 @@ def run_engine(folder: str, *arguments: str) -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Start a kernel, or the engine that is another worker's part of one.
+    """Start a kernel, or an engine (another worker's part of a kernel).
 
     Args:
-        argv: ``[--spare] FOLDER CONNECTION_FILE ARGUMENTS…``, of which the last two go to ipykernel; or ``--engine
-            FOLDER ARGUMENTS…``.
+        argv: ``[--spare] FOLDER CONNECTION_FILE ARGUMENTS…``, with the last two for ipykernel; or ``--engine FOLDER
+            ARGUMENTS…``.
     """
     if argv[0] == "--engine":
         return run_engine(*argv[1:])

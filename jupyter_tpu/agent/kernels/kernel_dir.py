@@ -1,4 +1,4 @@
-"""A kernel's folder on disk: all that a later agent needs to find the kernel again without repeating a request."""
+"""A kernel's folder on disk, from which a later agent can find the kernel without repeating a request."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _REQUESTS_BYTES = 16 * 1024 * 1024
 
 
 class KernelDirectory:
-    """The folder of one kernel, and a second one with a short path for its sockets.
+    """The folder of one kernel, and a second folder with a short path for its sockets.
 
     Attributes:
         state: the content of `kernel.json`; change it with `save`.
@@ -59,22 +59,22 @@ class KernelDirectory:
 
     @property
     def record(self) -> Path:
-        """The folder of the record, see `recording.record`."""
+        """The folder of the record; see `recording.record`."""
         return self._path / "record"
 
     @property
     def watermark(self) -> Path:
-        """The file of the watermark, see `recording.watermark`."""
+        """The file of the watermark; see `recording.watermark`."""
         return self._path / "heard"
 
     @property
     def checkpoint(self) -> Path:
-        """The stored request index, see `recording.checkpoint`."""
+        """The stored request index; see `recording.checkpoint`."""
         return self._path / "requests.json"
 
     @property
     def output(self) -> Path:
-        """The process's own standard output and error, which bypass ipykernel."""
+        """The file of the process's own standard output and error, which bypass ipykernel."""
         return self._path / "output.log"
 
     @property
@@ -84,17 +84,18 @@ class KernelDirectory:
 
     @property
     def slice_file(self) -> Path:
-        """Where the kernel of a slice finds the other workers; `jupyter_tpu.notebook.slices` reads it."""
+        """The file with the addresses of a slice's other workers, read by `jupyter_tpu.notebook.slices` in the
+        kernel."""
         return self._path / "slice.json"
 
     @property
     def controller(self) -> Path:
-        """The folder of the process through which the kernel of a slice reaches the other workers."""
+        """The folder of the process that connects a slice's kernel to the other workers."""
         return self._path / CONTROLLER
 
     @property
     def socket_prefix(self) -> Path:
-        """Path of the sockets without the port, as ZMQ's ipc transport has it."""
+        """Path of the sockets without the port, in the format of ZMQ's ipc transport."""
         return self._sockets / "k"
 
     @property
@@ -103,9 +104,9 @@ class KernelDirectory:
         return self._sockets / "hook"
 
     def save(self, **changes: Any) -> None:
-        """Change the state in memory and, atomically, on disk.
+        """Update the state in memory and, atomically, on disk.
 
-        If the disk is full the kernel keeps running, but a later agent will not find it.
+        If the disk is full, the kernel keeps running, but a later agent won't find it.
         """
         self.state.update(changes)
         # Through a draft file: a crash while writing must leave the old state readable.
@@ -130,10 +131,10 @@ class KernelDirectory:
         return state if isinstance(state, dict) else {}
 
     def is_new_request(self, client_id: str, number: int) -> bool:
-        """Note on disk that a request was seen, and return whether it is new.
+        """Record on disk that a request was seen, and return whether it is new.
 
-        The note comes before the kernel gets the request: a crash in between loses the request, which the user sees,
-        but never runs it twice.
+        The request is recorded before the kernel receives it. So a crash in between visibly loses the request, but
+        never runs it twice.
         """
         slot = self._seen.accept(client_id, number)
         if slot is None:
@@ -162,7 +163,7 @@ class KernelDirectory:
             self.slice_file.unlink(missing_ok=True)
 
     def check_room(self) -> None:
-        """Check that the disk has room to store a launch: a later agent finds only stored processes.
+        """Check for disk space to store a launch, because a later agent finds only stored processes.
 
         Raises:
             WorkerDiskFull: the disk is full or read-only.
@@ -172,9 +173,9 @@ class KernelDirectory:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything that `restore` can write exists.
+        """Whether all files that `restore` can write exist.
 
-        This includes the files: `rm -rf` leaves an emptied folder if something was written there meanwhile.
+        Check the files too, because `rm -rf` leaves an almost empty folder if a file was written there meanwhile.
         """
         parts = [self._path / "requests"]
         if self._connection:
@@ -186,10 +187,10 @@ class KernelDirectory:
     def restore(self) -> None:
         """Restore removed folders and files.
 
-        The process's sockets can't be restored: this agent stays connected, but a later one can't connect.
+        The process's sockets can't be restored, so this agent stays connected, but a later one can't connect.
 
         Raises:
-            OSError: something could not be restored.
+            OSError: a folder or file couldn't be restored.
         """
         private_folder(self._path)
         is_cut_off = not self._sockets.is_dir()
@@ -204,7 +205,7 @@ class KernelDirectory:
             self.save()
 
     def kill_listener(self) -> int:
-        """Kill the process that listens on the kernel's sockets, with its children; return its pid, or 0 if none."""
+        """Kill the process that listens on the kernel's sockets and its children; return its pid, or 0."""
         with socket.socket(socket.AF_UNIX) as probe, suppress(OSError):
             probe.settimeout(1)
             probe.connect(f"{self.socket_prefix}-{PORTS['shell_port']}")
@@ -233,9 +234,9 @@ class KernelDirectory:
         return True
 
     def adopt_files(self, sockets: Path, output: Path) -> None:
-        """Move the sockets and the output file of a pre-warmed process to this kernel's own paths.
+        """Move the sockets and the output file of a pre-warmed process to this kernel's paths.
 
-        A Unix socket's file may be moved while a process listens on it.
+        A Unix socket's file can be moved while a process listens on it.
         """
         for path in sockets.glob(f"{self.socket_prefix.name}-*"):
             path.replace(self._sockets / path.name)
@@ -243,7 +244,7 @@ class KernelDirectory:
         output.replace(self.output)
 
     def signer(self) -> Signer:
-        """Return a signer with the key of the last launch; it does not sign if the key can't be read."""
+        """Return a signer with the key of the last launch; if the key can't be read, messages are not signed."""
         try:
             content = json.loads(self.connection_file.read_text())
             return Signer(content["key"], content["signature_scheme"])
@@ -252,16 +253,16 @@ class KernelDirectory:
             return Signer("", "hmac-sha256")
 
     def output_tail(self) -> str:
-        """Return the last lines that the process itself wrote; empty if there are none."""
+        """Return the last lines of the process's own output; empty if there are none."""
         return tail_of(self.output)
 
     def trim_output(self) -> None:
-        """Cut the process's own output down to its last part once it is large."""
+        """Truncate the process's own output to its last part once it is large."""
         trim(self.output)
 
     @property
     def is_stale(self) -> bool:
-        """Whether the kernel ended so long ago that its output is no longer needed."""
+        """Whether the kernel exited so long ago that its output is no longer needed."""
         return not self.state.get("pid") and time.time() - self._path.stat().st_mtime > _KEPT_S
 
     def close(self) -> None:
@@ -275,7 +276,7 @@ class KernelDirectory:
 
 
 def check_room(folder: Path) -> None:
-    """Check that the disk of an existing folder has room to store a launch.
+    """Check that an existing folder's disk has space to store a launch.
 
     Raises:
         EnvironmentFailed: the disk is full or read-only.
@@ -306,7 +307,7 @@ def tail_of(output: Path) -> str:
 
 
 def trim(output: Path) -> None:
-    """Cut a process's output file down to its last part once it is large."""
+    """Truncate a process's output file to its last part once it is large."""
     try:
         # Truncated in place: the process has the file open, and appends.
         if output.stat().st_size > _MOST_OUTPUT_BYTES:
@@ -321,7 +322,7 @@ def trim(output: Path) -> None:
 
 
 def write_connection_file(path: Path, socket_prefix: Path, key: str, signature_scheme: str = "hmac-sha256") -> None:
-    """Write Jupyter's connection file: where a kernel listens and the key it signs with; only this user can read it."""
+    """Write Jupyter's connection file with a kernel's addresses and key, readable only by this user."""
     content = {
         **PORTS,
         "transport": "ipc",
@@ -334,7 +335,7 @@ def write_connection_file(path: Path, socket_prefix: Path, key: str, signature_s
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a new file that only this user can read, and replace an existing one."""
+    """Write a file readable only by this user, replacing an existing one."""
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
     path.write_text(text)

@@ -20,7 +20,7 @@ def checked_kernel_id(kernel_id: Any) -> str:
     """Return `kernel_id` if it is valid.
 
     Raises:
-        BadInput: it is not.
+        BadInput: the id is not valid.
     """
     if not isinstance(kernel_id, str) or not _KERNEL_ID.fullmatch(kernel_id):
         raise BadInput(
@@ -30,10 +30,10 @@ def checked_kernel_id(kernel_id: Any) -> str:
 
 
 class Kernels:
-    """The worker's kernels, including those that an earlier agent started.
+    """The worker's kernels, including those started by an earlier agent.
 
     Args:
-        on_output: called when a record has grown or a kernel was deleted.
+        on_output: called when a record grows or a kernel is deleted.
     """
 
     def __init__(self, surroundings: KernelContext, on_output: Callable[[], None]) -> None:
@@ -42,7 +42,7 @@ class Kernels:
         self._kernels: dict[str, Kernel] = {}
 
     def adopt(self) -> None:
-        """Find the kernels of an earlier agent; a damaged folder loses only its own kernel."""
+        """Find an earlier agent's kernels; skip a kernel whose folder is damaged."""
         for folder in sorted(self._around.home.kernels.iterdir()):
             try:
                 self._adopt_one(folder.name)
@@ -60,7 +60,7 @@ class Kernels:
         """Return the kernel with this id.
 
         Raises:
-            KernelFailed: there is none.
+            KernelFailed: there is no such kernel.
         """
         try:
             return self._kernels[kernel_id]
@@ -72,9 +72,9 @@ class Kernels:
             ) from None
 
     def get_or_make(self, kernel_id: Any) -> Kernel:
-        """Return the kernel with this id, a new one without a process if there is none.
+        """Return the kernel with this id; create one without a process if there is none.
 
-        Never awaits, so that the next frames of the same client find the kernel.
+        This method never awaits, so that the client's next frames find the kernel.
 
         Raises:
             BadInput: the id is not valid.
@@ -88,7 +88,7 @@ class Kernels:
         return kernel
 
     async def launch(self, kernel_id: Any, start: Callable[[Kernel], Awaitable[None]]) -> Kernel:
-        """Start a kernel with `start`; if the kernel is deleted meanwhile, repeat that with a new one."""
+        """Start a kernel with `start`; if the kernel is deleted meanwhile, try again with a new one."""
         while True:
             # `start` waits while the kernel is being deleted, and then returns without starting it: try again.
             kernel = self.get_or_make(kernel_id)
@@ -97,7 +97,7 @@ class Kernels:
                 return kernel
 
     async def forget(self, kernel_id: Any, owner: str = "") -> None:
-        """End a kernel and delete all its files, unless another owner has started it since."""
+        """Shut down a kernel and delete all its files, unless another owner has since started it."""
         kernel = self.get(kernel_id)
         # Another call may have deleted it while this one waited for its end.
         if await kernel.kill(owner) and not kernel.is_closed:
@@ -115,7 +115,7 @@ class Kernels:
             await self.forget(kernel.kernel_id)
 
     def all(self) -> list[Kernel]:
-        """Return all kernels, including those that have ended."""
+        """Return all kernels, including those that have exited."""
         return list(self._kernels.values())
 
     @property
@@ -129,7 +129,7 @@ class Kernels:
         return self._around.home.kernels.is_dir() and all(kernel.is_whole for kernel in self._kernels.values())
 
     def restore(self) -> None:
-        """Restore removed folders and files; raises OSError or AgentBroken if that fails."""
+        """Restore removed folders and files; raise OSError or AgentBroken on failure."""
         for kernel in self._kernels.values():
             kernel.restore()
 
@@ -140,7 +140,7 @@ class Kernels:
                 kernel.event("words", message=words)
 
     def describe(self) -> list[dict[str, Any]]:
-        """Return all kernels as `list_kernels` shows them."""
+        """Return the state of all kernels for `list_kernels`."""
         return [kernel.describe() for kernel in self._kernels.values()]
 
     def close(self) -> None:

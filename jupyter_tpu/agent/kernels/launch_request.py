@@ -1,4 +1,4 @@
-"""Parse and check a client's request to start a kernel: it comes from another machine."""
+"""Parse and validate a client's request to start a kernel."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from jupyter_tpu.errors import BadInput
 
 @dataclass(frozen=True)
 class Launch:
-    """The parameters of a kernel's start.
+    """The parameters for starting a kernel.
 
     Attributes:
-        key: the client's key that signs the kernel's messages; it stays the same over restarts.
+        key: the client's key for signing the kernel's messages; it stays the same across restarts.
         python: path of a Python on the worker; empty for the agent's default.
-        cwd: folder on the worker; the home folder is used if it does not exist.
-        env: added to the agent's own environment variables.
-        extra_arguments: passed on to ipykernel.
-        owner: name of the client that starts the kernel; late calls of another owner do not end it.
-        ends_alone_after_s: seconds that the kernel may be idle without a client; None: forever.
+        cwd: working folder on the worker; the home folder is used if it doesn't exist.
+        env: variables to add to the agent's own environment.
+        extra_arguments: arguments passed to ipykernel.
+        owner: name of the client that starts the kernel; late calls from another owner don't shut it down.
+        ends_alone_after_s: maximum seconds that the kernel may be idle without a client; None for no limit.
         workers: the number of workers that the kernel runs on; this one is worker 0.
     """
 
@@ -40,7 +40,7 @@ class Launch:
         """Parse the parameters of a call.
 
         Raises:
-            BadInput: a parameter is missing or not valid.
+            BadInput: a parameter is missing or invalid.
         """
         env, arguments = params.get("env", {}), params.get("extra_arguments", [])
         if not isinstance(env, dict) or not isinstance(arguments, list):

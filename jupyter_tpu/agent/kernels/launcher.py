@@ -1,4 +1,4 @@
-"""Start the processes of kernels: a new one, or the spare (the pre-warmed kernel) if it fits."""
+"""Start kernels' processes, or use the spare (the pre-warmed kernel) if it fits."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ EXTENSION = "--IPKernelApp.extra_extensions=jupyter_tpu.notebook"
 
 
 class Launcher:
-    """Start kernels' processes.
+    """A launcher for kernels' processes.
 
     Args:
-        python: the Python of kernels that name no other.
-        reports: gets the exits of processes that are not our children.
-        is_quiet: whether no kernel is executing.
+        python: the default Python for kernels.
+        reports: receives the exits of processes that are not our children.
+        is_quiet: returns whether no kernel is executing.
         on_spare: called when a spare becomes ready, and when it is used.
     """
 
@@ -47,10 +47,10 @@ class Launcher:
         self.spares = Spares(home, python, self._start_spare, is_quiet, on_spare)
 
     async def wait_for_code(self) -> None:
-        """Wait until the agent's code is there, if its folder was removed (`home_watch` restores it).
+        """Wait for the agent's code if its folder was removed (`home_watch` restores it).
 
         Raises:
-            KernelFailed: it was not restored in time.
+            KernelFailed: the folder was not restored in time.
         """
         until = time.monotonic() + _CODE_COMES_WITHIN_S
         while not BOOTSTRAP.exists() and time.monotonic() < until:  # noqa: ASYNC110 - nothing announces a file
@@ -62,11 +62,11 @@ class Launcher:
             )
 
     async def launch(self, kernel_id: str, folder: KernelDirectory, launch: Launch) -> Process:
-        """Start a process for the kernel, or hand the spare over to it.
+        """Start a process for the kernel, or use the spare.
 
         Raises:
             WorkerDiskFull: the disk is full or read-only.
-            KernelFailed: it can't be started.
+            KernelFailed: the process can't be started.
         """
         python = self.python_of(launch)
         own = {

@@ -1,9 +1,9 @@
-"""Answer requests that the kernel has finished without a reply, once it is certain that none will come.
+"""Reply to requests that the kernel finished without a reply, once it is certain that none will arrive.
 
-ipykernel sends no reply if an interrupt arrives between the end of the code and the reply, or if its process ends
-there. A front end would show the cell as running forever. Reply and status "idle" come over different sockets, in any
-order, so a reply that is only late must not be replaced. So the agent sends a request of its own after "idle", the
-probe: a kernel replies in order, so a reply that has not come before that of the probe will never come.
+ipykernel sends no reply if an interrupt arrives between the end of the code and the reply, or if its process exits
+there. A front end would show the cell as running forever. The reply and the status "idle" arrive over different
+sockets, in any order, and a late reply must not be replaced. So the agent sends its own request after "idle", the
+probe. A kernel replies in order, so a reply that hasn't arrived before the probe's reply will never arrive.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Lost: TypeAlias = "tuple[IndexedRequest | None, list[bytes]]"
 
 
 class LostReplies:
-    """The requests of a kernel, most of them cells, that are done but have no reply.
+    """A kernel's requests, usually cells, that are done but have no reply.
 
     Args:
         make_replies: returns an object that makes replies in place of the kernel.
@@ -49,24 +49,24 @@ class LostReplies:
         self._settling: asyncio.Task[None] | None = None
 
     def search(self) -> None:
-        """Start to settle requests without a reply, if any; call it after each batch of the kernel's messages."""
+        """Start to handle requests without a reply; call this after each batch of the kernel's messages."""
         if self._has_lost and (self._settling is None or self._settling.done()):
             self._settling = asyncio.create_task(self._settle())
 
     def probe_answered(self, channel: int, parts: list[bytes]) -> None:
-        """Note the kernel's answer to a probe."""
+        """Record the kernel's reply to a probe."""
         _, msg_id = kind_and_id(parts[header_place(parts) + 1])
         probe = self._probes.get(msg_id)
         if channel == Channel.SHELL and probe and not probe.done():
             probe.set_result(None)
 
     def close(self) -> None:
-        """Stop settling; the kernel keeps running, or has ended."""
+        """Stop handling requests, without stopping the kernel."""
         if self._settling is not None:
             self._settling.cancel()
 
     async def kernel_ended(self) -> None:
-        """Answer all such requests, because the process has ended and everything that it sent was recorded."""
+        """Reply to all such requests, because the process has exited and all its messages were recorded."""
         self.close()
         for request, asked in await self._lost():
             await self._answer(request, asked, *_KERNEL_ENDED)
@@ -86,7 +86,7 @@ class LostReplies:
             await asyncio.gather(*(self._settle_shell(shell, lost) for shell, lost in shells.items()))
 
     async def _settle_shell(self, subshell_id: str, lost: list[Lost]) -> None:
-        """Answer the requests of one subshell: each subshell replies in order."""
+        """Reply to the requests of one subshell, which replies in order."""
         msg_id, question = self._make_replies().probe(subshell_id)
         self._probes[msg_id] = asyncio.get_running_loop().create_future()
         try:
@@ -98,7 +98,7 @@ class LostReplies:
             await self._answer(request, asked, *_NO_REPLY)
 
     async def _lost(self) -> list[Lost]:
-        """Return the requests that are unanswered now."""
+        """Return the requests that have no reply."""
         lost: list[Lost] = [(None, asked) for asked in self._requests.unanswered_others.values()]
         for msg_id, request in list(self._requests.unanswered.items()):
             if asked := await asked_frames(self._record, request.first_seq):
@@ -114,7 +114,7 @@ class LostReplies:
             self._make_replies().reply(asked, {"status": "error", "ename": ename, "evalue": evalue, "traceback": []})
 
     async def _answer_cell(self, request: IndexedRequest, asked: list[bytes], ename: str, evalue: str) -> None:
-        """Answer with the error that the kernel has published for the cell, or else with the given one."""
+        """Reply with the error that the kernel has published for the cell, or else with the given one."""
         span = Span(request.first_seq, request.last_seq, request.bytes)
         error = await published_error(self._record, span, lambda entry: self._requests.is_part(entry, request))
         if self._requests.unanswered.get(request.msg_id) is not request:

@@ -9,7 +9,7 @@ from jupyter_tpu.agent.kernels.kernels import Kernels
 
 
 def notebook_of(kernel: Kernel) -> str:
-    """Return the path of the notebook, or else the console, that uses a kernel; empty if no client has noted one."""
+    """Return the path of a kernel's notebook or console; empty if no client has provided one."""
     note = kernel.client_note
     found = note.get("sessions")
     sessions = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
@@ -24,5 +24,5 @@ def name_of(kernel: Kernel) -> str:
 
 
 def by_pid(kernels: Kernels) -> dict[int, tuple[str, str]]:
-    """Return kernel id and notebook by the pid of each kernel's process; may be called from any thread."""
+    """Return each kernel's id and notebook by the pid of its process; may be called from any thread."""
     return {kernel.pid: (kernel.kernel_id, notebook_of(kernel)) for kernel in kernels.all() if kernel.pid is not None}

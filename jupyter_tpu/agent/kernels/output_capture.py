@@ -1,8 +1,9 @@
-"""Route all of an ipykernel's messages to the agent, numbered (`output_protocol`); runs in the kernel's process.
+"""Route all of an ipykernel's messages, numbered, to the agent (`output_protocol`).
 
-The `adapt_…` functions change ipykernel's classes before they are used, and raise AttributeError if the installed
-version is too different. XPUB_NODROP must never be set: a full pipe would freeze the control thread, and with it every
-interrupt. Only the thread that prints waits for a slow agent, since an interrupt reaches that thread.
+This module runs in the kernel's process. The `adapt_…` functions change ipykernel's classes before they are used, and
+raise AttributeError if the installed version is too different. XPUB_NODROP must never be set, because a full pipe would
+freeze the control thread and block all interrupts. Only the thread that prints waits for a slow agent, because that
+thread can be interrupted.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ _REMEMBERED = 10_000
 
 
 class OutputCapture:
-    """Send the kernel's messages to the agent, and resend those not acknowledged; one object per process.
+    """The sender of the kernel's messages to the agent, which resends unacknowledged ones; one per process.
 
     Args:
-        pipe: Unix socket on which forked processes pass on their output; it may change later.
+        pipe: Unix socket over which forked processes send their output; it may change later.
     """
 
     def __init__(self, pipe: str) -> None:
@@ -59,7 +60,7 @@ class OutputCapture:
         self._stream.on_recv(self._receive)
 
     def reset(self) -> None:
-        """Drop all messages so far and number from 1 again; only while no agent is attached."""
+        """Drop all messages and restart the numbering from 1; call this only while no agent is attached."""
         self._thread.schedule(self.buffer.reset)
 
     def send_soon(self, channel: Channel, parts: Sequence[Any]) -> None:
@@ -67,7 +68,7 @@ class OutputCapture:
         self._thread.schedule(lambda: self.send(channel, parts))
 
     def send(self, channel: Channel, parts: Sequence[Any]) -> None:
-        """Number a message, keep it until it is acknowledged, and send it; only in the publishing thread."""
+        """Number a message, store it until it is acknowledged, and send it; call this only in the publishing thread."""
         parts = [part if isinstance(part, bytes) else bytes(part) for part in parts]
         is_output = channel == Channel.IOPUB and parts[0].startswith(b"stream.")
         frames = self.buffer.add(channel, parts, is_output=is_output)
@@ -76,7 +77,7 @@ class OutputCapture:
             self._listen_again()
 
     def _listen_again(self) -> None:
-        """Read what arrived during a send: ZMQ's descriptor is edge-triggered, and the send has used up the edge."""
+        """Read messages that arrived during a send, which used up the edge of ZMQ's edge-triggered descriptor."""
         if self._thread.socket.get(zmq.EVENTS) & zmq.POLLIN:
             self._stream.io_loop.add_callback(self._stream.flush, zmq.POLLIN)
 
@@ -91,10 +92,10 @@ class OutputCapture:
             self._listen_again()
 
     def is_repeated(self, parts: Sequence[Any]) -> bool:
-        """Whether the same request came before: a new agent repeats what its predecessor may not have passed on.
+        """Whether the request is a duplicate: a new agent resends requests that its predecessor may not have sent.
 
-        Jupyter's own check for repetitions only works with a key. Routing identities are left out of the comparison,
-        because they differ on a new connection.
+        Jupyter's own check for duplicates works only with a key. The comparison ignores routing identities, because
+        they differ on a new connection.
         """
         frames = [bytes(part) for part in parts]
         if _DELIMITER not in frames:
@@ -112,7 +113,7 @@ class OutputCapture:
         return False
 
     def wait_for_room(self) -> None:
-        """Wait until the agent has caught up, before more is printed; never in ipykernel's own threads."""
+        """Wait for the agent to catch up before printing more; never wait in ipykernel's own threads."""
         if not self.buffer.has_room and threading.current_thread().name not in _NEVER_WAIT:
             self.buffer.wait_for_room(_PATIENCE_S)
 
@@ -120,15 +121,15 @@ class OutputCapture:
 class Router(zmq.Socket):  # type: ignore[type-arg]
     """A kernel's socket for shell, control or stdin.
 
-    Messages to the agent go through the capture. Control replies are sent directly, since they must not wait behind
-    output, and go through the capture only while no agent is connected.
+    Messages to the agent go through the capture. Control replies are sent directly, because they must not wait behind
+    output; they go through the capture only while no agent is connected.
     """
 
     capture: Any = None
     channel = Channel.SHELL
 
     def recv_multipart(self, flags: int = 0, copy: bool = True, track: bool = False) -> Any:
-        """Receive a message; drop a repeated request, as if there were nothing to read."""
+        """Receive a message; drop a duplicate request, as if there were nothing to read."""
         parts = super().recv_multipart(flags, copy, track)
         if self.channel == Channel.SHELL and self.capture.is_repeated(parts):
             raise zmq.Again
@@ -154,7 +155,7 @@ _ROUTERS = {"shell_socket": Channel.SHELL, "control_socket": Channel.CONTROL, "s
 
 
 def adapt_sockets(app_class: Any, capture: OutputCapture) -> None:
-    """Change sockets before they are bound: the publisher's high-water mark and type, and the routers' class."""
+    """Change the publisher's high-water mark and type, and the routers' class, before the sockets are bound."""
     bind, init_iopub = app_class._bind_socket, app_class.init_iopub
 
     def bind_adapted(self: Any, socket: Any, port: int) -> Any:
@@ -186,7 +187,7 @@ class _ListeningContext:
 
 
 def adapt_publisher(thread_class: Any, capture: OutputCapture) -> None:
-    """Route everything that is published through the capture; forked processes publish through this process."""
+    """Route all published messages through the capture; forked processes publish through this process."""
     make, send, send_multipart = thread_class.__init__, thread_class._really_send, thread_class.send_multipart
 
     def make_and_listen(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -209,7 +210,7 @@ def adapt_publisher(thread_class: Any, capture: OutputCapture) -> None:
 
 
 def adapt_text(stream_class: Any, capture: OutputCapture) -> None:
-    """Limit the text that is printed but not yet sent: ipykernel only flushes five times a second."""
+    """Limit the amount of printed but unsent text, because ipykernel flushes only five times a second."""
     write, flush = stream_class.write, stream_class._flush
 
     def write_and_send_much(self: Any, text: str) -> Any:
@@ -229,7 +230,7 @@ def adapt_text(stream_class: Any, capture: OutputCapture) -> None:
 
 
 def adapt_pipe(thread_class: Any, capture: OutputCapture) -> None:
-    """Let forked processes pass their output on over a Unix socket: ipykernel's TCP port is open to every user."""
+    """Let forked processes send output over a Unix socket, because ipykernel's TCP port is open to every user."""
 
     def set_up_inner_end(self: Any) -> None:
         self._pipe_uuid = os.urandom(16)

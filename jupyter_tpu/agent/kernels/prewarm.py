@@ -1,8 +1,8 @@
-"""Keep one pre-warmed kernel, the spare, on each worker: a process with ipykernel imported, for the next start.
+"""Keep one pre-warmed kernel on each worker: the spare, a process with ipykernel imported.
 
-A spare is used only if the kernel can't tell the difference: the same Python, no arguments, and no variable that
-matters while Python and IPython start. It must not compete with a running cell on a small machine, so it is started
-while no kernel is busy, and not at all while memory is short.
+A spare is used only if it makes no difference to the kernel: it has the same Python, no arguments, and no variable that
+affects the start of Python and IPython. Starting a spare must not compete with a running cell on a small machine, so it
+starts only while no kernel is busy and memory is sufficient.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class Spare:
     """A pre-warmed kernel's process.
 
     Attributes:
-        sockets: folder of its sockets.
-        output: file of its output.
-        agent_end: the agent's end of the socket that is the spare's standard input.
-        kernel_info: content of its kernel_info_reply.
-        watched: modification times of the files that the spare has read, by path.
+        sockets: folder of the sockets.
+        output: output file.
+        agent_end: the agent's end of the socket used as the spare's standard input.
+        kernel_info: content of the spare's kernel_info_reply.
+        watched: modification times of the files read by the spare, by path.
     """
 
     process: Process
@@ -71,7 +71,7 @@ class Spare:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether packages or startup files have changed since the spare read them, or its own files were removed."""
+        """Whether packages or startup files have changed since the spare read them, or its files were removed."""
         are_there = self.sockets.is_dir() and self.output.exists()
         return not are_there or any(_changed_at(path) != then for path, then in self.watched.items())
 
@@ -79,7 +79,7 @@ class Spare:
         """Receive the spare's next JSON line.
 
         Raises:
-            EOFError, OSError, ValueError, TimeoutError: it does not answer, or not in JSON.
+            EOFError, OSError, ValueError, TimeoutError: the spare doesn't reply, or its reply isn't JSON.
         """
         loop, answer = asyncio.get_running_loop(), b""
         while not answer.endswith(b"\n"):
@@ -91,16 +91,16 @@ class Spare:
         return content
 
     async def hand_over(self, kernel: Mapping[str, Any]) -> None:
-        """Hand the spare over to a kernel: environment variables, folder, key, connection file and pipe.
+        """Turn the spare into a kernel, by sending it the environment variables, folder, key, connection file and pipe.
 
         Raises:
-            EOFError, OSError, ValueError, TimeoutError: it does not answer.
+            EOFError, OSError, ValueError, TimeoutError: the spare doesn't reply.
         """
         await asyncio.get_running_loop().sock_sendall(self.agent_end, json.dumps(kernel).encode() + b"\n")
         await self.receive(_HAND_OVER_S)
 
     def discard(self) -> None:
-        """End the spare and remove its files."""
+        """Terminate the spare and remove its files."""
         self.process.send_signal(signal.SIGKILL)
         self.process.close()
         self.agent_end.close()
@@ -109,12 +109,12 @@ class Spare:
 
 
 class Spares:
-    """Keep one spare ready.
+    """A manager that keeps one spare ready.
 
     Args:
         python: the Python that spares run on.
-        start: starts a process from connection file, output file and descriptor of its standard input.
-        is_quiet: whether no kernel is busy.
+        start: starts a process, given its connection file, output file and the descriptor of its standard input.
+        is_quiet: returns whether no kernel is busy.
         on_change: called when a spare becomes ready, and when it is used.
     """
 
@@ -135,11 +135,11 @@ class Spares:
         self._making: asyncio.Task[None] | None = None
 
     def describe(self) -> dict[str, Any] | None:
-        """Return Python and kernel info of the spare for clients; None while there is none."""
+        """Return the spare's Python and kernel info for clients; None if there is no spare."""
         return {"python": self._python, "kernel_info": self._ready.kernel_info} if self._ready else None
 
     def begin(self) -> None:
-        """Remove what an earlier agent left, and start the first spare soon."""
+        """Remove an earlier agent's leftover files, and schedule the start of the first spare."""
         for left in self._home.run.glob("spare-*"):
             shutil.rmtree(left, ignore_errors=True)
         for log_file in self._home.root.glob("spare-*.log"):
@@ -147,7 +147,7 @@ class Spares:
         self._make_after(_FIRST_AFTER_S)
 
     async def claim(self, folder: KernelDirectory, launch: Launch, env: Mapping[str, str]) -> Process | None:
-        """Hand the spare over to the kernel of `folder`, whose connection file is written; None if none fits."""
+        """Turn the spare into the kernel of `folder`, whose connection file exists; None if the spare doesn't fit."""
         spare = self._fitting(launch)
         if spare is None:
             return None
@@ -171,7 +171,7 @@ class Spares:
         return spare.process
 
     async def close(self) -> None:
-        """End the spare."""
+        """Terminate the spare."""
         if self._making is not None:
             self._making.cancel()
             await asyncio.gather(self._making, return_exceptions=True)
@@ -181,7 +181,7 @@ class Spares:
     # -- internals -----------------------------------------------------------------------------------------------------
 
     def _fitting(self, launch: Launch) -> Spare | None:
-        """Return the spare if it fits the launch, and start the next one soon."""
+        """Return the spare if it fits the launch, and schedule the start of the next one."""
         if self._ready is None or not _could_be(launch, self._python):
             return None
         spare, self._ready = self._ready, None
@@ -210,7 +210,7 @@ class Spares:
             await asyncio.sleep(_NEXT_AFTER_S)
 
     async def _try_to_make(self) -> None:
-        """Start a spare and wait until it is warm; a failure is only logged, since kernels also start without one."""
+        """Start a spare and wait until it is warm; only log a failure, because kernels don't need a spare to start."""
         spare = None
         try:
             spare = self._launch()

@@ -1,8 +1,8 @@
-"""A pre-warmed kernel (a spare) until its hand-over; runs inside the kernel's process.
+"""A pre-warmed kernel (a spare) until its hand-over.
 
-It waits, with everything imported, for a line from the agent on standard input that names the kernel it becomes. Then
-it takes over that kernel's environment variables, folder and key, and is a kernel like any other. If the agent ends
-first, the spare ends too.
+This module runs in the kernel's process. The spare imports all modules, then waits for a line from the agent on
+standard input that specifies a kernel. It adopts that kernel's environment variables, folder and key, and becomes an
+ordinary kernel. If the agent exits first, the spare exits too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SpareKernel:
         self._agent = socket.socket(fileno=os.dup(0))
 
     def wait(self) -> None:
-        """Warm up, and wait for the hand-over in a thread as soon as the kernel's loop runs."""
+        """Warm up, then wait for the hand-over in a thread once the kernel's loop is running."""
         from tornado.ioloop import IOLoop
 
         # The first cell of a kernel imports and compiles more than any later one.
@@ -77,7 +77,7 @@ class SpareKernel:
         self._app.kernel._publish_status("starting", "shell")
 
     def _forget(self) -> None:
-        """Drop all messages so far: they are signed with the spare's own key."""
+        """Drop all existing messages, which are signed with the spare's own key."""
         self._capture.reset()
         forgotten = threading.Event()
         self._app.iopub_thread.schedule(forgotten.set)
@@ -85,14 +85,14 @@ class SpareKernel:
 
 
 def _changed_at(path: str) -> float:
-    """Return when a file or folder was last changed; 0 if it does not exist."""
+    """Return when a file or folder was last changed; 0 if it doesn't exist."""
     with suppress(OSError):
         return Path(path).stat().st_mtime
     return 0.0
 
 
 def _watched(app: Any) -> dict[str, float]:
-    """Return the files that the spare has read, with their modification times: a change makes the spare outdated."""
+    """Return the files read by the spare, with their modification times: a change makes the spare outdated."""
     profile = app.shell.profile_dir
     packages = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     settings = [str(Path(profile.location) / name) for name in ("ipython_config.py", "ipython_kernel_config.py")]

@@ -1,8 +1,8 @@
-"""A kernel's process: started in its own session, so that it outlives the agent, and found again by a later agent.
+"""A kernel's process, started in its own session so that it outlives the agent and a later agent can find it.
 
-A process is identified by pid and start time, never by pid alone. A pidfd shows its end, even to a process that is not
-its parent. Only the parent learns how it ended. That is this agent for what it started, or the supervisor, which
-inherits the kernels of an agent that died and reports their exits to the next one.
+A process is identified by pid and start time, never by pid alone. A pidfd signals its exit, even to a process that is
+not its parent. Only the parent receives the exit status. The parent is the agent that started the process, or the
+supervisor, which inherits the kernels of a dead agent and reports their exits to the next one.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _REMEMBERED = 1000
 
 @dataclass(frozen=True)
 class Exit:
-    """The end of a process: its exit code or the signal, or unknown (both None)."""
+    """The exit of a process: its exit code or signal, or unknown (both None)."""
 
     exit_code: int | None = None
     signal: str | None = None
 
     @classmethod
     def from_wait_status(cls, status: int) -> Exit:
-        """Convert the status that `waitpid` returns."""
+        """Convert a status from `waitpid`."""
         code = os.waitstatus_to_exitcode(status)
         return cls(exit_code=code) if code >= 0 else cls(signal=_signal_name(-code))
 
@@ -48,13 +48,13 @@ def _signal_name(number: int) -> str:
 
 
 class ReportedExits:
-    """Exits of processes that are not this agent's children, as the supervisor reports them."""
+    """Exits of processes that are not this agent's children, as reported by the supervisor."""
 
     def __init__(self) -> None:
         self._reports: dict[int, asyncio.Future[Exit]] = {}
 
     def report(self, pid: int, status: int) -> None:
-        """Store a report; `status` is as `waitpid` returns it."""
+        """Store a report; `status` is a status from `waitpid`."""
         future = self._future(pid)
         if not future.done():
             future.set_result(Exit.from_wait_status(status))
@@ -64,7 +64,7 @@ class ReportedExits:
                 del self._reports[old]
 
     async def of(self, pid: int) -> Exit:
-        """Return how `pid` ended; unknown if the supervisor does not report it in time."""
+        """Return the exit of `pid`; unknown if the supervisor doesn't report it in time."""
         try:
             return await asyncio.wait_for(asyncio.shield(self._future(pid)), _REPORT_WAIT_S)
         except asyncio.TimeoutError:
@@ -99,7 +99,7 @@ class Process:
         reports: ReportedExits,
         stdin: int = subprocess.DEVNULL,
     ) -> Process:
-        """Run a command with its output in the file `output`; its input is empty unless `stdin` says otherwise.
+        """Run a command with its output in the file `output` and input from `stdin`, which is empty by default.
 
         Raises:
             OSError: the command cannot be run.
@@ -121,7 +121,7 @@ class Process:
 
     @classmethod
     def find(cls, pid: int, started: int, reports: ReportedExits) -> Process | None:
-        """Return the process with this pid and start time, if it still runs."""
+        """Return the process with this pid and start time, if it is still running."""
         with suppress(ProcessLookupError):
             process = cls(pid, started, None, reports)
             if start_ticks(pid) == started:
@@ -131,11 +131,11 @@ class Process:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process still runs."""
+        """Whether the process is still running."""
         return start_ticks(self.pid) == self.started
 
     async def wait(self) -> Exit:
-        """Wait for the end of the process, and return how it ended."""
+        """Wait for the process to exit, and return its exit."""
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
         loop.add_reader(self._pidfd, ended.set)
@@ -149,7 +149,7 @@ class Process:
         return Exit(exit_code=code) if code >= 0 else Exit(signal=_signal_name(-code))
 
     def send_signal(self, number: int) -> None:
-        """Signal the kernel and the processes it started; do nothing if it is gone."""
+        """Send a signal to the kernel and the processes it started; do nothing if the kernel has exited."""
         # The pidfd first: a group's number alone could belong to new processes by now.
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, 0)
@@ -161,7 +161,7 @@ class Process:
 
 
 async def end_of(process: Process, trim: Callable[[], None]) -> Exit:
-    """Wait for the end of a process; call `trim`, which keeps its output file small, now and then until that."""
+    """Wait for a process to exit; meanwhile call `trim` periodically, which keeps its output file small."""
     ending = asyncio.create_task(process.wait())
     try:
         while not ending.done():
@@ -173,7 +173,7 @@ async def end_of(process: Process, trim: Callable[[], None]) -> Exit:
 
 
 def start_ticks(pid: int) -> int | None:
-    """Return when a process started, in Linux's ticks since boot; None when it is gone or a zombie."""
+    """Return when a process started, in Linux's ticks since boot; None if it has exited or is a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -183,5 +183,5 @@ def start_ticks(pid: int) -> int | None:
 
 
 def boot_id() -> str:
-    """Return Linux's id of this boot, so that pids of an earlier boot are not confused with those of this one."""
+    """Return Linux's id for this boot, so that pids from an earlier boot aren't confused with current ones."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

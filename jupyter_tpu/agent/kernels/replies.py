@@ -1,4 +1,4 @@
-"""Make replies in place of a kernel: to a request that it will not run, or whose reply was lost."""
+"""Make replies in place of a kernel, for a request that it won't run or whose reply was lost."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _PREFIX = "jupyter-tpu-"
 
 
 class Replies:
-    """Make messages, sign them with the kernel's key and record them as if the kernel had sent them."""
+    """A maker of messages that are signed with the kernel's key and recorded as if the kernel had sent them."""
 
     def __init__(self, recorder: Recorder, signer: Signer) -> None:
         self._recorder = recorder
         self._signer = signer
 
     def probe(self, subshell_id: str = "") -> tuple[str, list[bytes]]:
-        """Make a request that every kernel answers; return its msg_id and its frames.
+        """Make a request that every kernel replies to; return its msg_id and frames.
 
         Args:
-            subshell_id: the subshell that must answer; empty for the kernel's main one.
+            subshell_id: the subshell that must reply; empty for the main shell.
         """
         msg_id = PROBE + uuid.uuid4().hex
         more = {"subshell_id": subshell_id} if subshell_id else {}
         return msg_id, self._message("kernel_info_request", msg_id, b"{}", {}, **more)
 
     def reply(self, request: list[bytes], content: Mapping[str, Any]) -> None:
-        """Answer a request on the shell channel."""
+        """Reply to a request on the shell channel."""
         place = header_place(request)
         kind = kind_and_id(request[place])[0].replace("_request", "_reply")
         # The request's routing identities go before the delimiter, so that the client gets the reply as its own.
@@ -41,20 +41,20 @@ class Replies:
         self._recorder.record(Channel.SHELL, [[*request[: place - 2], *message]])
 
     def end(self, request: list[bytes], content: Mapping[str, Any]) -> None:
-        """Answer an execute_request and publish that the kernel is idle again, which ends the cell."""
+        """Reply to an execute_request and publish the status "idle", which completes the cell."""
         self.reply(request, content)
         self._publish("status", request, {"execution_state": "idle"})
 
     def abort(self, request: list[bytes]) -> None:
-        """Answer a cell that was not run and never will be."""
+        """Reply to a cell that was not run and never will be."""
         self.end(request, {"status": "aborted"})
 
     def fail(self, request: list[bytes], ename: str, evalue: str) -> None:
-        """Answer a cell that was not run, with an error that the user sees below the cell."""
+        """Reply to a cell that was not run, with an error shown below the cell."""
         self.end(request, self._publish_error(request, ename, evalue))
 
     def fail_ended(self, request: list[bytes], ename: str, evalue: str) -> None:
-        """Answer a cell for which the kernel has already published that it is idle; otherwise like `fail`."""
+        """Reply like `fail` to a cell for which the kernel has already published the status "idle"."""
         self.reply(request, self._publish_error(request, ename, evalue))
 
     def _publish_error(self, request: list[bytes], ename: str, evalue: str) -> dict[str, Any]:

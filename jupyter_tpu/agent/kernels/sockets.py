@@ -1,7 +1,7 @@
-"""The agent's end of a kernel's ZMQ sockets: it reads messages as soon as they arrive, and passes on requests.
+"""The agent's end of a kernel's ZMQ sockets, which reads messages as soon as they arrive and sends requests.
 
-The three request sockets keep one identity, stored in the kernel's folder, for the life of the kernel's process. So a
-reply that was pending when the agent died reaches the next agent, and an answer to ``input()`` finds its request.
+The three request sockets share one identity, stored in the kernel's folder, for the lifetime of the kernel's process.
+So a reply that was pending when the agent died reaches the next agent, and a reply to ``input()`` finds its request.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class KernelSockets:
     Args:
         prefix: path of the sockets without the port.
         identity: ZMQ routing id of the request sockets.
-        deliver: called with channel and messages of each batch that arrives.
+        deliver: called with the channel and messages of each batch that arrives.
     """
 
     def __init__(self, context: Context, prefix: Path, identity: bytes, deliver: Deliver) -> None:
@@ -72,12 +72,12 @@ class KernelSockets:
         self._connect(prefix)
 
     def attach(self, number: int) -> None:
-        """Ask the kernel for all its numbered messages after `number`."""
+        """Request all numbered messages after `number` from the kernel."""
         self._sockets[Channel.IOPUB].send(output_protocol.attach(number, self._identity))
         self._loop.call_soon(self._read, Channel.IOPUB)
 
     def acknowledge(self, number: int) -> None:
-        """Acknowledge to the kernel, soon, that everything up to `number` is on disk."""
+        """Schedule an acknowledgement that all messages up to `number` are on disk."""
         self._acknowledged = number
         if self._acknowledging is None:
             self._acknowledging = self._loop.call_later(_ACKNOWLEDGE_EVERY_S, self._send_acknowledgement)
@@ -115,7 +115,7 @@ class KernelSockets:
         return monitor
 
     def send(self, channel: Channel, parts: Sequence[bytes]) -> None:
-        """Send a message once all sockets are connected: the kernel may answer on a different one."""
+        """Send a message once all sockets are connected, because the kernel may reply on a different one."""
         if self._has_met:
             self._send(channel, parts)
         else:
@@ -155,7 +155,7 @@ class KernelSockets:
             self._send(channel, parts)
 
     async def drain(self) -> None:
-        """Deliver the last messages of a kernel that has ended: all have arrived once each socket is disconnected."""
+        """Deliver the last messages of an exited kernel: all have arrived once each socket is disconnected."""
         self._parted.clear()
         for channel in _SOCKETS:
             self._read_monitor(channel)

@@ -1,17 +1,17 @@
-"""Settle the requests that were open when an agent died; the next agent does so when it takes over the kernel.
+"""Complete the requests that were open when an agent died, once the next agent takes over the kernel.
 
-A request that the dead agent had recorded but not passed on never reached the kernel; the next agent passes it on. A
-reply that the dead agent had received but not recorded is lost; the next agent makes another from the record, so that
-no client waits forever.
+If the dead agent recorded a request but didn't send it to the kernel, the next agent sends it. If the dead agent
+received a reply but didn't record it, the reply is lost, and the next agent makes a new one from the record, so that no
+client waits forever.
 
-The agent can tell which requests those are once the kernel has read everything from the dead agent's connection. It
-sends a request of its own, the probe, and waits for its answer. A kernel reads from its connections in turn, so the
-answer may overtake requests that wait on the old one. The agent sends probes until the kernel has started nothing else
-between two answers.
+The agent can identify these requests once the kernel has read all messages from the dead agent's connection. The agent
+sends its own request, the probe, and waits for the reply. A kernel reads from its connections in rotation, so the
+probe's reply may overtake requests that are waiting on the old connection. The agent sends probes until the kernel has
+started no other request between two replies.
 
-A kernel with output capture keeps all its messages and drops a request that comes twice. Any other kernel may or may
-not have run a request that it seems not to have started. The agent does not repeat such a request, and the reply says
-that the outcome is unknown.
+A kernel with output capture stores all its messages and drops duplicate requests. Without output capture, a request
+that seems not to have started may have run after all. The agent doesn't repeat such a request, and its reply reports an
+unknown outcome.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ Send = Callable[[Channel, "list[bytes]"], None]
 
 
 class Takeover:
-    """The open requests of a kernel that was just adopted.
+    """The open requests of a newly adopted kernel.
 
     Args:
         recorder: the kernel's recorder.
         replies: makes replies in place of the kernel.
         send: passes a message to the kernel.
-        on_done: called once they are settled.
+        on_done: called once the requests are complete.
 
     Attributes:
-        is_done: whether they are settled, or there are none.
+        is_done: whether all requests are complete, or there were none.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Takeover:
             self._ask()
 
     def hold(self, channel: Channel, parts: list[bytes]) -> bool:
-        """Hold a cell that would overtake one that never reached the kernel; return whether it was held."""
+        """Delay a cell that would overtake one that never reached the kernel; return whether it was delayed."""
         is_held = bool(not self.is_done and self._queued and channel == Channel.SHELL and is_execute_request(parts))
         if is_held:
             header = json_object(parts[header_place(parts)])
@@ -78,7 +78,7 @@ class Takeover:
         return is_held
 
     def probe_answered(self, channel: int, parts: list[bytes]) -> None:
-        """Note the kernel's answer to a probe on one channel; both shell and iopub must have answered."""
+        """Record the kernel's reply to a probe on one channel; both shell and iopub are needed."""
         place = header_place(parts)
         if json_object(parts[place + 1]).get("msg_id") != self._probe:
             return
@@ -93,12 +93,12 @@ class Takeover:
             self._settling = asyncio.create_task(self._settle_all())
 
     def close(self) -> None:
-        """Stop settling; the kernel keeps running."""
+        """Stop handling requests; the kernel keeps running."""
         if self._settling is not None:
             self._settling.cancel()
 
     def abort(self) -> None:
-        """Abort the held cells, because the kernel has ended."""
+        """Abort the delayed cells, because the kernel has exited."""
         self.close()
         held, self._held = self._held, []
         for _, parts in held:
@@ -148,7 +148,7 @@ class Takeover:
             self._send(Channel.SHELL, asked)
 
     def _is_behind_failure(self, request: IndexedRequest) -> bool:
-        """Whether the kernel would have aborted this cell, because an earlier cell failed while it waited."""
+        """Whether the kernel would have aborted this cell because an earlier cell failed while this one waited."""
         return any(
             failed.status == "error" and failed.ends_others
             for failed in self._recorder.requests.all()
@@ -166,7 +166,7 @@ class Takeover:
 
 
 async def abort_all(record: Record, replies: Replies, requests: Iterable[IndexedRequest]) -> None:
-    """Abort requests that an earlier agent held for the next process, or had passed to a process that has ended."""
+    """Abort requests that an earlier agent delayed for the next process or sent to a process that has exited."""
     for request in requests:
         if asked := await asked_frames(record, request.first_seq):
             replies.abort(asked)

@@ -1,5 +1,5 @@
-"""Metrics of this worker's chips: read from libtpu once a second, validated, and kept for an hour.
+"""Metrics of this worker's chips: read from libtpu once a second, validated and stored for an hour.
 
-Start with `sampler`; `libtpu` and `sdk` are the sources, `methods` is what clients call. It must know no more about
-kernels than which process belongs to which notebook.
+Start with `sampler`; `libtpu` and `sdk` are the sources, and `methods` has the RPC methods. About kernels, this package
+must know only which process belongs to which notebook.
 """

@@ -1,4 +1,4 @@
-"""The samples of the last hour, in arrays: some 30 bytes per second and core, so under 1 MiB for 8 cores."""
+"""The samples of the last hour, in arrays of about 30 bytes per second and core (under 1 MiB for 8 cores)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SampleHistory:
         self._count = 0
 
     def add(self, sample: Sample) -> None:
-        """Add a sample in place of the oldest."""
+        """Add a sample, replacing the oldest."""
         self._at[self._next] = sample.at
         # A series that this sample lacks must not keep the value from an hour ago.
         for column in self._series.values():
@@ -41,20 +41,20 @@ class SampleHistory:
         self._count = min(self._count + 1, self._size)
 
     def _column(self, key: Key) -> array[float] | None:
-        """Return the array of a series; None if there are so many series that their ids can't be right."""
+        """Return the array of a series; None if there are implausibly many series."""
         if key not in self._series and len(self._series) < _MOST_SERIES:
             self._series[key] = array("d", [math.nan]) * self._size
         return self._series.get(key)
 
     def copy(self) -> SampleHistory:
-        """Return a copy for a thread that reads while this one adds samples."""
+        """Return a copy, for a thread that reads while this one adds samples."""
         other = SampleHistory(0)
         other._size, other._next, other._count = self._size, self._next, self._count
         other._at, other._series = self._at[:], {key: column[:] for key, column in self._series.items()}
         return other
 
     def history(self, since: float, step_s: float, points: int = SAMPLES) -> dict[str, Any]:
-        """Return the series after `since`, one point per `step_s` (see `thinned`), at most the newest `points`.
+        """Return up to `points` of the newest points after `since`, one per `step_s` (see `thinned`).
 
         Args:
             since: Unix seconds.
@@ -97,9 +97,9 @@ def _nested(series: Iterable[tuple[Key, list[float | None]]]) -> Mapping[str, An
 def thinned(
     at: Sequence[float], rows: Sequence[Sequence[float | None]], step_s: float
 ) -> tuple[list[float], list[list[float | None]]]:
-    """Reduce series to one point per `step_s`: the mean of the known values, with the time of the last.
+    """Reduce each series to one point per `step_s`: the mean of the known values, with the time of the last one.
 
-    Steps begin at multiples of their length, so that a later call returns the same points for the same time.
+    Steps begin at multiples of their length, so that later calls return the same points for the same times.
     """
     ends = [index + 1 for index in range(len(at)) if _is_last(at, index, step_s)]
     spans = list(zip([0, *ends[:-1]], ends, strict=True)) if ends else []

@@ -1,7 +1,8 @@
-"""A minimal gRPC client for libtpu's services on loopback, since the agent's environment has no gRPC.
+"""A minimal gRPC client for libtpu's services on loopback, because the agent's environment has no gRPC.
 
-It has only the part of HTTP/2 (RFC 9113, without TLS) and HPACK (RFC 7541) that a few short calls on one connection
-need. All requests are sent at once, and responses are read in any order. Blocks: call it in a thread.
+It implements only the subset of HTTP/2 (RFC 9113, without TLS) and HPACK (RFC 7541) needed for a few short calls on one
+connection. All requests are sent at once, and responses are read in any order. Everything here blocks, so call it in a
+thread.
 """
 
 from __future__ import annotations
@@ -30,24 +31,24 @@ _GREETING = (
 
 
 class Unreadable(Exception):
-    """The service gives an invalid response; the text says why."""
+    """The error that the service sends an invalid response; the message gives the reason."""
 
 
 class NotServed(Exception):
-    """No process listens on this port, as is usual while no process uses the chips."""
+    """The error that no process listens on this port, which is normal while no process uses the chips."""
 
 
 class GrpcCalls:
-    """Several calls of one method, on a connection of their own.
+    """Several calls to one method, on a separate connection.
 
     Args:
         path: ``/SERVICE/METHOD``.
-        messages: the request of each call.
-        deadline: end of all waiting, by `time.monotonic`.
+        messages: the request message of each call.
+        deadline: time limit for all calls, on the clock of `time.monotonic`.
 
     Raises:
         NotServed: no process listens on the port.
-        Unreadable: it can't be reached.
+        Unreadable: the port can't be reached.
     """
 
     def __init__(self, port: int, path: str, messages: Sequence[bytes], deadline: float) -> None:
@@ -69,7 +70,7 @@ class GrpcCalls:
     def answers(self) -> list[bytes | Unreadable | None]:
         """Return the message of each response, in the order of the requests; None for a call that was refused.
 
-        A call that timed out or failed has its reason instead; responses that arrived before that are still returned.
+        For a call that timed out or failed, return the reason instead; earlier responses are still returned.
         """
         self._deadline = max(self._deadline, time.monotonic() + _LAST_MOMENT_S)
         failure = None
@@ -158,7 +159,7 @@ def _message_or_reason(body: bytes) -> bytes | Unreadable | None:
 
 
 def _message(body: bytes) -> bytes | None:
-    """Return the message in gRPC's frame (a flag and a length before it); None if there is none, as with an error."""
+    """Return the message in a gRPC frame, after its flag and length; None if there is none, such as for an error."""
     if not body:
         return None
     is_compressed, length = struct.unpack_from("!BI", body)

@@ -1,7 +1,7 @@
-"""Read libtpu's runtime metrics: libtpu serves them within each TPU process, on a loopback port.
+"""Read libtpu's runtime metrics, which libtpu serves on a loopback port in each TPU process.
 
-Names and field numbers are those of tpu-info 0.14.2. Several processes of one worker serve one port each, from 8431 on
-or as ``TPU_RUNTIME_METRICS_PORTS`` says. Blocks: call it in a thread.
+Names and field numbers are from tpu-info 0.14.2. If a worker has several TPU processes, each serves its own port,
+starting at 8431 or as set in ``TPU_RUNTIME_METRICS_PORTS``. Everything here blocks, so call it in a thread.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Pairs: TypeAlias = "list[tuple[int, float]]"
 
 
 def metric_ports(environ: Mapping[str, str], chips: int) -> tuple[int, ...]:
-    """Return the ports on which a worker's processes may serve metrics: one for all chips, or one for each."""
+    """Return the ports on which a worker's processes may serve metrics: one for all chips, or one per chip."""
     named = [int(word) for word in environ.get(PORTS_VARIABLE, "").split(",") if word.strip().isdecimal()]
     return tuple(named) or tuple(range(_FIRST_PORT, _FIRST_PORT + max(chips, 1)))
 
 
 def read_metrics(ports: Iterable[int], names: Sequence[str], answer_s: float = ANSWER_S) -> RawMetrics | None:
-    """Read these metrics from all ports within `answer_s`; None if no process serves any."""
+    """Read these metrics from all ports within `answer_s`; None if no process serves metrics."""
     deadline = time.monotonic() + answer_s
     # MetricRequest.metric_name (1), in protobuf.
     messages = [b"\x0a" + bytes([len(name)]) + name.encode() for name in names]
@@ -53,7 +53,7 @@ def read_metrics(ports: Iterable[int], names: Sequence[str], answer_s: float = A
 
 
 def _add(name: str, answer: bytes | Unreadable | None, values: dict[str, Pairs], why_not: dict[str, str]) -> None:
-    """Add all values of a response, or none and the reason."""
+    """Add all values of a response, or the reason why there are none."""
     if isinstance(answer, Unreadable):
         why_not[name] = str(answer)
     elif answer is not None:
@@ -68,7 +68,7 @@ def _add(name: str, answer: bytes | Unreadable | None, values: dict[str, Pairs],
 def _opened(
     ports: Iterable[int], messages: list[bytes], deadline: float, why_not: dict[str, str]
 ) -> Iterator[GrpcCalls]:
-    """Yield the calls to each port that answers; all are sent before the first is read, so that none delays another."""
+    """Yield the calls to each open port; all are sent before the first is read, so that they run in parallel."""
     for port in ports:
         with suppress(NotServed):
             try:
@@ -81,7 +81,7 @@ def _opened(
 
 
 def _pairs(message: bytes) -> Iterator[tuple[int, float]]:
-    """Yield id and value of each gauge."""
+    """Yield the id and value of each gauge."""
     for tpu_metric in _messages(message, 1):
         for metric in _messages(tpu_metric, 3):
             device = [number for attribute in _messages(metric, 1) for number in _device(attribute)]
@@ -124,7 +124,7 @@ def _messages(message: bytes, wanted: int) -> Iterator[bytes]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield number and content of each field: an integer for varints, bytes for everything else."""
+    """Yield the number and content of each field: an integer for varints, otherwise bytes."""
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)

@@ -1,4 +1,4 @@
-"""The agent's methods about the chips of its worker: ``metrics``, ``who`` and ``free``."""
+"""The agent's methods for its worker's chips: ``metrics``, ``who`` and ``free``."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Metrics:
     """Metrics and TPU processes of this worker.
 
     Args:
-        python: the Python of kernels that name no other; libtpu's SDK is read with it.
-        notebooks: returns whose notebook each process belongs to that runs cells.
+        python: the default Python for kernels, also used to read libtpu's SDK.
+        notebooks: returns the notebook of each process that runs cells.
     """
 
     def __init__(self, kernels: Kernels, python: str, notebooks: Callable[[], Notebooks]) -> None:
@@ -50,7 +50,7 @@ class Metrics:
         return {"metrics": self.metrics, "who": self.who, "free": self._freeing.release}
 
     async def metrics(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the newest sample and, with ``history_s``, the history of that many seconds in ``points`` points.
+        """Return the newest sample and, with ``history_s``, a history of that many seconds in ``points`` points.
 
         Raises:
             BadInput: a parameter is not valid.
@@ -73,7 +73,7 @@ class Metrics:
         }
 
     async def who(self, _params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the TPU processes and the state of libtpu's lock now."""
+        """Return the TPU processes and the state of libtpu's lock."""
         holders = await asyncio.to_thread(self._holders.scan)
         # A lock without a visible holder explains a TPU that looks free but can't be used.
         lock = await asyncio.to_thread(self._holders.lock_file)

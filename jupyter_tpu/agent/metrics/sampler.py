@@ -1,4 +1,4 @@
-"""Sample the chips and their machine once a second, so that a client that connects gets a history."""
+"""Sample the chips and their machine once a second, so that a new client receives a history."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _SDK_RESTS_AFTER_S = 60.0
 
 
 class Sampler:
-    """Take the samples of this worker.
+    """The sampler of this worker.
 
     Args:
-        environ: names the accelerator type and libtpu's ports.
+        environ: environment with the accelerator type and libtpu's ports.
         python_of: returns the Python of the kernel with this id, or the default one for an empty id.
 
     Attributes:
-        accelerator_type: type of the node; empty where unknown.
+        accelerator_type: type of the node; empty if unknown.
         history: the samples of the last hour.
     """
 
@@ -83,13 +83,13 @@ class Sampler:
         self._first.set()
 
     async def newest(self) -> Sample:
-        """Return the newest sample; wait for the first."""
+        """Return the newest sample, after waiting for the first one."""
         await self._first.wait()
         assert self._sample is not None
         return self._sample
 
     def take_sample(self) -> Sample:
-        """Take a sample; blocks for about 2 s at most, if a TPU process hangs."""
+        """Take a sample; this may block for about 2 s if a TPU process hangs."""
         holders = self._holders.scan_if_changed()
         raw = read_metrics(self._ports, SERVED)
         sample = Sample(at=time.time(), host=_host(), holders=tuple(holders))
@@ -128,7 +128,7 @@ class Sampler:
         return IDLE, "no process is using the chips"
 
     def _with_tensorcores(self, raw: RawMetrics, holders: list[Holder]) -> RawMetrics:
-        """Add the SDK's values, which have no ids: they are assigned to the cores in order if the numbers match."""
+        """Add the SDK's values, which have no ids: assign them to the cores in order if their numbers match."""
         kernel_id = next((holder.kernel_id for holder in holders if holder.kernel_id), "")
         found = self._sdk.read(self._python_of(kernel_id))
         ids = sorted({core for name in (HBM_TOTAL, HBM_USED) for core, _ in raw.values.get(name, ())})
@@ -145,7 +145,7 @@ class Sampler:
 
 
 def _cores_per_chip(kind: Accelerator | None, raw: RawMetrics) -> int:
-    """Return the number of JAX devices per chip, by the accelerator type or, if that is unknown, by the metrics."""
+    """Return the number of JAX devices per chip, from the accelerator type or, if unknown, from the metrics."""
     if kind is not None:
         return max(1, kind.jax_devices // kind.chips)
     # v2 and v3 report two cores for each duty cycle.

@@ -1,8 +1,8 @@
 """Read the utilisation of each TensorCore from libtpu's SDK, its only source, in a separate process.
 
-That process runs on the kernels' Python, where libtpu is installed, and lives while the chips are used. Without
-``TPU_SKIP_MDS_QUERY`` the SDK waits minutes for a metadata server that does not answer; in a kernel that variable would
-break the set-up of slices, so it is set for this process only.
+The process uses the kernels' Python, where libtpu is installed, and runs while the chips are in use. Without
+``TPU_SKIP_MDS_QUERY``, the SDK waits minutes for a metadata server that doesn't respond. The variable is set only for
+this process, because in a kernel it would break the setup of slices.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ for _ in sys.stdin:
 
 
 class Sdk:
-    """The SDK's process: each sample sends a request and the next one reads the response, so that no sample waits.
+    """The SDK's process. Each sample sends a request and reads the previous one's response, so that none waits.
 
     Not thread-safe.
 
     Attributes:
-        first_answer_s: time limit of the first answer, which includes loading libtpu.
-        answer_s: time limit of each later answer.
+        first_answer_s: time limit for the first response, which includes loading libtpu.
+        answer_s: time limit for each later response.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -63,7 +63,7 @@ class Sdk:
         self._found: list[float] | str = _BEGINNING
 
     def read(self, python: str) -> list[float] | str:
-        """Return the percentage of each TensorCore of this worker, in libtpu's order, or why they are unknown.
+        """Return the utilisation in percent of this worker's TensorCores, in libtpu's order, or why it is unknown.
 
         Args:
             python: the Python to use; a different one starts a new process.
@@ -79,7 +79,7 @@ class Sdk:
         return self._found
 
     def close(self) -> None:
-        """End the process; the next `read` starts another one."""
+        """Stop the process; the next `read` starts a new one."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate()

@@ -1,6 +1,6 @@
-"""Validate libtpu's numbers. Pure.
+"""Validate libtpu's numbers, without I/O.
 
-An impossible value (NaN, negative, or above the maximum) becomes unknown, with the reason.
+An impossible value (NaN, negative or above the maximum) is treated as unknown, with a reason.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _MOST_COUNTED = 10**6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawMetrics:
-    """The metrics as the TPU processes sent them.
+    """The metrics as sent by the TPU processes.
 
     Attributes:
-        values: by metric, pairs of id and value.
-        why_not: by metric, why there are no values, or not all.
+        values: pairs of id and value, by metric.
+        why_not: reason why values are missing, by metric.
     """
 
     values: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class RawMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidMetrics:
-    """The part of a sample that comes from libtpu, see `Sample`."""
+    """The part of a `Sample` that comes from libtpu."""
 
     duty_per: str
     chips: tuple[Chip, ...]
@@ -87,8 +87,8 @@ def validated(
     Args:
         raw: the raw metrics.
         cores_per_chip: JAX devices per chip.
-        expected_cores: cores of this worker; None where its type is unknown.
-        is_whole_node: whether this is the node's only worker, so that ids begin with 0.
+        expected_cores: number of cores of this worker; None if its type is unknown.
+        is_whole_node: whether this is the node's only worker, so that ids start at 0.
     """
     unknown: dict[str, str] = {}
     columns = {each.name: _column(raw, each.name, each.served_as, _RULES[each.kind], unknown) for each in CORE_METRICS}
@@ -125,7 +125,7 @@ def _core(core: int, chip: int, columns: Mapping[str, Mapping[int, Any]]) -> Cor
 def _column(
     raw: RawMetrics, name: str, metric: str, rule: Callable[[float], float | None], unknown: dict[str, str]
 ) -> dict[int, float | None]:
-    """Return the values of one field by id; an impossible one is None, with the reason in `unknown`."""
+    """Return the values of one field by id; an impossible value is None, with the reason in `unknown`."""
     pairs = raw.values.get(metric, ())
     if len({number for number, _ in pairs}) > MOST_IDS:
         unknown[name] = f"libtpu reports more than {MOST_IDS} cores"
@@ -157,7 +157,7 @@ def _drop_impossible_memory(columns: Mapping[str, dict[int, Any]], unknown: dict
 
 
 def _explain(name: str, column: Mapping[int, Any], ids: Iterable[int], unknown: dict[str, str]) -> None:
-    """Note which ids a field lacks or has in excess, unless the field already has another reason."""
+    """Record a field's missing and unexpected ids, unless the field already has another reason."""
     wanted = set(ids)
     for numbers, what in ((wanted - set(column), "leaves out"), (set(column) - wanted, "reports what does not exist:")):
         if numbers and name not in unknown:

@@ -1,6 +1,6 @@
-"""Watch the metadata server for a pre-emption or host maintenance, by long polling.
+"""Watch the metadata server for a pre-emption or host maintenance by long polling.
 
-Outside Google Cloud, where there is no such server, nothing is polled.
+Outside Google Cloud, there is no such server and no polling.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _ANNOUNCEMENTS = (
 
 
 class NoticeWatch:
-    """Watch the metadata server for notices.
+    """A watch on the metadata server for notices.
 
     Args:
-        environ: may name another metadata server.
-        announce: called with kind and reason of each notice, including one that was given before the agent started.
+        environ: can specify another metadata server.
+        announce: called with the kind and reason of each notice, including one issued before the agent started.
     """
 
     def __init__(self, environ: Mapping[str, str], announce: Callable[[str, str], object]) -> None:
@@ -68,11 +68,11 @@ class NoticeWatch:
             known, pause_s = etag, _SHORTEST_PAUSE_S
 
     async def _wait_for_change(self, path: str, known: str) -> tuple[str, str]:
-        """Wait until the value has another ETag than `known`, or for some minutes; return the value and its ETag.
+        """Wait some minutes for the value's ETag to differ from `known`; return the value and its ETag.
 
         Raises:
-            OSError: the server does not answer.
-            ValueError: its answer is not valid.
+            OSError: the server doesn't respond.
+            ValueError: the response is invalid.
         """
         host, _, port = self._host.partition(":")
         reader, writer = await asyncio.open_connection(host, int(port or 80))
@@ -88,7 +88,7 @@ class NoticeWatch:
 
 
 def parse_response(answer: bytes) -> tuple[str, str]:
-    """Return the body and the ETag of an HTTP response; raises ValueError for any status but 200."""
+    """Return the body and the ETag of an HTTP response; raise ValueError for any status other than 200."""
     head, _, body = answer.partition(b"\r\n\r\n")
     first, *lines = head.decode(errors="replace").split("\r\n")
     if first.split()[1:2] != ["200"]:

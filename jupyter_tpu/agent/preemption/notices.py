@@ -1,7 +1,7 @@
-"""Pass notices of the node's end to the kernels' checkpoint hooks, and collect the outcomes.
+"""Pass termination notices to the kernels' checkpoint hooks, and collect the outcomes.
 
-Several parts may announce the same end (the metadata server's watch, the guard, a server), some of them repeatedly. A
-hook must run once for each end, so such announcements are one notice.
+The metadata server's watch, the guard and Jupyter servers may all announce the same termination, some of them
+repeatedly. A hook must run once per termination, so these announcements are combined into one notice.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _LONGEST_TEXT = 500
 
 @dataclass
 class Notice:
-    """One announced end of the node.
+    """One announced termination of the node.
 
     Attributes:
-        ends: when the hooks' time is over (monotonic clock).
-        repeated: when it was last announced (monotonic clock).
-        waiting: ids of kernels whose hooks were notified and have not reported.
+        ends: deadline for the hooks (monotonic clock).
+        repeated: time of the last announcement (monotonic clock).
+        waiting: ids of kernels whose hooks were notified but haven't reported.
         news: set when a hook reports.
     """
 
@@ -66,7 +66,7 @@ class Notices:
     """The notices of this worker.
 
     Attributes:
-        notified: how many hooks were notified so far.
+        notified: number of hooks notified since the agent started.
     """
 
     def __init__(self, kernels: Kernels) -> None:
@@ -76,11 +76,11 @@ class Notices:
         self.notified = 0
 
     def announce(self, kind: str, reason: str, within_s: float = math.inf) -> Notice:
-        """Notify the kernels' hooks, unless they already know of this end.
+        """Notify the kernels' hooks, unless they were already notified of this termination.
 
         Args:
             kind: `BY_RULE`, `PREEMPTED` or `MAINTENANCE`.
-            reason: why the node ends, for display.
+            reason: reason for the termination, for display.
             within_s: seconds until the node may be gone.
         """
         now = time.monotonic()
@@ -105,14 +105,14 @@ class Notices:
         return notice
 
     def _is_over(self, notice: Notice) -> None:
-        """Record the hooks that did not finish in time."""
+        """Record the hooks that didn't finish in time."""
         for kernel in self._kernels.all():
             if kernel.kernel_id in notice.waiting:
                 self._note(kernel, notice.notice_id, notice.reason, {"status": "unfinished"})
         notice.news.set()
 
     def report_end(self, cause: str, detail: str = "") -> None:
-        """Record with each kernel that this worker has ended its node, so that clients can say why.
+        """Record with each kernel that this worker stopped its node, so that clients can show the reason.
 
         Args:
             cause: as in `jupyter_tpu.node_end`.
@@ -124,7 +124,7 @@ class Notices:
 
     @staticmethod
     async def wait_for_hooks(notice: Notice) -> bool:
-        """Wait until the hooks have run or their time is over; return whether any hook was running."""
+        """Wait for the hooks to finish or time out; return whether any hook was running."""
         if not notice.is_open:
             return False
         while notice.is_open:
@@ -137,13 +137,13 @@ class Notices:
 
     @property
     def are_open(self) -> bool:
-        """Whether hooks are running: their use of the chips must not count as activity."""
+        """Whether hooks are running; their chip use must not count as activity."""
         return any(notice.is_open for notice in self._newest.values())
 
     # -- what clients and hooks call -----------------------------------------------------------------------------------
 
     async def prepare_to_end(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Announce that a server will end the node in ``ends_in_s``, for a ``reason``; servers may repeat the call.
+        """Announce that a server will stop the node in ``ends_in_s`` for a ``reason``; servers may repeat the call.
 
         Raises:
             BadInput: a parameter is not valid.
@@ -156,7 +156,7 @@ class Notices:
         return {"is_ready": not notice.is_open, "hooks": self.describe()}
 
     async def hook_ran(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Note how a kernel's hook ended; ``is_repeated`` means that an earlier agent has already recorded this.
+        """Record the outcome of a kernel's hook; ``is_repeated`` means that an earlier agent already did so.
 
         Raises:
             BadInput: a parameter is not valid.
@@ -184,7 +184,7 @@ class Notices:
     def _note(
         self, kernel: Kernel, notice_id: str, reason: str, outcome: Mapping[str, Any], *, is_repeated: bool = False
     ) -> None:
-        """Store an outcome, and record it with the kernel unless an earlier agent did."""
+        """Store an outcome, and record it with the kernel unless an earlier agent already did."""
         told = {**outcome, "reason": reason, "message": _message(outcome, reason)}
         if not is_repeated:
             kernel.event("checkpoint_hook", notice_id=notice_id, **told)

@@ -1,4 +1,4 @@
-"""Store the request index at a seq, so that a later agent reads only the part of the record after it."""
+"""Store the request index as of a seq, so that a later agent needs to read only later entries."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _EVERY_BYTES = 16 * 1024 * 1024
 
 
 class Checkpoint:
-    """The index as saved from time to time; the file may be missing or damaged, since the record has everything."""
+    """The periodically saved index; its file may be missing or damaged, because the record is complete."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._bytes = 0
 
     def load(self, index: RequestIndex, next_seq: int) -> int:
-        """Fill the index of a record that ends before `next_seq`; return the first seq that it has not observed."""
+        """Load the index for a record that ends before `next_seq`; return the first seq that isn't indexed."""
         try:
             state = json.loads(self._path.read_text())
             # A later seq belongs to a lost record.
@@ -36,7 +36,7 @@ class Checkpoint:
         return 0
 
     def grown(self, size: int, index: RequestIndex, seq: int) -> None:
-        """Note that the record has grown by `size` bytes, up to `seq`, which is not in the index yet; save if due."""
+        """Count `size` new bytes in the record, up to `seq`, which isn't indexed yet; save if due."""
         self._bytes += size
         if self._bytes >= _EVERY_BYTES:
             self._bytes = 0

@@ -1,6 +1,6 @@
-"""Read the entries of one request from a record: all of them, or its beginning and its end.
+"""Read the entries of one request from a record: all of them, or the beginning and the end.
 
-Reads in slices and yields to the event loop after each, so that a request of many MiB blocks no other client.
+Entries are read in slices, yielding to the event loop after each, so that a large request doesn't block other clients.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Span:
 
 
 class Excerpt:
-    """Collect the entries for which `wanted` is true.
+    """A collector of the entries for which `wanted` is true.
 
     Attributes:
-        entries: the encoded entries, as they are in the record.
+        entries: the encoded entries, as in the record.
         head_seq: seq of the last entry of the head.
     """
 
@@ -45,9 +45,9 @@ class Excerpt:
         self.head_seq = 0
 
     async def read(self, span: Span, head_bytes: int, tail_bytes: int) -> None:
-        """Read everything if it fits both limits, else `head_bytes` from the beginning and `tail_bytes` from the end.
+        """Read all entries if they fit both limits, else `head_bytes` from the start and `tail_bytes` from the end.
 
-        The entry that exceeds a limit is included whole; entries of more than 4 MiB are left out.
+        The entry that exceeds a limit is included in full; entries over 4 MiB are omitted.
         """
         if span.bytes <= head_bytes + tail_bytes:
             await self._read_head(span, span.bytes)
@@ -89,7 +89,7 @@ class Excerpt:
 
 
 async def asked_frames(record: Record, first_seq: int) -> list[bytes] | None:
-    """Return the frames of the request with this seq; None if the record no longer has it."""
+    """Return the frames of the request with this seq; None if it is no longer in the record."""
     entry = await _first_entry(record, Span(first_seq, first_seq, 0), lambda _: True)
     return entry.parts if entry else None
 
@@ -116,7 +116,7 @@ async def _first_entry(record: Record, span: Span, wanted: Callable[[Entry], boo
 
 
 async def _walk(record: Record, seq: int) -> AsyncIterator[tuple[int, bytes]]:
-    """Yield seq and bytes of each entry from `seq` on; skip trimmed and damaged ones."""
+    """Yield the seq and bytes of each entry from `seq` on; skip trimmed and damaged ones."""
     offset, _ = record.locate(seq)
     buffer = bytearray()
     while True:

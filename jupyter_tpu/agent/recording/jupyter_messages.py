@@ -1,7 +1,7 @@
-"""Read the kind and the request of Jupyter's messages, and sign messages.
+"""Parse the headers of Jupyter's messages, and sign messages.
 
-A multipart message has routing identities, a delimiter, a signature, header, parent header, metadata and content as
-JSON, then buffers. It may come from a broken kernel or client, so nothing here raises.
+A multipart message has routing identities, a delimiter, a signature, the header, parent header, metadata and content as
+JSON, then buffers. It may come from a broken kernel or client, so the functions here never raise.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LEAST_FRAMES = 6
 
 
 def header_place(parts: Sequence[bytes]) -> int:
-    """Return the index of the header, which parent header, metadata and content follow; 0 if it is not a message."""
+    """Return the index of the header frame, before parent header, metadata and content; 0 if there is none."""
     try:
         place = parts.index(DELIMITER)
     except ValueError:
@@ -35,7 +35,7 @@ def header_place(parts: Sequence[bytes]) -> int:
 
 
 def json_object(frame: bytes) -> dict[str, Any]:
-    """Parse a frame as a JSON object; empty if it is not one."""
+    """Parse a frame as a JSON object; empty if it isn't one."""
     try:
         value = json.loads(frame)
     except (ValueError, RecursionError):
@@ -44,26 +44,26 @@ def json_object(frame: bytes) -> dict[str, Any]:
 
 
 def is_execute_request(parts: Sequence[bytes]) -> bool:
-    """Whether a message asks to run a cell."""
+    """Whether a message is a request to run a cell."""
     place = header_place(parts)
     return bool(place) and json_object(parts[place]).get("msg_type") == "execute_request"
 
 
 def asks_to_restart(parts: Sequence[bytes]) -> bool:
-    """Whether a message asks the kernel to shut down for a restart."""
+    """Whether a message is a request to shut down the kernel for a restart."""
     place = header_place(parts)
     is_end = bool(place) and json_object(parts[place]).get("msg_type") == "shutdown_request"
     return is_end and json_object(parts[place + 3]).get("restart") is True
 
 
 def asks_to_interrupt(parts: Sequence[bytes]) -> bool:
-    """Whether a message asks the kernel to interrupt what it runs."""
+    """Whether a message is a request to interrupt the kernel."""
     place = header_place(parts)
     return bool(place) and json_object(parts[place]).get("msg_type") == "interrupt_request"
 
 
 def is_output(entry: Entry) -> bool:
-    """Whether an entry of the record is a cell's output, unlike replies, events and the messages that frame a cell."""
+    """Whether an entry is a cell's output, unlike replies, events and messages that mark a cell's start or end."""
     place = header_place(entry.parts)
     return entry.channel == Channel.IOPUB and (
         not place or text_of(json_object(entry.parts[place]), "msg_type") not in _FRAMING
@@ -71,18 +71,18 @@ def is_output(entry: Entry) -> bool:
 
 
 def kind_and_id(header: bytes) -> tuple[str, str]:
-    """Return message type and msg_id in a header; empty where it has none."""
+    """Return the message type and msg_id in a header; each is empty if missing."""
     found = json_object(header)
     return text_of(found, "msg_type"), text_of(found, "msg_id")
 
 
 def subshell_of(parts: Sequence[bytes]) -> str:
-    """Return the id of the kernel's subshell that a request is for; empty for the main one."""
+    """Return the id of the subshell that a request is for; empty for the main shell."""
     return text_of(json_object(parts[header_place(parts)]), "subshell_id")
 
 
 def date_of(parts: Sequence[bytes]) -> datetime | None:
-    """Return the date in the header, by the sender's clock; None if it is missing or has no time zone."""
+    """Return the date in the header, on the sender's clock; None if it is missing or has no time zone."""
     place = header_place(parts)
     try:
         # Python 3.10 does not parse a "Z".
@@ -93,25 +93,25 @@ def date_of(parts: Sequence[bytes]) -> datetime | None:
 
 
 def text_of(header: dict[str, Any], name: str) -> str:
-    """Return a field that should be a string; empty if it is not one."""
+    """Return a field that should be a string; empty if it isn't one."""
     value = header.get(name)
     return value if isinstance(value, str) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Sign messages as the kernel does, by an HMAC over header, parent header, metadata and content.
+    """A signer of messages, like the kernel's: an HMAC over header, parent header, metadata and content.
 
     Attributes:
-        key: the key in the connection file; empty where messages are not signed.
-        scheme: such as ``hmac-sha256``.
+        key: the key in the connection file; empty if messages are not signed.
+        scheme: signature scheme, such as ``hmac-sha256``.
     """
 
     key: str
     scheme: str
 
     def sign(self, frames: Sequence[bytes]) -> bytes:
-        """Return the signature of the four JSON frames; empty where messages are not signed."""
+        """Return the signature of the four JSON frames; empty if messages are not signed."""
         if not self.key:
             return b""
         digest = hmac.new(self.key.encode(), digestmod=self.scheme.removeprefix("hmac-"))
@@ -121,7 +121,7 @@ class Signer:
 
 
 def without_content(parts: Sequence[bytes], signer: Signer) -> list[bytes]:
-    """Return the message with empty content and no buffers, so that it shows only that it was sent."""
+    """Return the message without content and buffers, as evidence only that it was sent."""
     place = header_place(parts)
     frames = [*parts[place : place + 3], b"{}"]
     return [*parts[: place - 1], signer.sign(frames), *frames]

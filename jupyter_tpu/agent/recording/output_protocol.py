@@ -1,10 +1,10 @@
-"""The output protocol between kernel and agent: numbered messages, which the kernel keeps until they are on disk.
+"""The output protocol between kernel and agent: numbered messages that the kernel stores until they are on disk.
 
 ZMQ's publisher drops messages while no subscriber is connected, and those in the queues of a killed agent are lost too.
-So the kernel numbers its messages and keeps them. An attaching agent says up to which number its record goes, gets
-the rest again, and then acknowledges what it has written. Both ends are here: the agent's frames, which an XSUB socket
-sends upwards on iopub, and `ResendBuffer`, the kernel's buffer. Also runs in the kernel's Python: standard library
-only.
+So the kernel numbers and stores its messages. An attaching agent sends the last number in its record, receives the
+later messages again, and then acknowledges messages that it has written. Both ends are here: the agent's frames, which
+an XSUB socket sends upwards on iopub, and `ResendBuffer`, the kernel's buffer. This module also runs in the kernel's
+Python, so it uses only the standard library.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def head(channel: int, number: int) -> bytes:
 
 
 def parse_head(frame: bytes) -> tuple[int, int] | None:
-    """Return ``(channel, number)`` of a first frame; None if the kernel does not number its messages."""
+    """Return ``(channel, number)`` from a first frame; None if the kernel doesn't number its messages."""
     if len(frame) != _HEAD.size or not frame.startswith(_MARK):
         return None
     _, channel, number = _HEAD.unpack(frame)
@@ -44,12 +44,13 @@ def parse_head(frame: bytes) -> tuple[int, int] | None:
 
 
 def attach(number: int, identity: bytes) -> bytes:
-    """Return the agent's attach frame: it has everything up to `number`, and replies for `identity` are for it."""
+    """Return the agent's attach frame: `number` is its last recorded message, and `identity` its address for
+    replies."""
     return ATTACH + _NUMBER.pack(number) + identity
 
 
 def acknowledge(number: int) -> bytes:
-    """Return the agent's acknowledgement: everything up to `number` is on disk."""
+    """Return the agent's acknowledgement that all messages up to `number` are on disk."""
     return ACKNOWLEDGE + _NUMBER.pack(number)
 
 
@@ -64,13 +65,13 @@ def parse_number(frame: bytes) -> tuple[int, bytes]:
 
 
 class ResendBuffer:
-    """The kernel's buffer of messages that the agent has not acknowledged, in order.
+    """The kernel's buffer of messages that the agent hasn't acknowledged, in order.
 
     Not thread-safe, except `wait_for_room`.
 
     Attributes:
         identity: routing id of the attached agent; empty before the first one.
-        kept_bytes: bytes in the buffer.
+        kept_bytes: number of bytes in the buffer.
     """
 
     def __init__(self) -> None:
@@ -84,10 +85,10 @@ class ResendBuffer:
         self._has_patience = True
 
     def add(self, channel: int, parts: Sequence[bytes], *, is_output: bool) -> list[bytes]:
-        """Number a message, keep it, and return the frames to send.
+        """Number and store a message, and return the frames to send.
 
         Args:
-            is_output: whether it may be dropped when the buffer is full.
+            is_output: whether the message may be dropped when the buffer is full.
         """
         self._number += 1
         frames = [head(channel, self._number), *parts]
@@ -103,18 +104,18 @@ class ResendBuffer:
         return frames
 
     def reset(self) -> None:
-        """Drop everything and begin with number 1 again."""
+        """Drop all messages and restart the numbering from 1."""
         self.acknowledged(self._number)
         self._number = 0
 
     def attached(self, number: int, identity: bytes) -> Iterator[list[bytes]]:
-        """Accept an agent that has everything up to `number`, and return the messages that it lacks."""
+        """Accept an agent that has all messages up to `number`, and return the later ones."""
         self.identity = identity
         self.acknowledged(number)
         return (frames for frames, _ in list(self._kept.values()))
 
     def acknowledged(self, number: int) -> None:
-        """Drop everything up to `number`, which is on disk."""
+        """Drop all messages up to `number`, which are on disk."""
         while self._kept and next(iter(self._kept)) <= number:
             _, (_, size) = self._kept.popitem(last=False)
             self.buffered_bytes -= size
@@ -130,9 +131,9 @@ class ResendBuffer:
         return self._room.is_set()
 
     def wait_for_room(self, patience_s: float) -> None:
-        """Wait until the agent has caught up, for `patience_s` at most.
+        """Wait for up to `patience_s` until the agent has caught up.
 
-        After a failed wait no thread waits again until the agent acknowledges something: it may be gone for good.
+        After a failed wait, no thread waits again until the agent acknowledges a message, because it may never return.
         """
         if self._has_patience and not self._room.wait(patience_s):
             self._has_patience = False

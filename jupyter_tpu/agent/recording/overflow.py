@@ -1,4 +1,4 @@
-"""A record's overflow buffer: entries that could not be written to disk, in memory, where readers still find them."""
+"""A record's overflow buffer: an in-memory store, open to readers, for entries that couldn't be written to disk."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _PIECE_BYTES = 256 * 1024
 
 
 class Overflow:
-    """Entries that the disk did not take, in order; they follow the last segment."""
+    """Entries that couldn't be written to disk, in order; they follow the last segment."""
 
     def __init__(self) -> None:
         self.size = 0
         self._pieces: list[tuple[int, bytes]] = []
 
     def add(self, data: bytes, first_seq: int, *, is_reserved: bool = False) -> bool:
-        """Store whole entries that start at `first_seq`, and return whether there was room.
+        """Store whole entries that start at `first_seq`; return whether there was enough space.
 
         Args:
-            is_reserved: use the room that output does not get.
+            is_reserved: whether to use the space reserved for entries other than output.
         """
         if self.size + len(data) > _MOST_MEMORY_BYTES + (_RESERVED_BYTES if is_reserved else 0):
             return False
@@ -38,7 +38,7 @@ class Overflow:
         return True
 
     def release(self, write: Callable[[bytes, int], None]) -> None:
-        """Pass the pieces to `write` in order and drop them; stop and raise at the first that fails."""
+        """Pass the pieces to `write` in order and drop them; stop and raise at the first failure."""
         while self._pieces:
             first_seq, data = self._pieces[0]
             write(data, first_seq)
@@ -54,7 +54,7 @@ class Overflow:
         return b""
 
     def locate(self, seq: int) -> tuple[int, int] | None:
-        """Return offset in the buffer and seq of the first entry not before `seq`; None if there is none."""
+        """Return the buffer offset and seq of the first entry at or after `seq`; None if there is none."""
         before = 0
         for _, data in self._pieces:
             at = 0

@@ -1,10 +1,9 @@
-"""The record of one kernel: every message that it emitted, in order, on disk, up to a cap.
+"""The record of one kernel: every message that it emitted, stored on disk in order, up to a size limit.
 
-Its segments are append-only, and named after the offset and the seq that they begin with. Clients get slices of these
-bytes, so the record is also the send queue and the agent's memory stays flat. At the cap the oldest segment is deleted;
-a client that had not read it sees a gap in the seqs. Killing the agent loses nothing that was flushed; after a power
-failure the checksums show the torn tail, which is cut off. Entries that a full disk does not accept stay in memory,
-readable like the rest.
+Segments are append-only, and named after their first offset and seq. Clients receive slices of these bytes, so the
+record is also the send queue, and the agent's memory use stays flat. At the limit, the oldest segment is deleted; a
+client that hadn't read it sees a gap in the seqs. Flushed entries survive the agent's death; after a power failure, the
+checksums reveal the torn tail, which is cut off. Entries that a full disk rejects stay in memory and remain readable.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ _MOST_URGENT = 64
 
 
 class Record:
-    """The record in a folder, which is created if it is missing.
+    """The record in a folder, which is created if missing.
 
-    `append` only collects; call `flush` after each batch to write it and make it visible to readers.
+    `append` only collects entries; call `flush` after each batch to write them and make them visible to readers.
 
     Args:
-        cap_bytes: most bytes on disk.
+        cap_bytes: maximum number of bytes on disk.
 
     Attributes:
         next_seq: the seq of the next entry; no client can have seen it.
-        tail_seq: the seq after the last entry; lower than `next_seq` while seqs are reserved, see `reserve`.
+        tail_seq: the seq after the last entry; lower than `next_seq` while seqs are reserved (see `reserve`).
         urgent: the newest control replies, ``(seq, offset, entry)``, for clients that are far behind.
     """
 
@@ -65,12 +64,12 @@ class Record:
 
     @property
     def has_overflow(self) -> bool:
-        """Whether the last entries are in memory only, because the disk did not take them."""
+        """Whether the last entries are only in memory, because they couldn't be written to disk."""
         return self._overflow.size > 0
 
     @property
     def start(self) -> int:
-        """Offset of the oldest byte that is still stored."""
+        """Offset of the oldest stored byte."""
         return self._segments[0].start
 
     @property
@@ -84,17 +83,18 @@ class Record:
 
     @property
     def first_seq(self) -> int:
-        """Seq of the oldest entry that is still stored."""
+        """Seq of the oldest stored entry."""
         return self._segments[0].first_seq
 
     def append(
         self, channel: int, parts: Sequence[bytes], time: float, reserved_seq: int | None = None
     ) -> tuple[int, int]:
-        """Add a message; return its seq and the size of its entry, or size 0 if the message is too large and omitted.
+        """Add a message; return its seq and its entry's size, which is 0 if the message is too large and omitted.
 
         Args:
             time: Unix seconds.
-            reserved_seq: the reserved seq of this message. It gets the next one if a later entry is there already.
+            reserved_seq: the reserved seq of this message. The message gets the next free seq if a later entry already
+                exists.
         """
         is_free = reserved_seq is not None and self.tail_seq <= reserved_seq < self.next_seq
         seq = reserved_seq if reserved_seq is not None and is_free else self.next_seq
@@ -111,9 +111,9 @@ class Record:
         return seq, len(entry)
 
     def flush(self) -> None:
-        """Write the collected entries; those that the disk does not accept stay in memory until the next call.
+        """Write the collected entries; keep those that the disk rejects in memory until the next call.
 
-        Output that exceeds the memory limit is lost and shows as a gap in the seqs.
+        Output that exceeds the memory limit is lost, and leaves a gap in the seqs.
         """
         if not self._waiting:
             self._waiting_seq = self.tail_seq
@@ -128,7 +128,7 @@ class Record:
             self._keep_in_memory(data, first_seq, error)
 
     def release(self) -> None:
-        """Write to disk as much as fits of the entries that are in memory only."""
+        """Write as many of the entries in memory to disk as possible."""
         with suppress(OSError):
             self._overflow.release(self._write)
 
@@ -147,15 +147,15 @@ class Record:
                 self._overflow.add(entry, seq, is_reserved=True)
 
     def skip(self, count: int) -> None:
-        """Skip seqs that may have been used: clients may have entries that the disk lost in a reboot."""
+        """Skip seqs that may have been used, because clients may have entries that the disk lost in a reboot."""
         self.flush()
         self.next_seq += count
         self._waiting_seq = self.tail_seq = self.next_seq
 
     def reserve(self, next_seq: int) -> None:
-        """Reserve the seqs below `next_seq` for messages that come again: clients may have them, but the disk does not.
+        """Reserve the seqs below `next_seq` for resent messages, which clients may have but the disk doesn't.
 
-        Readers wait for these entries. One whose message does not come again shows as a gap.
+        Readers wait for these entries. A message that isn't resent leaves a gap.
         """
         self.next_seq = max(self.next_seq, next_seq)
 
@@ -169,7 +169,7 @@ class Record:
         return self._segments[-1]
 
     def locate(self, seq: int) -> tuple[int, int]:
-        """Return ``(offset, seq)`` of entry `seq` or, if it is gone or damaged, of the first intact one after it."""
+        """Return ``(offset, seq)`` of entry `seq` or, if it is missing or damaged, of the next intact one."""
         if seq >= self._waiting_seq:
             return self.end, self._waiting_seq
         firsts = [segment.first_seq for segment in self._segments]
@@ -182,12 +182,12 @@ class Record:
         return self._written + before, found
 
     def resume_at(self, offset: int) -> tuple[int, int]:
-        """Return ``(offset, seq)`` where a reader that found nothing at `offset` (trimmed or damaged) continues."""
+        """Return the ``(offset, seq)`` to resume at after a trimmed or damaged part at `offset`."""
         places = (segment.resume_at(offset) for segment in self._segments[self._segment_at(offset) :])
         return next(filter(None, places), None) or self._locate_in_memory(0)
 
     def known_seq(self, offset: int) -> int:
-        """Return the seq of an entry that begins at or shortly before `offset`; the oldest one if that was trimmed."""
+        """Return the seq of an entry that begins at or shortly before `offset`; if trimmed, of the oldest entry."""
         return self._segments[self._segment_at(offset)].known_seq(offset)
 
     def _segment_at(self, offset: int) -> int:
@@ -195,7 +195,7 @@ class Record:
         return max(bisect.bisect_right(starts, offset) - 1, 0)
 
     def entries(self, seq: int = 0) -> Iterator[tuple[Entry, int]]:
-        """Yield the entries on disk from `seq` on, each with its size in bytes."""
+        """Yield the entries on disk starting at `seq`, each with its size in bytes."""
         offset, _ = self.locate(seq)
         while offset < self._written:
             try:
@@ -219,14 +219,14 @@ class Record:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no file was removed that `restore` can write."""
+        """Whether all files that `restore` can write exist."""
         return self._folder.is_dir() and all(segment.is_whole for segment in self._segments)
 
     def restore(self) -> None:
-        """Restore removed files if their content is known: closed segments are lost.
+        """Restore removed files whose content is known; closed segments are lost.
 
         Raises:
-            OSError: a file could not be restored.
+            OSError: a file couldn't be restored.
         """
         private_folder(self._folder)
         for segment in self._segments:

@@ -31,18 +31,18 @@ _OVERFLOW = "The kernel printed more than it could keep while no agent ran on th
 
 
 class Recorder:
-    """Write one kernel's record, and keep index, watermark and checkpoint in step with it.
+    """The writer of one kernel's record, which keeps index, watermark and checkpoint consistent with it.
 
     Args:
         heard: the watermark.
-        on_output: called after each batch that was recorded.
-        on_written: called with the number up to which the kernel's messages are on disk.
+        on_output: called after each recorded batch.
+        on_written: called with the number of the kernel's last message on disk.
 
     Attributes:
         requests: the index of execute requests.
         last_output_at: when the last batch was recorded (Unix seconds); None before the first.
-        is_attached: whether the kernel numbers its messages and has sent the missing ones.
-        on_probe_answer: called with ``(channel, parts)`` of each answer to the agent's own request.
+        is_attached: whether the kernel numbers its messages and has resent the missing ones.
+        on_probe_answer: called with ``(channel, parts)`` of each reply to the agent's own request.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class Recorder:
 
     @property
     def number(self) -> int:
-        """Number of the last message that was recorded."""
+        """Number of the last recorded message."""
         return self._number
 
     def recover(self) -> None:
-        """Restore index and number from the files of an earlier agent."""
+        """Restore the index and number from an earlier agent's files."""
         # What that agent had in memory only is lost, but clients may have seen it. The kernel sends its messages again.
         self._number = self._watermark.number
         self._record.reserve(self._watermark.assigned)
@@ -88,20 +88,20 @@ class Recorder:
             self._number += 1
 
     def restart_numbering(self) -> None:
-        """Expect number 1 next: a new process begins to count."""
+        """Expect number 1 next, because a new process starts counting."""
         self._number = 0
         self.is_attached = False
         self._watermark.restart(self._record.next_seq)
 
     def record(self, channel: Channel, batch: Sequence[list[bytes]]) -> None:
-        """Record messages that are not numbered, on the given channel."""
+        """Record unnumbered messages on the given channel."""
         now = time.time()
         for parts in batch:
             self._append(channel, parts, now)
         self._flush(now)
 
     def record_numbered(self, batch: Sequence[list[bytes]]) -> None:
-        """Record a batch from iopub: numbered messages of all channels, or plain ones of an unchanged ipykernel.
+        """Record a batch from iopub: numbered messages on all channels, or unnumbered ones from an unchanged ipykernel.
 
         Numbered messages that are already recorded are skipped.
         """
@@ -122,16 +122,16 @@ class Recorder:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no file of the record was removed that `restore` can write."""
+        """Whether all files of the record that `restore` can write exist."""
         return self._record.is_whole and self._watermark.is_whole
 
     def restore(self) -> None:
-        """Restore removed files of record and watermark; raises OSError if that fails."""
+        """Restore removed files of the record and watermark; raise OSError on failure."""
         self._record.restore()
         self._watermark.restore()
 
     def close(self) -> None:
-        """Stop retrying and close the watermark; the record is closed by its owner."""
+        """Stop retrying and close the watermark; the record's owner closes the record."""
         if self._retry is not None:
             self._retry.cancel()
         self._watermark.close()
@@ -139,7 +139,7 @@ class Recorder:
     # -- internals -----------------------------------------------------------------------------------------------------
 
     def _append_numbered(self, channel: int, number: int, parts: list[bytes], now: float) -> None:
-        """Move on to `number` and record its message, after a gap if the kernel has dropped messages before it."""
+        """Record the message with this `number`, after a gap if the kernel dropped earlier messages."""
         seq = self._watermark.seq_of(number)
         if missed := number - self._number - 1:
             gap = _event("gap", {"messages": missed, "reason": _OVERFLOW})
@@ -149,7 +149,7 @@ class Recorder:
             self._watermark.note(number, given)
 
     def _append(self, channel: int, parts: list[bytes], now: float, reserved_seq: int | None = None) -> int | None:
-        """Record a message and return its seq; None if clients must not get it."""
+        """Record a message and return its seq; None if it isn't for clients."""
         if (place := header_place(parts)) and _PROBE_BYTES in parts[place + 1]:
             self.on_probe_answer(channel, parts)
             return None
@@ -169,7 +169,7 @@ class Recorder:
         self._warn_of_full_disk()
 
     def _note_written(self) -> None:
-        """Acknowledge to the kernel what is on disk; a full disk is tried again, even if no more output comes."""
+        """Acknowledge the messages on disk to the kernel; retry a full disk even if no more output arrives."""
         if self._record.has_overflow:
             self._watermark.assign(self._record.next_seq)
             if self._retry is None:
@@ -187,7 +187,7 @@ class Recorder:
         self._has_warned = self._record.has_overflow
 
     def _warn_of_full_disk(self) -> None:
-        """Record the event ``disk_full``, once until the disk takes the record again."""
+        """Record the event ``disk_full`` once, until the record can be written again."""
         if (
             self._watermark.seq_of(self._number + 1) is not None
         ):  # more comes again, and would lose its seqs to the event
@@ -198,11 +198,11 @@ class Recorder:
 
 
 def _ignore(channel: int, parts: list[bytes]) -> None:
-    """Ignore an answer to a probe of an earlier agent."""
+    """Ignore a reply to an earlier agent's probe."""
 
 
 def _is_agents(entry: Entry) -> bool:
-    """Whether the agent has made this entry in the kernel's place: the kernel has not numbered it."""
+    """Whether the agent made this entry in place of the kernel, as shown by the missing number."""
     place = header_place(entry.parts)
     return bool(place) and json_object(entry.parts[place]).get("session") == AGENT_SESSION
 

@@ -1,8 +1,7 @@
-"""Index the execute requests in a kernel's record: the code of each, and its progress.
+"""Index the execute requests in a kernel's record, with the code and progress of each.
 
-The index depends on the record's entries alone, so a later agent gets the same one by reading them. `observe` runs for
-every message: it parses a parent header only if it has not seen it before, and content only of the few messages that
-start or end a request.
+The index depends only on the record's entries, so a later agent can rebuild it from them. `observe` runs for every
+message, so it parses only new parent headers, and content only in the few messages that start or complete a request.
 """
 
 from __future__ import annotations
@@ -36,21 +35,21 @@ _MOMENT_S = 1.0
 
 @dataclass
 class IndexedRequest:
-    """One execute_request, as `list_requests` shows it.
+    """One execute_request, as shown by `list_requests`.
 
     Attributes:
-        cell_id: id of the cell, as JupyterLab and Notebook send it; None where there is none.
-        first_seq, last_seq: seqs of the request itself and of the last message that belongs to it so far.
+        cell_id: id of the cell, as sent by JupyterLab and Notebook; None if there is none.
+        first_seq, last_seq: seqs of the request itself and of its latest message.
         bytes, messages: size and number of these messages.
-        asked_at, started_at, ended_at: times in Unix seconds; None while they have not come.
+        asked_at, started_at, ended_at: times in Unix seconds; None until they are reached.
         ends_others: whether the kernel aborts waiting requests if this one fails.
         state: queued | running | done.
-        status: ok | error | aborted, from the reply; lost if the kernel ended first; None while unknown.
-        input_seq: seq of the input_request that waits for an answer; None if none does.
-        open_question: its msg_id if the answer may be recorded; empty for a password.
-        answers: seqs of the newest answers to ``input()``.
-        reply_seq: seq of the reply; None while there is none.
-        is_settled: whether the agent has replied in the kernel's place; a later reply of the kernel is dropped.
+        status: ok | error | aborted, from the reply; lost if the kernel exited first; None while unknown.
+        input_seq: seq of the input_request that is waiting for a reply; None if there is none.
+        open_question: msg_id of that input_request if the reply may be recorded; empty for a password.
+        answers: seqs of the newest replies to ``input()``.
+        reply_seq: seq of the reply; None if there is none yet.
+        is_settled: whether the agent has replied in place of the kernel; a later reply from the kernel is dropped.
     """
 
     msg_id: str
@@ -80,11 +79,11 @@ class RequestIndex:
     Attributes:
         outputs: number of outputs since this index was created.
         state_since: when the kernel became busy, idle or starting (Unix seconds).
-        begun: number of requests of any kind that the kernel has started since this index was created.
-        generation: how many times the kernel was started, by the record; None if an older agent's checkpoint lacks it.
-        unanswered: requests that are done but have no reply, by msg_id: usually the reply comes a moment later.
-        unanswered_others: the same for other requests, by kind and msg_id: their frames, without content. They are not
-            in the record, so a later agent does not know them.
+        begun: number of requests of any kind started by the kernel since this index was created.
+        generation: number of the kernel's starts in the record; None if an older agent's checkpoint lacks it.
+        unanswered: requests that are done but have no reply yet, by msg_id. The reply usually arrives a moment later.
+        unanswered_others: frames, without content, of other requests that are done but have no reply yet, by kind and
+            msg_id. These requests are not in the record, so a later agent has no access to them.
     """
 
     def __init__(self) -> None:
@@ -108,7 +107,7 @@ class RequestIndex:
         return "idle" if self._has_spoken else "starting"
 
     def is_executing(self, now: float) -> bool:
-        """Whether the user's code runs, in a cell or longer than a moment for a widget, or a cell waits.
+        """Whether a cell is running or waiting, or other user code (such as a widget's) runs for longer than a moment.
 
         Args:
             now: Unix seconds.
@@ -120,7 +119,7 @@ class RequestIndex:
         return not kinds.isdisjoint(_OF_WIDGETS) and not 0 <= now - (self.state_since or 0.0) < _MOMENT_S
 
     def to_json(self) -> dict[str, Any]:
-        """Return the whole index, so that a later agent need not read the whole record; see `load`."""
+        """Return the whole index for `load`, so that a later agent doesn't need to read the whole record."""
         return {
             "requests": self.describe(),
             "busy_with": [list(key) for key in self._busy_with],
@@ -130,10 +129,10 @@ class RequestIndex:
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore the state that `to_json` returned.
+        """Restore the state from `to_json`.
 
         Raises:
-            KeyError, TypeError: it is something else.
+            KeyError, TypeError: the data isn't from `to_json`.
         """
         requests = [IndexedRequest(**request) for request in state["requests"]]
         self._requests = OrderedDict((request.msg_id, request) for request in requests)
@@ -144,7 +143,7 @@ class RequestIndex:
         self.unanswered = {each.msg_id: each for each in ended if each.reply_seq is None}
 
     def get(self, msg_id: Any) -> IndexedRequest | None:
-        """Return the request with this id; None if there is none or it is too old."""
+        """Return the request with this id; None if there is no such request or it is too old."""
         return self._requests.get(msg_id) if isinstance(msg_id, str) else None
 
     def all(self) -> list[IndexedRequest]:
@@ -152,7 +151,7 @@ class RequestIndex:
         return list(self._requests.values())
 
     def would_abort_at(self, moment: float) -> bool:
-        """Whether the kernel would have aborted a cell that came at that moment (Unix seconds)."""
+        """Whether the kernel would have aborted a cell that arrived at that moment (Unix seconds)."""
         return any(
             request.status == "error" and request.ends_others and not request.is_settled
             for request in self._requests.values()
@@ -164,7 +163,7 @@ class RequestIndex:
         return [asdict(request) for request in self._requests.values()]
 
     def expect_reply(self, parts: Sequence[bytes]) -> None:
-        """Record that a request other than a cell is passed to the kernel, on the shell channel."""
+        """Record that a request other than a cell is being sent to the kernel on the shell channel."""
         if not (place := header_place(parts)):
             return
         kind, msg_id = kind_and_id(parts[place])
@@ -174,7 +173,7 @@ class RequestIndex:
                 del self._open_others[next(iter(self._open_others))]
 
     def observe(self, seq: int, time: float, channel: int, parts: Sequence[bytes], size: int) -> None:
-        """Update the index with an entry of `size` bytes; call it in the order of the record."""
+        """Update the index with an entry of `size` bytes; call this in the order of the record."""
         if channel == Channel.EVENT:
             self._observe_event(json_object(parts[0]), time)
         elif place := header_place(parts):
@@ -191,10 +190,10 @@ class RequestIndex:
         return bool(place) and self._request_of(entry.parts[place + 1]) is request
 
     def may_be_recorded(self, question: bytes) -> bool:
-        """Whether an answer to ``input()`` is certainly not a password.
+        """Whether a reply to ``input()`` is certainly not a password.
 
         Args:
-            question: the answer's parent header, which names the question if the client sends it.
+            question: the reply's parent header, which identifies the input_request if the client sends it.
         """
         msg_id = text_of(json_object(question), "msg_id")
         waiting = [request.open_question for request in self._requests.values() if request.input_seq is not None]

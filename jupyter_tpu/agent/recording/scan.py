@@ -1,6 +1,6 @@
-"""Scan a record's bytes for intact entries, whose checksums are right and whose seqs increase.
+"""Scan a record's bytes for intact entries, with correct checksums and increasing seqs.
 
-Disks lose tails and flip bits. Damaged parts are left out, and the entries after them are found by their seqs.
+Disks lose tails and flip bits. The scan skips damaged parts and finds the entries after them by their seqs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SEQ_AT = 4
 
 @dataclass(frozen=True, slots=True)
 class SoundEntry:
-    """A sound entry: its offset in the file, its seq and its size in bytes."""
+    """An intact entry: its offset in the file, its seq and its size in bytes."""
 
     at: int
     seq: int
@@ -30,7 +30,7 @@ class SoundEntry:
 
 
 def sound_entries(data: mmap, seq: int, limit: int) -> Iterator[SoundEntry]:
-    """Yield the sound entries in the first `limit` bytes; the first has at least this `seq`."""
+    """Yield the intact entries in the first `limit` bytes; the first has at least this `seq`."""
     at: int | None = 0
     while at is not None and at < limit:
         entry = _entry(data, at, seq, limit)
@@ -42,7 +42,7 @@ def sound_entries(data: mmap, seq: int, limit: int) -> Iterator[SoundEntry]:
 
 
 def is_torn(data: mmap, at: int, seq: int, limit: int) -> bool:
-    """Whether the bytes from `at` to `limit` are the beginning of entry `seq`, as an interrupted write leaves it."""
+    """Whether the bytes from `at` to `limit` are the start of entry `seq`, left by an interrupted write."""
     rest = limit - at
     if rest < HEADER_BYTES:
         return rest < _SEQ_AT + 8 or struct.unpack_from("!Q", data, at + _SEQ_AT) == (seq,)
@@ -70,7 +70,7 @@ def _adds_up(data: mmap, at: int, length: int, count: int) -> bool:
 
 
 def _next_place(data: mmap, at: int, seq: int, limit: int) -> int | None:
-    """Return where the next entry may begin: at bytes that look like a seq, but not in a page of zeros."""
+    """Return the possible start of the next entry: bytes that look like a seq, outside pages of zeros."""
     # The upper five bytes of a seq near the expected one, even across a carry into them.
     prefixes = {struct.pack("!Q", near)[:5] for near in (seq, seq + (1 << 24))}
     pattern = re.compile(b"(?:" + b"|".join(map(re.escape, prefixes)) + rb")(?!\x00\x00\x00)")

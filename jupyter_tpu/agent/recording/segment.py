@@ -1,4 +1,4 @@
-"""One file of a record: whole entries, and an index to find them."""
+"""One file of a record, with whole entries and an index to find them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_FILE = -1
 
 @dataclass
 class Run:
-    """Sound entries without a gap between them: bytes `start` to `end` of the record, the first with `first_seq`."""
+    """Contiguous intact entries: bytes `start` to `end` of the record, starting with `first_seq`."""
 
     start: int
     end: int
@@ -36,8 +36,8 @@ class Run:
 class Segment:
     """Bytes `start` to `end` of the record, in a file named after `start` and the first seq.
 
-    An existing file is checked as a whole when it is first read, not before. A segment that is no longer written is at
-    rest: it uses a descriptor only while it is read.
+    An existing file is checked completely when it is first read. A segment that is no longer written is at rest: its
+    file is open only during reads.
     """
 
     def __init__(self, path: Path, start: int, first_seq: int) -> None:
@@ -61,17 +61,17 @@ class Segment:
         """Open an existing file.
 
         Raises:
-            ValueError: its name is not that of a segment.
+            ValueError: the file's name is not that of a segment.
         """
         start, first_seq = path.stem.split("-")
         return cls(path, int(start), int(first_seq))
 
     @contextmanager
     def _file(self) -> Iterator[int]:
-        """Yield the descriptor, opened only for this moment if the segment is at rest.
+        """Yield the descriptor, opened temporarily if the segment is at rest.
 
         Raises:
-            LookupError: the file was removed; from then on the segment has no sound entries.
+            LookupError: the file was removed; the segment then has no intact entries.
         """
         if self._fd != _NO_FILE:
             yield self._fd
@@ -90,7 +90,7 @@ class Segment:
     # -- checking ------------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Find the sound entries, once."""
+        """Find the intact entries, unless already done."""
         if self._is_checked:
             return
         self._is_checked = True
@@ -113,7 +113,7 @@ class Segment:
             self._index.append((entry.seq, at))
 
     def recover(self) -> int:
-        """Cut off what follows the last intact entry, and return the next seq that no client can have seen."""
+        """Truncate the file after the last intact entry, and return the next seq that no client can have seen."""
         self.check()
         sound, seq = self._runs[-1].end if self._runs else self.start, self._last_seq + 1
         if lost := self.end - sound:
@@ -134,7 +134,7 @@ class Segment:
         The segment must not be at rest.
 
         Raises:
-            OSError: the disk does not accept them.
+            OSError: the entries couldn't be written to disk.
         """
         view = memoryview(data)
         position = self.end - self.start
@@ -155,7 +155,7 @@ class Segment:
         """Return up to `size` bytes from `offset`, within one run of intact entries.
 
         Raises:
-            LookupError: nothing sound is at `offset`.
+            LookupError: there is no intact entry at `offset`.
         """
         self.check()
         at = bisect.bisect_right(self._runs, offset, key=lambda run: run.start) - 1
@@ -165,7 +165,7 @@ class Segment:
             return os.pread(fd, min(size, self._runs[at].end - offset), offset - self.start)
 
     def locate(self, seq: int) -> tuple[int, int] | None:
-        """Return ``(offset, seq)`` of the first entry not before `seq`; None if there is none."""
+        """Return ``(offset, seq)`` of the first entry at or after `seq`; None if there is none."""
         self.check()
         # From the index entry before it; from the one after that if a gap lies in between.
         nearest = max(bisect.bisect_right(self._index, (seq, self.end)) - 1, 0)
@@ -190,20 +190,20 @@ class Segment:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the file still exists; True for a closed segment, which could not be restored."""
+        """Whether the file still exists; True for a closed segment, which can't be restored."""
         return self._fd == _NO_FILE or self.path.exists()
 
     def restore(self) -> None:
         """Restore the file if it was removed; the content of a segment at rest is lost.
 
         Raises:
-            OSError: the file could not be restored.
+            OSError: the file couldn't be restored.
         """
         if self._fd != _NO_FILE and not self.path.exists():
             self._fd = recreate_file(self.path, self._fd)
 
     def close_file(self) -> None:
-        """Close the descriptor; nothing may be written afterwards."""
+        """Close the descriptor; don't write to the segment afterwards."""
         if self._fd != _NO_FILE:
             os.close(self._fd)
             self._fd = _NO_FILE

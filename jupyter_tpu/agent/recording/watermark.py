@@ -1,4 +1,4 @@
-"""The watermark: how far a kernel's messages are on disk, in a small file that can be written even to a full disk."""
+"""The watermark of a kernel's messages on disk, in a small file that can be written even if the disk is full."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _MOST_RUNS = (_FILE_BYTES - _RUNS_AT) // _RUN.size
 
 
 class Watermark:
-    """A memory-mapped file that says how far the record goes.
+    """A memory-mapped file with the last recorded message.
 
-    If the agent is killed between writing the record and this file, `next_seq` tells which entries came in between.
-    Entries that are in memory only, because the disk is full, are lost with the agent; their seqs must not be used
-    for other messages, since clients may have seen them. The kernel sends its own messages again to the next agent:
-    `seq_of` gives each the seq that it had, so that clients recognise it.
+    If the agent is killed between writing the record and this file, `next_seq` shows which entries were added in
+    between. Entries that are only in memory because the disk is full are lost with the agent. Their seqs must not be
+    used for other messages, because clients may have seen them. The kernel resends its own messages to the next agent,
+    and `seq_of` returns each one's original seq, so that clients recognise it.
 
     Attributes:
-        number: number of the kernel's last message that is on disk.
+        number: number of the kernel's last message on disk.
         next_seq: seq after the last entry on disk.
-        assigned: seqs below this were used, on disk or not.
+        assigned: the seq below which all seqs were used, on disk or not.
     """
 
     def __init__(self, path: Path) -> None:
@@ -42,19 +42,19 @@ class Watermark:
         self._has_room = True
 
     def save(self, number: int, next_seq: int, assigned: int) -> None:
-        """Record that everything up to `number` is on disk, before `next_seq`; seqs below `assigned` were used."""
+        """Record that messages up to `number`, before `next_seq`, are on disk; seqs below `assigned` were used."""
         self.number, self.next_seq = number, next_seq
         if number >= self._last_number:
             self._forget_runs()
         self.assign(assigned)
 
     def restart(self, next_seq: int) -> None:
-        """Record that a new process begins, whose messages are numbered from 1."""
+        """Record the start of a new process, whose messages are numbered from 1."""
         self._forget_runs()
         self.save(0, next_seq, next_seq)
 
     def assign(self, assigned: int) -> None:
-        """Record that seqs below `assigned` were used, on disk or not, and the seqs of the numbers noted so far."""
+        """Record that seqs below `assigned` were used, on disk or not, and store the seqs collected by `note`."""
         self.assigned = assigned
         if len(self._memory) == _FILE_BYTES:
             runs = b"".join(map(_RUN.pack, self._numbers, self._seqs))
@@ -63,7 +63,7 @@ class Watermark:
         self._memory[: _STATE.size] = _STATE.pack(self.number, self.next_seq, self.assigned)
 
     def note(self, number: int, seq: int) -> None:
-        """Note the seq of a numbered message; `assign` stores it."""
+        """Add the seq of a numbered message, for `assign` to store."""
         if not self._has_room or self.seq_of(number) == seq:
             return
         while self._numbers and self._numbers[-1] >= number:  # these got other seqs
@@ -78,7 +78,7 @@ class Watermark:
         self._last_number = number
 
     def seq_of(self, number: int) -> int | None:
-        """Return the seq that a message got which may not be on disk; None if that is not known."""
+        """Return the seq of a message that may not be on disk; None if unknown."""
         at = bisect.bisect_right(self._numbers, number) - 1
         if at < 0 or number > self._last_number:
             return None
@@ -123,7 +123,7 @@ def _mapped(path: Path) -> mmap.mmap:
 
 
 def _extend(fd: int, wanted: int) -> bool:
-    """Allocate the file's bytes up to `wanted`; an almost full disk may accept only a part."""
+    """Allocate the file's bytes up to `wanted`; an almost full disk may allow only some of them."""
     size = os.fstat(fd).st_size
     with suppress(OSError):
         while size < wanted:

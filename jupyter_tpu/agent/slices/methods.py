@@ -1,9 +1,9 @@
 """The agent's methods for kernels on all workers of a slice.
 
-On worker 0 the agent runs a controller of ipyparallel beside the kernel, on every other worker an engine. A client
-calls ``prepare_slice`` on all workers, then ``start_controller`` and ``start_kernel`` on worker 0, then
-``start_engine`` on the others. The controller ends with its kernel, whether a client is there or not; engines end
-themselves once they miss its heartbeats.
+On worker 0, the agent runs an ipyparallel controller beside the kernel; on every other worker, it runs an engine. A
+client calls ``prepare_slice`` on all workers, then ``start_controller`` and ``start_kernel`` on worker 0, then
+``start_engine`` on the others. The controller stops when its kernel exits, even without a client; engines exit when
+they miss the controller's heartbeats.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Slices:
     """The controllers and engines of this worker, by the ids of their kernels.
 
     Args:
-        python: the Python of kernels that name no other.
+        python: the default Python for kernels.
     """
 
     def __init__(self, home: Home, python: str, kernels: Kernels, reports: ReportedExits) -> None:
@@ -73,12 +73,12 @@ class Slices:
         }
 
     async def prepare_slice(self, params: Params) -> dict[str, Any]:
-        """Check that this worker can take part in a kernel with ``python``, and install what it lacks.
+        """Check that this worker can take part in a kernel with ``python``, and install missing packages.
 
-        Returns ``python``, which is empty for the default.
+        Returns ``python``, empty for the default.
 
         Raises:
-            EnvironmentFailed: the disk is full, or something can't be installed.
+            EnvironmentFailed: the disk is full, or a package can't be installed.
         """
         check_room(private_folder(self._home.slices))
         wanted = str(params.get("python") or self._python)
@@ -86,7 +86,7 @@ class Slices:
         return {"python": "" if python == self._python else python}
 
     async def start_controller(self, params: Params) -> dict[str, Any]:
-        """Start the controller for the next process of a kernel, in place of an earlier one.
+        """Start the controller for a kernel's next process, replacing an earlier controller.
 
         Returns ``engine_connection``, the secret content of the engines' connection file, and the ``address`` in it.
 
@@ -108,7 +108,7 @@ class Slices:
         return {"engine_connection": await self._connection_of(controller), "address": address}
 
     async def start_engine(self, params: Params) -> dict[str, Any]:
-        """Start the engine of this worker for a kernel, in place of an earlier one; see `EngineLaunch`."""
+        """Start this worker's engine for a kernel, replacing an earlier one; see `EngineLaunch`."""
         kernel_id = checked_kernel_id(params.get("kernel_id"))
         launch = EngineLaunch.from_params(params)
         engine = SliceProcess(self._home.slices / kernel_id, self._reports)
