@@ -1,9 +1,9 @@
-"""Keep one agent running: restart it when it dies, and reap its kernels in the meantime.
+"""Keep one agent running: restart it when it dies, and reap its kernels meanwhile.
 
-The supervisor holds the lock of the agent's folder and the listening socket, so that clients that connect while the
-agent is restarted simply wait. As subreaper of its descendants it learns how the kernels of a dead agent ended, and
-reports it to the next agent. It is small and uses only the standard library, because only the next client would notice
-its end.
+The supervisor holds the lock of the agent's folder and the listening socket, so that clients that connect during a
+restart of the agent simply wait. As the subreaper of its descendants, the supervisor receives the exit statuses of a
+dead agent's kernels and reports them to the next agent. It is small and uses only the standard library, because its
+death would go unnoticed until the next client connects.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _MOST_CRASHES = 5
 
 
 class Supervisor:
-    """Run agents one after another, until SIGTERM or until each crashes right after its start.
+    """The supervisor, which restarts the agent until SIGTERM or too many crashes right after a start.
 
     Args:
-        command: starts the agent.
+        command: the command that starts the agent.
         listener: descriptor of the listening socket, which every agent inherits.
     """
 
@@ -45,7 +45,7 @@ class Supervisor:
         self._unreported: dict[int, int] = {}
 
     def run(self) -> None:
-        """Start agents until told to stop, or until too many crash right after their start."""
+        """Run and restart the agent until SIGTERM, or until it crashes too often right after its start."""
         crashes = 0
         while crashes < _MOST_CRASHES:
             started = time.monotonic()
@@ -82,7 +82,7 @@ class Supervisor:
         return False
 
     def _reap(self, agent: subprocess.Popen[bytes]) -> None:
-        """Reap every child that has ended: one SIGCHLD may stand for several, and the agent is one of them."""
+        """Reap every child that has exited, including the agent: one SIGCHLD may represent several exits."""
         while (ended := _next_ended()) is not None:
             pid, status = ended
             if pid == agent.pid:
@@ -116,7 +116,7 @@ def main(arguments: list[str]) -> None:
     """Run the supervisor's process.
 
     Args:
-        arguments: the inherited descriptors of listening socket and lock, the agent's folder, the kernels' Python.
+        arguments: the inherited descriptors of the listening socket and lock, the agent's folder, the kernels' Python.
     """
     close_new_files()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s supervisor %(levelname)s: %(message)s")

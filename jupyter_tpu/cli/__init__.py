@@ -1,8 +1,8 @@
-"""The command `jupyter tpu …`: what the panel does, from a terminal.
+"""The command `jupyter tpu …`, which offers the panel's functions in a terminal.
 
-Start with `command_line`: it maps each command to its module, which is imported only when that command is typed.
-Modules import heavy packages (Google's client, asyncssh, Jupyter) inside their functions, because `jupyter tpu --help`
-and a mistyped option must answer at once. It must not know the Jupyter server.
+Start with `command_line`: it maps each command to its module, which is imported only when that command is run. Modules
+import heavy packages (Google's client, asyncssh, Jupyter) inside their functions, so that `jupyter tpu --help` and a
+mistyped option get an immediate response. This package must not depend on the Jupyter server.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line.
 
     Returns:
-        The exit code: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted.
+        The exit code: 0 for success, 1 for refusal or failure, 2 for wrong usage, 130 for an interruption.
     """
     prepare_streams()
     try:

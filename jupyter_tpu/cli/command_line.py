@@ -25,7 +25,7 @@ Run = Callable[[argparse.Namespace], int]
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    """Parse the arguments (default: the process's own), run the command and return its exit code (see `cli.main`)."""
+    """Parse arguments (by default the process's own), run the command and return its exit code; see `cli.main`."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     with command_line_language(is_english="--json" in arguments):
         return _run(arguments)
@@ -53,7 +53,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _renamed(arguments: list[str]) -> list[str]:
-    """Replace an old name of a command with the current one, and print a note on stderr."""
+    """Replace an old command name with the current one, and print a note on stderr."""
     if not arguments or arguments[0] not in RENAMED:
         return arguments
     old, now = arguments[0], RENAMED[arguments[0]]
@@ -68,7 +68,7 @@ def _renamed(arguments: list[str]) -> list[str]:
 
 
 def _usage_error(error: UsageError, *, as_json: bool) -> int:
-    """Report a wrong usage and return exit code 2, as other programs do."""
+    """Report wrong usage and return exit code 2, as is usual."""
     # a program that reads JSON gets a document for a wrong option too
     if as_json:
         report(error, as_json=True)
@@ -79,7 +79,7 @@ def _usage_error(error: UsageError, *, as_json: bool) -> int:
 
 
 def _load_prices(options: argparse.Namespace) -> None:
-    """Load the prices that were last read from the Billing Catalog, for commands that use a cloud."""
+    """Load the prices last read from the Billing Catalog, for commands that use a cloud."""
     if hasattr(options, "endpoint"):  # only commands that use a cloud have it
         from jupyter_tpu.fleet.spend.price_updater import PriceUpdater
 
@@ -130,7 +130,7 @@ def _perform(options: argparse.Namespace) -> int:
 
 
 def _local_failure(error: OSError, *, as_json: bool) -> int:
-    """Report an error of this machine: a full disk, a folder without permission, an output that was closed."""
+    """Report a local error: a full disk, a folder without permission, or a closed output."""
     what = f"{error.filename}: " if error.filename else ""
     failure = TpuError(
         Text("Could not read or write on this machine: {what}{reason}.", what=what, reason=error.strerror or error),

@@ -1,4 +1,4 @@
-"""Texts about nodes and money that several commands print. Pure."""
+"""Texts about nodes and costs that several commands print. No I/O."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def price_text(price: Price | None) -> str:
 
 
 def terms_text(accelerator_type: str, zone: str, provisioning: Provisioning) -> str:
-    """Format the price of a new node, as ``$9.60/h``; for a reserved node, say that its reservation is billed."""
+    """Format a new node's price as ``$9.60/h``; for a reserved node, mention that its reservation is billed."""
     if provisioning == "reserved":
         return _("billed by its reservation, price unknown")
     return price_text(price_on_terms(accelerator_type, zone, provisioning))
@@ -36,7 +36,7 @@ def costs_text(accelerator_type: str, zone: str, provisioning: Provisioning) -> 
 
 
 def dollars_text(usd: float | None) -> str:
-    """Format an amount as ``$9.60``, below 10 cents with four decimals, or as ``unknown``."""
+    """Format an amount as ``$9.60``, with four decimals below 10 cents, or as ``unknown``."""
     if usd is None:
         return _("unknown")
     # an amount below a cent must not look free
@@ -56,7 +56,7 @@ def resource_text(name: str) -> str:
 
 
 def charge_text(node: Node, *, emulated: bool) -> str:
-    """Return what the node costs in its current state."""
+    """Return the node's cost in its current state."""
     price = _("It is {state}: {billing}.", state=node.state, billing=_(billing(node)))
     if node.state == "READY":
         price = _("It is billed now ({price}).", price=price_text(node_price(node)))
@@ -64,7 +64,7 @@ def charge_text(node: Node, *, emulated: bool) -> str:
 
 
 def no_start_text(node: Node) -> str:
-    """Warn that the node cannot be started again once it is stopped; empty if it can."""
+    """Return a warning if the node can't be restarted once stopped, otherwise an empty text."""
     if can_start_again(node.provisioning):
         return ""
     kept = _("Its disk is kept and billed until you delete the node.")
@@ -72,7 +72,7 @@ def no_start_text(node: Node) -> str:
 
 
 def total_text(nodes: tuple[Node, ...]) -> str:
-    """Sum up the costs of all nodes that are or may be billed, and count those without a known price."""
+    """Total the costs of all nodes that are or may be billed, and count those with an unknown price."""
     billed = [node for node in nodes if node.is_billed]
     if not billed:
         return _("No node is READY, so none is billed by the hour.")

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the settings derived from them."""
+"""Options shared by several commands, and the settings derived from them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def node_options(options: argparse.Namespace) -> NodeOptions:
 
 
 def chosen_runtime_version(options: argparse.Namespace, kind: accelerators.Accelerator) -> str:
-    """Return ``--runtime-version``, or the default one for the type.
+    """Return ``--runtime-version``, or the type's default.
 
     Raises:
-        BadInput: none is known for the type.
+        BadInput: the type has no known runtime version.
     """
     known = accelerators.runtime_versions(kind.generation)
     if not options.runtime_version and not known:
@@ -34,7 +34,7 @@ def chosen_runtime_version(options: argparse.Namespace, kind: accelerators.Accel
 
 
 def chosen_provisioning(options: argparse.Namespace) -> Provisioning:
-    """Return the provisioning model that the options name.
+    """Return the provisioning model from the options.
 
     Raises:
         BadInput: there is no such model, or the two options contradict each other.
@@ -44,10 +44,10 @@ def chosen_provisioning(options: argparse.Namespace) -> Provisioning:
 
 
 def provisioning_at_once(options: argparse.Namespace) -> Provisioning:
-    """Return the provisioning model of a node that is created at once.
+    """Return the provisioning model for a node that is created immediately.
 
     Raises:
-        BadInput: as `chosen_provisioning`, and for flex-start, which only the cloud's queue has.
+        BadInput: as for `chosen_provisioning`, and for flex-start, which only the cloud's queue offers.
     """
     provisioning = chosen_provisioning(options)
     if provisioning == "flex-start":
@@ -60,7 +60,7 @@ def provisioning_at_once(options: argparse.Namespace) -> Provisioning:
 
 
 def cloud_settings(options: argparse.Namespace) -> CloudSettings:
-    """Return the project and endpoint of the options, or of the environment where they are not given."""
+    """Return the project and endpoint from the options or, if not given, from the environment."""
     from jupyter_tpu.cloud.settings import CloudSettings, settings_from_environment
 
     from_environment = settings_from_environment()

@@ -1,4 +1,4 @@
-"""The commands `emulator` and `version`, which need no cloud."""
+"""The commands `emulator` and `version`, which don't need a cloud."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run_version(options: argparse.Namespace) -> int:
 
 
 def run_emulator(argv: Sequence[str]) -> int:
-    """Run the emulator's own command line, which parses its options itself, and return its exit code."""
+    """Run the emulator's command line, which parses its own options, and return the exit code."""
     from jupyter_tpu.emulator.cli.commands import main
 
     return main(list(argv)) or 0

@@ -30,8 +30,8 @@ class Overview(CommandParser):
     """The parser of all commands.
 
     Args:
-        command: the command that will be parsed, so that only its arguments are added; without a known one, all
-            commands' arguments are added.
+        command: the command to parse, so that only its arguments are added; if unknown, all commands' arguments are
+            added.
     """
 
     def __init__(self, command: str = "") -> None:
@@ -52,7 +52,7 @@ class Overview(CommandParser):
                 add_arguments(parser, each, TERMINAL)
 
     def format_help(self) -> str:
-        """Return the help, grouped by purpose, with names and summaries in two columns at any terminal width."""
+        """Return the help, grouped by purpose, with names and summaries in two columns."""
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, (), ())
         formatter.add_text(self.description)
@@ -65,7 +65,7 @@ class Overview(CommandParser):
         return formatter.format_help()
 
     def refuse(self, name: str) -> NoReturn:
-        """Raise the error for an unknown command, with the name that was probably meant."""
+        """Raise the error for an unknown command, with the most similar name."""
         near = next((each for each in get_close_matches(name, self.commands.choices) if _may_suggest(name, each)), "")
         meant = (
             _("Did you mean `jupyter tpu {near}`?", near=near)
@@ -76,5 +76,5 @@ class Overview(CommandParser):
 
 
 def _may_suggest(typed: str, command: str) -> bool:
-    """Return whether to suggest `command`; one that ends nodes is suggested only for a small typing error."""
+    """Return whether to suggest `command`; one that stops nodes is suggested only for a small typo."""
     return command not in _DESTRUCTIVE or SequenceMatcher(None, typed, command).ratio() >= _TYPO_SIMILARITY

@@ -1,7 +1,7 @@
 """Output to the terminal: tables, progress, errors, questions.
 
-Data goes to standard output, everything else to standard error, so that a pipe gets data only. Text from the cloud
-passes `plain` first: it may contain escape sequences that control the terminal.
+Data goes to standard output and everything else to standard error, so that a pipe receives only data. Text from the
+cloud is passed through `plain`, because it may contain escape sequences that control the terminal.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ SCHEMA_VERSION = 1
 
 
 def plain(text: str, longest: int = 2000) -> str:
-    """Return the text as `shown`, on one line and harmless for the terminal, see `errors.plain`."""
+    """Return the text as `shown`, on one line and safe for the terminal; see `errors.plain`."""
     return errors.plain(shown(text), longest)
 
 
 def say(text: str = "") -> None:
-    """Print a line of data or of an answer, on standard output."""
+    """Print a line of data or results on standard output."""
     print(shown(text), flush=True)  # noqa: T201 - this module is where printing happens
 
 
 def note(text: str) -> None:
-    """Print a line that is not data, on standard error."""
+    """Print a line other than data on standard error."""
     print(shown(text), file=sys.stderr, flush=True)  # noqa: T201 - this module is where printing happens
 
 
 def warn(text: str) -> None:
-    """Print a warning: the user should know it, though nothing failed."""
+    """Print a warning, which is relevant although nothing failed."""
     note(_("warning: {text}", text=plain(text)))
 
 
 def say_json(data: Mapping[str, Any]) -> None:
-    """Print the one JSON document of a command with ``--json``, with its schema version."""
+    """Print a command's single JSON document for ``--json``, with its schema version."""
     say(json.dumps({"schema_version": SCHEMA_VERSION, **data}, indent=2))
 
 
@@ -64,7 +64,7 @@ def table_lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterato
 
 
 def report(error: TpuError, *, as_json: bool) -> None:
-    """Print an error in at most three lines: what failed, what exists now, what to do next."""
+    """Print an error in up to three lines: what failed, the current state, and what to do next."""
     if as_json:
         say_json({"error": error.to_json()})
         return
@@ -76,17 +76,17 @@ def report(error: TpuError, *, as_json: bool) -> None:
 
 
 def full_text(error: TpuError) -> str:
-    """Return the whole text of an error, as `str` does in English."""
+    """Return the full text of an error, translated (`str` returns it in English)."""
     return "\n".join(_(part) for part in (error.message, error.exists, error.hint) if part)
 
 
 def message_of(error: Mapping[str, Any]) -> str:
-    """Return what failed, from an error in JSON."""
+    """Return the message that says what failed, from an error in JSON."""
     return _(error_from_json(dict(error)).message)
 
 
 def note_now(text: str) -> None:
-    """Print what exists now, below an error."""
+    """Print the current state, below an error."""
     note(_("  now: {text}", text=plain(text)))
 
 
@@ -96,7 +96,7 @@ def note_do(text: str) -> None:
 
 
 def can_ask() -> bool:
-    """Whether there is a user at a terminal to answer questions."""
+    """Whether a user is at a terminal to answer questions."""
     return sys.stdin.isatty()
 
 
@@ -110,7 +110,7 @@ def is_confirmed(question: str) -> bool:
 
 
 class Progress:
-    """The display of the current phase: one rewritten line on a terminal, elsewhere a new line per change."""
+    """The display of the current phase: a single updated line on a terminal, elsewhere a new line per change."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
@@ -126,7 +126,7 @@ class Progress:
         self._write(f"\r\x1b[K{_cut(line)}" if self._is_terminal else f"{line}\n")
 
     def end(self) -> None:
-        """Leave the last line on the screen and start a new one."""
+        """Finish the last line, leaving it on the screen."""
         if self._is_terminal and self._shown:
             self._write("\n")
         self._shown = ""

@@ -1,4 +1,4 @@
-"""The interface of a cloud for the rest of the product."""
+"""The interface to a cloud for the rest of the product."""
 
 from __future__ import annotations
 
@@ -23,30 +23,31 @@ from jupyter_tpu.models import (
 class CloudApi(Protocol):
     """The Cloud TPU API with our own records and errors.
 
-    Every method raises only errors of `jupyter_tpu.errors`, with the cloud's own message in ``raw``. Reads are retried
-    if the cloud does not answer. Changes are sent once, and `CloudUnavailable` then means that the outcome is unknown.
+    Every method raises only errors from `jupyter_tpu.errors`, with the cloud's own message in ``raw``. Reads are
+    retried if the cloud doesn't respond. Changes are sent only once, and `CloudUnavailable` then means that the outcome
+    is unknown.
     """
 
     @property
     def settings(self) -> CloudSettings:
-        """The settings in force, with the project filled in."""
+        """The current settings, with the project filled in."""
         ...
 
     @property
     def clock(self) -> CloudClock:
-        """The cloud's time, learned from the dates of its answers."""
+        """The cloud's clock, set from the dates of its responses."""
         ...
 
     async def list_nodes(self, zone: str = "-") -> NodeList:
-        """List the nodes of one zone, or of all (``-``); `NodeList.unreachable` names the zones that are missing."""
+        """List the nodes of one zone, or of all (``-``); `NodeList.unreachable` lists the missing zones."""
         ...
 
     async def get_node(self, name: NodeName) -> Node:
-        """Return one node; raises `NodeNotFound`."""
+        """Return one node; raise `NodeNotFound` if it doesn't exist."""
         ...
 
     async def create_node(self, spec: NodeSpec) -> Operation:
-        """Create a node; a stock-out fails the operation later, a lack of quota or permission raises at once."""
+        """Create a node; a stock-out fails the operation later, but missing quota or permission raises at once."""
         ...
 
     async def delete_node(self, name: NodeName) -> Operation:
@@ -58,23 +59,23 @@ class CloudApi(Protocol):
         ...
 
     async def start_node(self, name: NodeName) -> Operation:
-        """Start a STOPPED node, which may fail with a stock-out like a creation."""
+        """Start a STOPPED node; like a creation, this may fail with a stock-out."""
         ...
 
     async def update_node_metadata(self, name: NodeName, metadata: Mapping[str, str]) -> Operation:
-        """Set these keys of the node's metadata and keep all others, although the API replaces the map as a whole."""
+        """Set these keys of the node's metadata, keeping the others even though the API replaces the whole map."""
         ...
 
     async def get_operation(self, name: str) -> Operation:
-        """Return the current state of an operation; its failure is in ``error``, not raised."""
+        """Return the current state of an operation; its failure is returned in ``error``, not raised."""
         ...
 
     async def list_operations(self, zone: str) -> tuple[Operation, ...]:
-        """List the operations of one zone that the cloud still has, by any client, failed ones included."""
+        """List a zone's operations from all clients that the cloud still stores, including failed ones."""
         ...
 
     async def list_zones(self) -> tuple[str, ...]:
-        """Return the zones of the Cloud TPU API that the project can see, sorted."""
+        """Return the project's zones in the Cloud TPU API, sorted."""
         ...
 
     async def list_accelerator_types(self, zone: str) -> tuple[str, ...]:
@@ -86,26 +87,26 @@ class CloudApi(Protocol):
         ...
 
     async def get_worker_identities(self, name: NodeName) -> tuple[WorkerIdentity, ...]:
-        """Return what each worker has published about its SSH server; ``host_keys`` is empty before that."""
+        """Return each worker's published SSH details; ``host_keys`` is empty until they are published."""
         ...
 
     async def list_queued_resources(self, zone: str = "-") -> QueuedList:
-        """List the queued resources of one zone, or of all (``-``), including leftovers that wait for deletion."""
+        """List the queued resources of one zone, or of all (``-``), including leftovers waiting for deletion."""
         ...
 
     async def create_queued_resource(
         self, spec: QueuedSpec, valid_for_s: float | None = None, *, run_for_s: float | None = None
     ) -> Operation:
-        """Queue a request for a node. Safe to repeat: the same request is queued only once.
+        """Queue a request for a node. The call is safe to repeat, because the same request is queued only once.
 
         Args:
-            valid_for_s: seconds without capacity after which the cloud gives up; None: never.
-            run_for_s: flex-start: seconds after READY at which the cloud deletes the node.
+            valid_for_s: seconds without capacity after which the cloud gives up; None for no limit.
+            run_for_s: for flex-start, seconds after READY at which the cloud deletes the node.
         """
         ...
 
     async def delete_queued_resource(self, name: QueuedName, *, force: bool = False) -> Operation:
-        """Delete a queued resource; if it has nodes, `force` is needed, which deletes them too."""
+        """Delete a queued resource; if it has nodes, `force` is required and deletes them too."""
         ...
 
     async def aclose(self) -> None:

@@ -1,6 +1,6 @@
-"""Time-outs and retries for calls of Google's client, and our errors instead of its exceptions.
+"""Timeouts and retries for calls to Google's client, and conversion of its exceptions to our errors.
 
-Google's client has no time-outs and no retries of its own for this API.
+Google's client has no timeouts or retries for this API.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CHANGE: dict[str, Any] = {"retry": None, "timeout": 60}
 
 @contextlib.contextmanager
 def translated(request: Request) -> Iterator[None]:
-    """Raise our error instead of an exception of Google's client; `request` goes into its message."""
+    """Raise our error in place of an exception from Google's client; include `request` in the message."""
     try:
         yield
     except CLOUD_EXCEPTIONS as exception:

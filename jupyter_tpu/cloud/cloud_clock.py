@@ -1,10 +1,11 @@
-"""The cloud's time, learned from the date of each of its answers, so that costs don't depend on this computer's clock.
+"""The cloud's clock, set from the dates of its responses, so that costs don't depend on this computer's clock.
 
-A clock that was set back would hide spending until it has caught up; one that was set ahead would charge for time that
-has not passed. After the first answer, time is counted by this computer's monotonic clock, which cannot be set.
+A local clock that was set back would hide spending until it has caught up; a clock that was set ahead would charge for
+time that hasn't passed. After the first response, time is measured by this computer's monotonic clock, which can't be
+set.
 
-The demo's cloud has virtual time, which may run faster, stand still and jump, and it bills by that. Its answers carry
-this time, and this clock follows: costs, budgets and grants count virtual time. Auto-stop counts the real time in which
+The demo's cloud has virtual time, which may run faster, pause or jump, and bills by it. Its responses contain this
+time, and the clock here follows it: costs, budgets and grants use virtual time. Auto-stop uses the real time in which
 people and chips are idle.
 """
 
@@ -37,7 +38,7 @@ def _this_computer() -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class _VirtualTime:
-    """Virtual Unix seconds at one reading of the monotonic clock, and how many of them pass in a real second."""
+    """Virtual Unix seconds at one reading of the monotonic clock, and their rate per real second."""
 
     steady: float
     now: float
@@ -45,7 +46,7 @@ class _VirtualTime:
 
     @property
     def usual_rate(self) -> float:
-        """The rate for dating past events; that of real time while virtual time stands still."""
+        """The rate for dating past events; 1, as for real time, while virtual time is paused."""
         return self.rate or 1.0
 
     def at(self, steady: float) -> float:
@@ -54,10 +55,10 @@ class _VirtualTime:
 
 
 class CloudClock:
-    """The clock of one cloud; before the cloud's first response, this computer's.
+    """The clock of one cloud; this computer's clock until the cloud's first response.
 
     Args:
-        read: returns Unix seconds by this computer's clock, and monotonic seconds that also count sleep.
+        read: returns Unix seconds on this computer's clock, and monotonic seconds that include sleep.
     """
 
     def __init__(self, read: Callable[[], tuple[float, float]] = _this_computer) -> None:
@@ -67,11 +68,11 @@ class CloudClock:
         self._virtual: _VirtualTime | None = None
 
     def follow(self, text: str, *, asked: float, answered: float) -> bool:
-        """Follow the virtual time in an emulated cloud's answer from now on; return whether the text can be read.
+        """Start to follow the virtual time in an emulated cloud's response; return whether the text is valid.
 
         Args:
-            text: virtual Unix seconds, and how many of them pass in a real second.
-            asked, answered: the readings of `steady` between which it was written.
+            text: virtual Unix seconds, and their rate per real second.
+            asked, answered: the readings of `steady` before and after the response was written.
         """
         try:
             now, rate = map(float, text.split())
@@ -83,12 +84,12 @@ class CloudClock:
         return True
 
     def learn(self, date: str, *, asked: float, answered: float) -> bool:
-        """Learn from the HTTP date of an answer, and return whether the date is believed.
+        """Update the clock from a response's HTTP date, and return whether the date was accepted.
 
-        The cloud wrote the date between the two readings of `steady`, and cut it to whole seconds. This bounds how far
-        its clock is ahead of the monotonic one, and further answers narrow the bounds. A date that is far from them, or
-        at first from this computer's clock, is believed only once the next answer agrees: costs must not follow a
-        single wrong answer.
+        The cloud wrote the date between the two readings of `steady`, truncated to whole seconds. This gives bounds on
+        the offset between the cloud's clock and the monotonic clock, and further responses narrow the bounds. A date
+        far outside the bounds, or at first far from this computer's clock, is accepted only once the next response
+        agrees, because a single wrong response must not affect costs.
         """
         try:
             written = parsedate_to_datetime(date).timestamp()
@@ -119,7 +120,7 @@ class CloudClock:
         return wall - self._ahead_s(wall, steady)
 
     def moment(self, steady: float) -> Moment:
-        """Return the moment of a reading of `steady`; call it after an answer, which may be the first one."""
+        """Return the moment of a reading of `steady`; call this only after a response."""
         if self._virtual is not None:
             return Moment(wall=self._virtual.at(steady), steady=steady)
         wall, now = self._read()
@@ -127,7 +128,7 @@ class CloudClock:
 
     @property
     def ahead_s(self) -> float:
-        """Seconds that this computer's clock is ahead of the cloud's; 0 if it is right or nothing is known."""
+        """Seconds by which this computer's clock is ahead of the cloud's; 0 if it is correct or unknown."""
         return self._ahead_s(*self._read())
 
     @property
@@ -145,26 +146,26 @@ class CloudClock:
         return (least + most) / 2 if least > WRONG_S or most < -WRONG_S else 0.0
 
     def to_cloud(self, at: float) -> float:
-        """Convert Unix seconds of this computer's clock to the cloud's."""
+        """Convert Unix seconds on this computer's clock to the cloud's."""
         if self._virtual is None:
             return at - self.ahead_s
         wall, steady = self._read()
         return self._virtual.at(steady) + (at - wall) * self._virtual.usual_rate
 
     def to_local(self, at: float) -> float:
-        """Convert Unix seconds of the cloud's clock to this computer's; jumps of virtual time are ignored."""
+        """Convert Unix seconds on the cloud's clock to this computer's; ignore jumps of virtual time."""
         return at + self.ahead_at(at)
 
     def to_real(self, at: float) -> float:
-        """Convert the cloud's time to real time, which differs from it in an emulated cloud only."""
+        """Convert the cloud's time to real time, which differs only in an emulated cloud."""
         return at if self._virtual is None else self.to_local(at)
 
     def real_s(self, seconds: float) -> float:
-        """Return how many real seconds it takes until so many have passed in the cloud, if its time runs faster."""
+        """Convert a duration in the cloud to real seconds, which are fewer if its time runs faster."""
         return seconds if self._virtual is None else seconds / max(1.0, self._virtual.rate)
 
     def ahead_at(self, at: float) -> float:
-        """Return the seconds that this computer's clock was ahead when the cloud's showed `at`."""
+        """Return the seconds by which this computer's clock was ahead when the cloud's showed `at`."""
         if self._virtual is None:
             return self.ahead_s
         wall, steady = self._read()
@@ -172,7 +173,7 @@ class CloudClock:
 
     @property
     def notice(self) -> str:
-        """A warning for the user that this computer's clock is wrong; empty if it is right."""
+        """A warning for the user that this computer's clock is wrong; empty if it is correct."""
         return wrong_clock_text(self.wrong_s)
 
 
@@ -182,14 +183,14 @@ def _gap_s(one: _Bounds, other: _Bounds) -> float:
 
 
 def _both(new: _Bounds, known: _Bounds | None) -> _Bounds:
-    """Return the overlap of two ranges; the new one alone if they do not overlap, because clocks drift."""
+    """Return the overlap of two ranges or, if clocks drifted so that there is none, the new range."""
     if known is None or _gap_s(new, known) > 0:
         return new
     return max(new[0], known[0]), min(new[1], known[1])
 
 
 def wrong_clock_text(ahead_s: float) -> str:
-    """Return ``This computer's clock is wrong by 1 h (ahead). …``, or an empty text if it is right."""
+    """Return ``This computer's clock is wrong by 1 h (ahead). …``, or an empty text if it is correct."""
     if not ahead_s:
         return ""
     # Rounded, so that the text stays the same while the clock is wrong, and is shown only once.

@@ -1,4 +1,4 @@
-"""Connect to the cloud that the settings name."""
+"""Connect to the cloud specified in the settings."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from jupyter_tpu.cloud.settings import CloudSettings
 
 
 async def connect_cloud(settings: CloudSettings) -> CloudApi:
-    """Connect to Google Cloud or to an emulator, without calling it yet.
+    """Connect to Google Cloud or an emulator, without making a call yet.
 
     Raises:
         CredentialsMissing: there are no credentials (never for an emulator).
-        BadInput: neither the settings nor the credentials name a project, or it is a project number.
+        BadInput: neither the settings nor the credentials specify a project, or it is a project number.
     """
     # Google's client takes more than a second to import: neither Jupyter Server's start nor its loop must wait for it.
     google = await asyncio.to_thread(importlib.import_module, "jupyter_tpu.cloud.google")

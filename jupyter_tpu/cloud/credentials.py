@@ -1,6 +1,6 @@
-"""The credentials that requests to Google Cloud carry: those of a file that the user chose, or Google's default ones.
+"""The credentials for requests to Google Cloud: from a file chosen by the user, or Google's defaults.
 
-Google's libraries are imported only when credentials are read: they take a while.
+Google's libraries are imported only when credentials are read, because the import is slow.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _TYPES = ("service_account", "authorized_user")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCredentials:
-    """Credentials as they were found; whether Google accepts them is not known yet.
+    """Credentials as found, not yet checked with Google.
 
     Attributes:
-        place: ``chosen``: the file of $JUPYTER_TPU_CREDENTIALS; ``variable``: that of $GOOGLE_APPLICATION_CREDENTIALS;
-            ``gcloud``: saved by gcloud; ``machine``: those of the VM that this runs on.
-        file: their file; empty for `machine`.
-        account: the service account's address; empty where it is not known without a request.
-        project: the project that they name; may be empty.
+        place: ``chosen``: file of $JUPYTER_TPU_CREDENTIALS; ``variable``: file of $GOOGLE_APPLICATION_CREDENTIALS;
+            ``gcloud``: saved by gcloud; ``machine``: from the current VM.
+        file: the file with the credentials; empty for `machine`.
+        account: the service account's address; empty if unknown without a request.
+        project: the project specified in the credentials; may be empty.
     """
 
     place: Place
@@ -42,10 +42,10 @@ class FoundCredentials:
 def load_credentials(
     scopes: Sequence[str], environment: Mapping[str, str], *, quota_project: str = ""
 ) -> tuple[Any, str]:
-    """Return the credentials and the project that they name, which may be empty. May ask the machine's metadata server.
+    """Return the credentials and their project (may be empty). This may query the machine's metadata server.
 
     Args:
-        quota_project: the project that requests count against.
+        quota_project: the project whose quota requests use.
 
     Raises:
         BadInput: the chosen file cannot be used.
@@ -63,10 +63,10 @@ def load_credentials(
 
 
 def read_credentials_file(path: str) -> Mapping[str, Any]:
-    """Return the content of a file with credentials, which holds a secret: never show or log it.
+    """Return the content of a credentials file, which contains a secret: never show or log it.
 
     Raises:
-        BadInput: it cannot be read, or contains credentials of an unsupported type.
+        BadInput: the file can't be read, or contains credentials of an unsupported type.
     """
     try:
         with Path(path).expanduser().open("rb") as file:
@@ -110,7 +110,7 @@ def _of_file(content: Mapping[str, Any], path: str, scopes: Sequence[str]) -> An
 
 
 def find_credentials(environment: Mapping[str, str]) -> FoundCredentials | None:
-    """Find the credentials that requests would carry; None if there are none. May ask the machine's metadata server.
+    """Find the credentials for requests; None if there are none. This may query the machine's metadata server.
 
     Raises:
         BadInput: the chosen file cannot be used.
@@ -143,7 +143,7 @@ def _found(place: Place, file: str, content: Mapping[str, Any]) -> FoundCredenti
 
 
 def _default_place(environment: Mapping[str, str]) -> tuple[Place, str]:
-    """Return where Google's library finds the credentials, in its search order."""
+    """Return the place where Google's library finds the credentials, in its search order."""
     if named := environment.get(GOOGLE_VARIABLE, ""):
         return "variable", named
     saved = gcloud_file(environment)
@@ -151,7 +151,7 @@ def _default_place(environment: Mapping[str, str]) -> tuple[Place, str]:
 
 
 def gcloud_file(environment: Mapping[str, str]) -> Path:
-    """Return where `gcloud auth application-default login` saves credentials."""
+    """Return the file in which `gcloud auth application-default login` saves credentials."""
     if folder := environment.get("CLOUDSDK_CONFIG", ""):
         return Path(folder) / "application_default_credentials.json"
     root = Path(environment["APPDATA"]) if os.name == "nt" else Path.home() / ".config"

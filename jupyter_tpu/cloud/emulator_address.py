@@ -1,4 +1,4 @@
-"""The address of an emulated cloud's REST services, which its gRPC endpoint does not give, and its token."""
+"""The address of an emulated cloud's REST services, which differs from its gRPC endpoint, and its token."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ TOKEN_FILE_VARIABLE = "JUPYTER_TPU_EMULATOR_TOKEN_FILE"
 
 
 def emulator_address(settings: CloudSettings, environment: Mapping[str, str]) -> str:
-    """Return the REST address of the emulator; empty if the cloud is real or no address is set.
+    """Return the emulator's REST address; empty for a real cloud or if no address is set.
 
-    Only plain HTTP to this machine is accepted: a variable that was set for something else must not turn this server
-    into a proxy.
+    Only plain HTTP to this machine is accepted, so that a variable set for another purpose can't turn this server into
+    a proxy.
     """
     address = environment.get(ADDRESS_VARIABLE, "").strip().rstrip("/")
     return address if settings.is_emulated and _is_on_this_machine(address) else ""
 
 
 def emulator_authorization(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the authorization header for an emulator, its name in lower case; empty if no token file is set.
+    """Return an emulator's authorization header, with a lower-case name; empty if no token file is set.
 
-    An emulator needs it where the system can't tell which user a connection belongs to (macOS). Never send it to a
-    real cloud.
+    An emulator needs the header if the system can't identify the user of a connection (macOS). Never send it to a real
+    cloud.
 
     Raises:
         CredentialsMissing: the file can't be read.

@@ -1,6 +1,6 @@
-"""Flex-start: create a queued resource whose node the cloud deletes after a maximum run duration.
+"""Flex-start: create a queued resource for a node that the cloud deletes after a maximum run duration.
 
-Google's client does not support it; only the REST API v2alpha1 does (its discovery document, revision 20261001).
+Only the REST API v2alpha1 supports flex-start (discovery document, revision 20261001); Google's client doesn't.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def create_flex_start(
     body: Mapping[str, Any],
     environment: Mapping[str, str],
 ) -> Operation:
-    """Create the queued resource; blocks. Raises as `CloudApi.create_queued_resource`; `about` is for messages."""
+    """Create the queued resource (blocking), like `CloudApi.create_queued_resource`; `about` is for errors."""
     client = RestClient.open(settings, _TPU, environment)
     try:
         path = f"/v2alpha1/projects/{about.project}/locations/{about.zone}/queuedResources"
@@ -44,7 +44,7 @@ def create_flex_start(
 
 
 def flex_start_body(spec: QueuedSpec, valid_for_s: float | None, run_for_s: float) -> dict[str, Any]:
-    """Return the JSON of the request, in the form that gcloud sends."""
+    """Return the request's JSON, in the same form as gcloud's."""
     node = json_format.MessageToDict(tpu_v2.Node.pb(protos.node_to_create(spec.node)))
     policy = {} if valid_for_s is None else {"validUntilDuration": f"{valid_for_s:.0f}s"}
     return {
@@ -56,7 +56,7 @@ def flex_start_body(spec: QueuedSpec, valid_for_s: float | None, run_for_s: floa
 
 
 def _refusal(status: int, text: str) -> Refusal:
-    """Read Google's error envelope; a response without one comes from something else, such as a proxy."""
+    """Parse Google's error envelope; a response without one is from another source, such as a proxy."""
     error = _object(text).get("error")
     # UNAVAILABLE stands for an unknown outcome: the request may have arrived.
     if not isinstance(error, dict):

@@ -1,7 +1,7 @@
 """`CloudApi` through Google's gRPC client, for Google Cloud or an emulator on this machine.
 
-Long-running operations are read as plain messages; the client's `AsyncOperation.result()` is never used, because it
-loses the kind of error.
+Long-running operations are read as plain messages, without the client's `AsyncOperation.result()`, which loses the kind
+of error.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _LOOPBACK_OPTIONS = [*_CHANNEL_OPTIONS, ("grpc.enable_http_proxy", 0)]
 
 
 async def connect(settings: CloudSettings) -> CloudApi:
-    """Connect to the cloud, see `jupyter_tpu.cloud.connect_cloud`."""
+    """Connect to the cloud; see `jupyter_tpu.cloud.connect_cloud`."""
     clock = CloudClock()
     # The dates come last, so that the clock times the bare call.
     interceptors: list[Any] = [UnreadableAnswerInterceptor(), ClockInterceptor(clock, is_emulated=settings.is_emulated)]
@@ -120,7 +120,7 @@ _OPERATIONS = {
 
 
 class GoogleCloud:
-    """`CloudApi` over gRPC; `clock` must be the one that learns from the responses of `channel`."""
+    """`CloudApi` over gRPC; `clock` must be the clock that is updated from the responses on `channel`."""
 
     def __init__(self, settings: CloudSettings, channel: grpc.aio.Channel, clock: CloudClock | None = None) -> None:
         self._settings = settings
@@ -298,7 +298,7 @@ class GoogleCloud:
         )
 
     def _about(self, message: operations_pb2.Operation) -> Request:
-        """Describe an operation for the message of its failure, by its own verb and target."""
+        """Describe an operation, by its verb and target, for its error message."""
         general = replace(self._request(Text("finish an operation")), takes_capacity=True)
         operation = protos.operation_of(message, general)
         try:
@@ -310,7 +310,7 @@ class GoogleCloud:
 
 
 def _readable(messages: Any) -> Iterator[Node]:
-    """Yield the nodes with names that follow the API's rules; others are only logged, as no request could name them."""
+    """Yield the nodes with valid names; only log others, because no request could name them."""
     for message in messages:
         try:
             yield protos.node_of(message)

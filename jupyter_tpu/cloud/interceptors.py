@@ -1,4 +1,4 @@
-"""The gRPC interceptors of our calls: headers of our own, the cloud's clock, and answers that cannot be read."""
+"""The gRPC interceptors for our calls: custom headers, the cloud's clock, and unreadable responses."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ TIME_HEADER = "emulator-time"
 
 
 class HeaderInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
-    """Add `headers` to every call of a channel without TLS, for which gRPC allows no call credentials.
+    """An interceptor that adds `headers` to calls without TLS, where gRPC doesn't allow call credentials.
 
-    Their names must be in lower case, as HTTP/2 requires.
+    Header names must be in lower case, as required by HTTP/2.
     """
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         self._headers = headers
 
     async def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        """Add the headers; gRPC calls it for each call."""
+        """Add the headers; gRPC runs this for each call."""
         present = tuple(client_call_details.metadata or ())
         metadata = grpc.aio.Metadata(*present, *self._headers.items())
         return await continuation(client_call_details._replace(metadata=metadata), request)
 
 
 class ClockInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
-    """Let a clock learn from the date of each answer, refusals included.
+    """An interceptor that updates a clock from the date of each response, including refusals.
 
-    Make it the last interceptor of a channel, so that it times only the call. A read whose date is not believed is sent
-    a second time: the next answer confirms the date, or shows that it was wrong, before costs are counted by it.
+    Make it the last interceptor of a channel, so that it times only the call. If the date of a read's response is not
+    accepted, the read is sent again: the next response confirms or refutes the date before it affects costs.
     """
 
     def __init__(self, clock: CloudClock, *, is_emulated: bool = False) -> None:
@@ -43,7 +43,7 @@ class ClockInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[mi
         self._is_emulated = is_emulated
 
     async def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        """Let the clock learn from the answer; gRPC calls it for each call."""
+        """Update the clock from the response; gRPC runs this for each call."""
         call, is_believed = await self._learn_from(continuation, client_call_details, request)
         if not is_believed and only_reads(client_call_details.method):
             call, _ = await self._learn_from(continuation, client_call_details, request)
@@ -66,13 +66,13 @@ class ClockInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[mi
 
 
 class UnreadableAnswerInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
-    """Raise the error that the synchronous gRPC raises for an answer that it cannot decode.
+    """An interceptor that raises an error for an undecodable response, like synchronous gRPC.
 
-    The asynchronous gRPC returns None for it and mentions it only in a log.
+    Asynchronous gRPC returns None for such a response and only logs the problem.
     """
 
     async def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        """Raise an error for an unreadable answer; gRPC calls it for each call."""
+        """Raise an error for an unreadable response; gRPC runs this for each call."""
         call = await continuation(client_call_details, request)
         if await call is None:
             raise grpc.aio.AioRpcError(
@@ -85,6 +85,6 @@ class UnreadableAnswerInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type
 
 
 def only_reads(method: str | bytes) -> bool:
-    """Return whether a gRPC method, given by its full name, only reads and may be called again."""
+    """Return whether a gRPC method, given by its full name, is read-only and may be repeated."""
     name = method.decode() if isinstance(method, bytes) else method
     return name.rpartition("/")[2].startswith(("Get", "List"))

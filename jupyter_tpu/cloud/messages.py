@@ -1,6 +1,6 @@
-"""The error messages for refusals of the cloud: what failed, why, and what to do.
+"""The error messages for the cloud's refusals: what failed, why, and what to do.
 
-Each function builds one of our errors from a case; the table in `jupyter_tpu.cloud.refusals` chooses the function.
+Each function builds one of our errors from a case; the table in `jupyter_tpu.cloud.refusals` selects the function.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LOGIN_ACTIONS = (copy_command("gcloud auth application-default login"),)
 
 
 def _text(case: Case, template: str, **more: str) -> Text:
-    """Return a text whose template may use the facts of the request by name, and further arguments."""
+    """Return a text whose template can use the request's details by name, and further arguments."""
     request = case.request
     facts = {
         "request": request.what,
@@ -61,7 +61,7 @@ def _text(case: Case, template: str, **more: str) -> Text:
 
 
 def not_signed_in(case: Case) -> TpuError:
-    """Return the error for missing, wrong or expired credentials."""
+    """Return the error for missing, invalid or expired credentials."""
     return CredentialsMissing(
         _text(case, "Could not {request}: Google Cloud does not accept your credentials; they may have expired."),
         hint=LOGIN_HINT,
@@ -70,7 +70,7 @@ def not_signed_in(case: Case) -> TpuError:
 
 
 def api_disabled(case: Case) -> TpuError:
-    """Return the error for a project in which the Cloud TPU API is not enabled."""
+    """Return the error for a project where the Cloud TPU API isn't enabled."""
     return ApiDisabled(
         _text(case, "Could not {request}: the Cloud TPU API is not enabled in project {project}."),
         hint=_text(
@@ -114,7 +114,7 @@ def zone_closed(case: Case) -> TpuError:
 
 
 def project_unknown(case: Case) -> TpuError:
-    """Return the error for a project that does not exist or is hidden from the user."""
+    """Return the error for a project that doesn't exist or isn't visible to the user."""
     return PermissionDenied(
         _text(case, "Could not {request}: project {project} does not exist, or you have no access to it."),
         hint="Check the project id (`gcloud projects list`); set it with --project or JUPYTER_TPU_PROJECT.",
@@ -146,7 +146,7 @@ def permission_denied(case: Case) -> TpuError:
 
 
 def quota(case: Case) -> TpuError:
-    """Return the error for a quota that is used up."""
+    """Return the error for an exhausted quota."""
     limit = _quota_limit(case).rstrip()
     return QuotaExceeded(
         _text(case, "Could not {request}: a quota of project {project} is used up. {limit}", limit=limit)
@@ -160,9 +160,9 @@ def quota(case: Case) -> TpuError:
 
 
 def _quota_limit(case: Case) -> str:
-    """Return ``Limit: 4 in zone us-east5-a.`` if the cloud named the limit, else the cloud's own description.
+    """Return ``Limit: 4 in zone us-east5-a.`` if the cloud specified the limit, else the cloud's description.
 
-    The limit's id is for the details only: it is in the error's `raw`.
+    The limit's id is only in the details (the error's `raw`).
     """
     limit = re.search(r"Limit: ([^\[\n]+?)\.?(?: \[|$)", case.refusal.message, re.MULTILINE)
     if limit:
@@ -171,7 +171,7 @@ def _quota_limit(case: Case) -> str:
 
 
 def rate(case: Case) -> TpuError:
-    """Return the error for too many requests in a minute."""
+    """Return the error for too many requests per minute."""
     return RateExceeded(
         _text(case, "Could not {request}: too many requests of project {project} in a short time."),
         hint="Wait a minute and try again.",
@@ -190,7 +190,7 @@ def address_quota(case: Case) -> TpuError:
 
 
 def reservation(case: Case) -> TpuError:
-    """Return the error for a reservation that is used up."""
+    """Return the error for an exhausted reservation."""
     return OutOfCapacity(
         _text(case, "Could not {request}: the reservation has no free capacity."),
         hint="Free some of the reservation, or create the node without a reservation.",
@@ -198,7 +198,7 @@ def reservation(case: Case) -> TpuError:
 
 
 def exhausted(case: Case) -> TpuError:
-    """Return the error for a refusal that only says that something is used up: capacity, or the rate of requests."""
+    """Return the error for an unspecific exhaustion: of capacity, or of the request rate."""
     return stock_out(case) if case.request.takes_capacity else rate(case)
 
 
@@ -220,7 +220,7 @@ def stock_out(case: Case) -> TpuError:
 
 
 def not_in_zone(case: Case) -> TpuError:
-    """Return the error for an accelerator type that a zone does not offer."""
+    """Return the error for an accelerator type that a zone doesn't offer."""
     what = case.request.accelerator_type or "This accelerator type"
     return BadInput(
         _text(case, "Could not {request}: {accelerator_type} is not offered in {zone}.", accelerator_type=what),
@@ -230,7 +230,7 @@ def not_in_zone(case: Case) -> TpuError:
 
 
 def wrong_state(case: Case) -> TpuError:
-    """Return the error for a node whose state does not allow the request."""
+    """Return the error for a node whose state doesn't allow the request."""
     state = re.search(r"while in state (\w+)", case.refusal.message)
     return WrongState(
         _text(case, "Could not {request}: the node is {state}.", state=state[1])
@@ -266,7 +266,7 @@ def exists(case: Case) -> TpuError:
 
 
 def bad_request(case: Case) -> TpuError:
-    """Return the error for a request that the cloud calls invalid."""
+    """Return the error for a request that the cloud rejects as invalid."""
     return BadInput(_text(case, "Could not {request}: the cloud did not accept the request."), hint=_quoted(case))
 
 
@@ -276,7 +276,7 @@ def refused(case: Case) -> TpuError:
 
 
 def no_answer(case: Case) -> TpuError:
-    """Return the error for a cloud that does not answer."""
+    """Return the error for a cloud that doesn't respond."""
     return CloudUnavailable(
         _text(case, "Could not {request}: the Cloud TPU API is not responding."),
         hint="Check the network connection and proxy settings; if both are fine, try again in a minute.",
@@ -284,7 +284,7 @@ def no_answer(case: Case) -> TpuError:
 
 
 def broken_answer(case: Case) -> TpuError:
-    """Return the error for an internal error of the cloud, or an answer from something else."""
+    """Return the error for the cloud's internal errors, or a response from another source."""
     return CloudUnavailable(
         _text(case, "Could not {request}: the Cloud TPU API had an internal error, or something else answered."),
         hint=_text(case, "Try again in a minute. {quotation}", quotation=_quoted(case)),
@@ -298,7 +298,7 @@ def _quoted(case: Case) -> str:
 
 
 def _elsewhere(case: Case) -> tuple[Action, ...]:
-    """Return the ways to get the node in another zone, if the request was to create one."""
+    """Return ways to get the node in another zone, if the request was to create one."""
     return elsewhere(case.request.spec) if case.request.spec else ()
 
 
@@ -307,7 +307,7 @@ def _search(case: Case) -> tuple[Action, ...]:
 
 
 def _zones_hint(case: Case) -> str:
-    """Return a hint with the other zones that offer the type, by the catalogue."""
+    """Return a hint with other zones that offer the type according to the catalogue."""
     others = _other_zones(case)
     return _text(case, "Zones that offer {accelerator_type}: {zones}.", zones=others) if others else ""
 

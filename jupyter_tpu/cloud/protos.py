@@ -1,6 +1,6 @@
-"""Convert messages of the Cloud TPU API to our records, and back.
+"""Convert messages of the Cloud TPU API to our records and back.
 
-It reads the bare protobuf messages, because Google's wrapper warns about unknown states and drops them in JSON.
+The functions read bare protobuf messages, because Google's wrapper warns about unknown states and drops them in JSON.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def enum_name(enum: Any, value: int) -> str:
 
 
 def timestamp(stamp: Timestamp) -> str:
-    """Return a timestamp in RFC 3339, in UTC."""
+    """Return a timestamp in RFC 3339 format, in UTC."""
     return str(stamp.ToJsonString())
 
 
@@ -87,7 +87,7 @@ def node_to_create(spec: NodeSpec) -> tpu_v2.Node:
 
 
 def operation_of(message: operations_pb2.Operation, request: Request) -> Operation:
-    """Convert an operation; a failure inside it becomes an error, and `request` is for its message."""
+    """Convert an operation; convert its failure to an error, with a message about `request`."""
     metadata = tpu_v2.OperationMetadata.pb(tpu_v2.OperationMetadata())
     # Metadata of another type, which a newer API may send, leaves verb and target empty.
     if message.metadata.Is(metadata.DESCRIPTOR):
@@ -111,7 +111,7 @@ def _moment(metadata: Any, field: str) -> float | None:
 
 
 def identities_of(workers: Iterable[Any], *, is_emulated: bool) -> tuple[WorkerIdentity, ...]:
-    """Convert the bare ``GuestAttributes`` messages, which come in the order of the workers."""
+    """Convert the bare ``GuestAttributes`` messages, which are in the order of the workers."""
     return tuple(_identity_of(worker_id, each, is_emulated) for worker_id, each in enumerate(workers))
 
 

@@ -1,4 +1,4 @@
-"""Queued resources, which wait in the cloud for capacity: the calls that `GoogleCloud` delegates to this module."""
+"""Calls for queued resources, which wait in the cloud for capacity; used by `GoogleCloud`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class QueueCalls:
         self._project = project
 
     async def list(self, zone: str) -> QueuedList:
-        """List the queued resources of a zone, see `CloudApi.list_queued_resources`."""
+        """List the queued resources of a zone; see `CloudApi.list_queued_resources`."""
         items: list[QueuedResource] = []
         unreachable: set[str] = set()
         zone_or_all = "" if zone == "-" else zone
@@ -58,7 +58,7 @@ class QueueCalls:
         return QueuedList(items=tuple(sorted(items, key=_name_of)), unreachable=tuple(sorted(unreachable)))
 
     async def create(self, spec: QueuedSpec, valid_for_s: float | None) -> Operation:
-        """Queue a request for a node, see `CloudApi.create_queued_resource`."""
+        """Queue a request for a node; see `CloudApi.create_queued_resource`."""
         about = replace(
             _about(Text("queue the queued resource {queued} in {zone}"), spec.name),
             accelerator_type=spec.node.accelerator_type,
@@ -75,7 +75,7 @@ class QueueCalls:
         return protos.operation_of(answer.operation, about)
 
     async def delete(self, name: QueuedName, *, force: bool) -> Operation:
-        """Delete a queued resource, see `CloudApi.delete_queued_resource`."""
+        """Delete a queued resource; see `CloudApi.delete_queued_resource`."""
         about = replace(_about(Text("delete the queued resource {queued} in {zone}"), name), takes_capacity=False)
         with translated(about):
             request = tpu_v2.DeleteQueuedResourceRequest(name=str(name), force=force)
@@ -86,7 +86,7 @@ class QueueCalls:
 async def create_flex_start(
     settings: CloudSettings, spec: QueuedSpec, valid_for_s: float | None, run_for_s: float
 ) -> Operation:
-    """Queue a flex-start node; raises what `QueueCalls.create` does."""
+    """Queue a flex-start node; raise the same errors as `QueueCalls.create`."""
     # The REST client takes a while to import, and is seldom needed.
     flex_start = await asyncio.to_thread(importlib.import_module, "jupyter_tpu.cloud.flex_start")
     about = replace(
@@ -111,14 +111,14 @@ def _name_of(queued: QueuedResource) -> QueuedName:
 
 
 def request_id_of(spec: QueuedSpec) -> str:
-    """Return an id that is the same for a repeated request, and another for the next request with that name."""
+    """Return an id that stays the same for a repeated request, and changes for the next one with that name."""
     # The labels contain the intent's id (`models.INTENT_LABEL`), so they tell two requests with one name apart.
     labels = sorted(spec.node.labels.items())
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"//tpu.googleapis.com/{spec.name} {labels}"))
 
 
 def queued_to_create(spec: QueuedSpec, valid_for_s: float | None) -> tpu_v2.QueuedResource:
-    """Build the message that queues a node; `valid_for_s` None: it waits without limit."""
+    """Build the message that queues a node; it waits without a limit if `valid_for_s` is None."""
     node = tpu_v2.QueuedResource.Tpu.NodeSpec(
         parent=spec.name.parent, node_id=spec.node.name.node_id, node=protos.node_to_create(spec.node)
     )
@@ -201,7 +201,7 @@ def _error_of(message: Any, name: QueuedName) -> TpuError | None:
 
 
 def _readable(messages: Iterable[Any], project: str) -> Iterator[QueuedResource]:
-    """Yield the resources whose names follow the API's rules; others are only logged, as no request could name them."""
+    """Yield the resources with valid names; only log others, because no request could name them."""
     for message in messages:
         try:
             yield queued_of(message, project)

@@ -1,4 +1,4 @@
-"""Records of a request to the cloud and of its refusal, from which errors are built. Pure."""
+"""Records of a request to the cloud and its refusal, used to build errors. No I/O."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from jupyter_tpu.models import NodeSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The facts about a request that an error message needs.
+    """The details of a request for its error message.
 
     Attributes:
-        what: continues "Could not …": ``create node 'my-node' in us-central1-a``.
-        kind: of the resource: ``node`` or ``queued resource``.
-        spec: of the node to create; None for other requests.
-        takes_capacity: whether it needs free TPUs; a stop, a deletion or a read cannot fail for lack of them.
+        what: the request, to follow "Could not …": ``create node 'my-node' in us-central1-a``.
+        kind: kind of the resource: ``node`` or ``queued resource``.
+        spec: specification of the node to create; None for other requests.
+        takes_capacity: whether the request needs free TPUs; a stop, deletion or read can't fail for lack of capacity.
     """
 
     what: str
@@ -33,9 +33,9 @@ class Refusal:
     """The cloud's refusal.
 
     Attributes:
-        code: of google.rpc.Code (8 = RESOURCE_EXHAUSTED); 0 if there was none.
-        reason: of google.rpc.ErrorInfo, such as SERVICE_DISABLED.
-        violations: descriptions of google.rpc.QuotaFailure.
+        code: code from google.rpc.Code (8 = RESOURCE_EXHAUSTED); 0 if there was none.
+        reason: reason from google.rpc.ErrorInfo, such as SERVICE_DISABLED.
+        violations: descriptions from google.rpc.QuotaFailure.
     """
 
     code: int

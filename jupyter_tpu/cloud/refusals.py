@@ -1,7 +1,7 @@
-"""A table from the cloud's refusals to our errors, by status code, reason and text.
+"""A table that maps the cloud's refusals to our errors, by status code, reason and text.
 
-The first rule that fits wins. The texts were copied from public reports of real refusals; if Google changes one, the
-rule for the bare status code still applies. Pure: it knows neither gRPC nor Google's client.
+The first matching rule applies. The texts were copied from public reports of real refusals; if Google changes one, the
+rule for the bare status code still applies. This module does no I/O and doesn't depend on gRPC or Google's client.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Rule:
     build: Callable[[Case], TpuError]
 
     def fits(self, refusal: Refusal) -> bool:
-        """Return whether the code, and the reason or the text, match this rule."""
+        """Return whether this rule matches the code, and the reason or the text."""
         if self.codes and refusal.code not in self.codes:
             return False
         if self.reasons and refusal.reason in self.reasons:

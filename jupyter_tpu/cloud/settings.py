@@ -1,4 +1,4 @@
-"""The settings of a cloud: the project, and the endpoint of Google Cloud or of an emulator on this machine."""
+"""The settings for a cloud: the project, and the endpoint of Google Cloud or a local emulator."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudSettings:
-    """The project and endpoint that requests go to.
+    """The project and endpoint for requests.
 
     Attributes:
-        project: project id; empty: the one of the Application Default Credentials.
-        endpoint: ``HOST:PORT`` of the gRPC API; empty: tpu.googleapis.com. A loopback host is an emulator and gets
-            clear text; every other endpoint gets TLS and Application Default Credentials. It is stored in one spelling,
-            because budgets and everything in the journal belong to a project of an endpoint.
+        project: project id; if empty, the project of the Application Default Credentials.
+        endpoint: ``HOST:PORT`` of the gRPC API; if empty, tpu.googleapis.com. A loopback host is an emulator and uses
+            clear text; all other endpoints use TLS and Application Default Credentials. The endpoint is stored in a
+            normalised form, because budgets and journal entries belong to a project at an endpoint.
 
     Raises:
         BadInput: the endpoint is not ``HOST:PORT``.
@@ -63,13 +63,13 @@ class CloudSettings:
         return self.endpoint.rpartition(":")[0]
 
     def check_host_may_get_credentials(self, universe: str, environment: Mapping[str, str]) -> None:
-        """Refuse to send credentials to a host that is neither Google's nor named by the user.
+        """Refuse to send credentials to a host that is neither Google's nor allowed by the user.
 
-        Credentials open the whole account, and an endpoint can come from a file, such as a copied kernelspec. So the
-        user's consent is read only from this process's environment.
+        Credentials give access to the whole account, and an endpoint may come from a file, such as a copied kernelspec.
+        So the user's consent is read only from this process's environment.
 
         Args:
-            universe: the domain of Google Cloud that the credentials are for; empty for the usual one.
+            universe: the Google Cloud domain of the credentials; empty for the default one.
 
         Raises:
             BadInput: the endpoint is another host.
@@ -126,7 +126,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def settings_from_environment(environment: Mapping[str, str] | None = None) -> CloudSettings:
-    """Read the settings from the variables ``JUPYTER_TPU_PROJECT`` and ``JUPYTER_TPU_ENDPOINT``."""
+    """Read the settings from the environment variables ``JUPYTER_TPU_PROJECT`` and ``JUPYTER_TPU_ENDPOINT``."""
     variables = os.environ if environment is None else environment
     return CloudSettings(
         project=variables.get(PROJECT_VARIABLE, "").strip(), endpoint=variables.get(ENDPOINT_VARIABLE, "").strip()

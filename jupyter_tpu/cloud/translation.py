@@ -1,4 +1,4 @@
-"""Convert exceptions of Google's client, and failures inside operations, to our errors."""
+"""Convert exceptions from Google's client and failures in operations to our errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def error_of_exception(request: Request, exception: BaseException) -> TpuError:
 
 
 def error_of_status(request: Request, status: status_pb2.Status) -> TpuError:
-    """Convert the failure inside a finished operation, whose codes are those of google.rpc.Code, not of HTTP."""
+    """Convert the failure in a finished operation, whose codes are from google.rpc.Code, not HTTP."""
     reason, violations = _from_details([_unpacked(each) for each in status.details])
     code = _INTERNAL if status.code in _NO_ANSWER else status.code
     return error_of_refusal(request, Refusal(code=code, message=status.message, reason=reason, violations=violations))

@@ -1,4 +1,4 @@
-"""Arguments that several commands share."""
+"""Arguments shared by several commands."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ NO_CONFIRMATION = flag("--yes", "-y", place=TERMINAL, help=argparse.SUPPRESS)
 
 
 def optional_node(help: str) -> tuple[Argument, Argument]:
-    """Return an argument for an optional node name; `help` says what the command does without it."""
+    """Return an argument for an optional node name; `help` describes the command without it."""
     return (argument("node", place=TERMINAL, nargs="?", metavar="NODE", help=help), ZONE)
 
 
 def action(*names: str) -> Argument:
-    """Return the argument that selects the action of a command; the default is the first of `names`."""
+    """Return the argument that selects a command's action; the default is the first of `names`."""
     first, *others = names
     return argument(
         "action",

@@ -1,4 +1,4 @@
-"""The meaning of the arguments of ``extend``, in the terminal and in a notebook."""
+"""Interpret the arguments of ``extend`` in the terminal and in a notebook."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def extension(options: argparse.Namespace, now: float) -> dict[str, Any]:
 
     Args:
         options: the arguments.
-        now: Unix seconds by the clock that the times of day are read by.
+        now: Unix seconds on the clock used for times of day.
 
     Returns:
-        One of ``for_s``, ``until`` and ``while_busy``; nothing cancels an extension.
+        One of ``for_s``, ``until`` and ``while_busy``; none of them to cancel an extension.
 
     Raises:
-        BadInput: they name no length of time, or several.
+        BadInput: the arguments specify no duration, or several.
     """
     has_option = options.for_ or options.until or options.while_busy or options.off
     if options.time and has_option:

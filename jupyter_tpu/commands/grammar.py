@@ -1,4 +1,4 @@
-"""Describe commands as data, and parse them with argparse for a terminal or a line of a notebook."""
+"""Describe commands as data, and parse them with argparse for a terminal or a notebook's magic."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Argument:
 
     Attributes:
         names: as for argparse's ``add_argument``.
-        place: the only place that has it; empty: all.
-        suggestions: values that tab completion offers.
+        place: the only place where the argument exists; empty for all places.
+        suggestions: values offered by tab completion.
         settings: the keyword arguments of ``add_argument``.
     """
 
@@ -37,7 +37,7 @@ class Argument:
 
     @property
     def is_option(self) -> bool:
-        """Whether the argument has a name that begins with a hyphen."""
+        """Whether the argument's name begins with a hyphen."""
         return self.names[0].startswith("-")
 
 
@@ -58,14 +58,15 @@ class Command:
     """A command of the terminal, of ``%tpu``, or of both.
 
     Attributes:
-        help: its line in the terminal's help; empty if it exists in notebooks only.
-        here: its line in the help of ``%tpu``, a sentence about this node; empty if it exists in the terminal only.
-        examples: lines for a notebook, each with its meaning.
-        arguments: a tuple among them holds options that exclude each other.
-        description: the first lines of this command's help in the terminal; may be empty.
-        passes_on: whether what follows ``--`` is passed on to another program.
-        needs_terminal: whether it works in a terminal only, not in a cell.
-        aliases: other names for it in a notebook.
+        help: the command's line in the terminal's help; empty if it exists only in notebooks.
+        here: the command's line in the help of ``%tpu``, a sentence about this node; empty if it exists only in the
+            terminal.
+        examples: example lines for a notebook, each with an explanation.
+        arguments: the arguments; a tuple contains mutually exclusive options.
+        description: the introduction of the command's help in the terminal; may be empty.
+        passes_on: whether arguments after ``--`` are passed to another program.
+        needs_terminal: whether the command works only in a terminal, not in a cell.
+        aliases: other names for the command in a notebook.
     """
 
     name: str
@@ -79,24 +80,24 @@ class Command:
     aliases: tuple[str, ...] = ()
 
     def all_arguments(self, place: str) -> Iterator[Argument]:
-        """Yield the command's arguments in a place, without hidden ones."""
+        """Yield the command's visible arguments in a place."""
         for each in self.arguments:
             for one in each if isinstance(each, tuple) else (each,):
                 if one.place in ("", place) and one.settings.get("help") != argparse.SUPPRESS:
                     yield one
 
     def words(self, place: str) -> list[str]:
-        """Return what tab completion offers after the name: values, then long options."""
+        """Return the words that tab completion offers after the name: values, then long options."""
         known = list(self.all_arguments(place))
         values = [value for each in known if not each.is_option for value in each.suggestions]
         return [*values, *(name for each in known for name in each.names if name.startswith("--"))]
 
 
 class UsageError(BadInput):
-    """A command line that cannot be understood.
+    """The error for a command line that can't be parsed.
 
     Attributes:
-        parser: the parser of the command, for its usage line.
+        parser: the command's parser, for its usage line.
     """
 
     code = "usage"
@@ -119,7 +120,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def add_arguments(parser: argparse.ArgumentParser, command: Command, place: str) -> None:
-    """Add the arguments that a command has in a place to its parser."""
+    """Add a command's arguments for a place to its parser."""
     for each in command.arguments:
         group = parser.add_mutually_exclusive_group() if isinstance(each, tuple) else parser
         for one in each if isinstance(each, tuple) else (each,):
@@ -133,7 +134,7 @@ def _translated(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class HelpFormatter(argparse.HelpFormatter):
-    """Break the lines of help by the columns that they take, see `i18n.wrapped`."""
+    """A help formatter that wraps lines by display width; see `i18n.wrapped`."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return wrapped(text, width)
@@ -143,15 +144,15 @@ class HelpFormatter(argparse.HelpFormatter):
 
 
 def parse_words(command: Command, words: Sequence[str], magic: str = "%tpu") -> argparse.Namespace:
-    """Parse what follows the name of a command in a line of a notebook.
+    """Parse the words after a command's name in a notebook's magic.
 
     Args:
         command: the command.
-        words: what follows its name.
-        magic: what the line begins with, for the texts of errors.
+        words: the words after the command's name.
+        magic: the beginning of the line, for error messages.
 
     Raises:
-        BadInput: the command does not accept the words.
+        BadInput: the command doesn't accept the words.
     """
     # An option is typed in full here: a guess could end a node.
     parser = CommandParser(prog=f"{magic} {command.name}".rstrip(), add_help=False, allow_abbrev=False)
@@ -183,7 +184,7 @@ def _sentence(message: str) -> str:
 
 
 def whole_number(most: int) -> Callable[[str], int]:
-    """Return a type of argparse for whole numbers from 1 to `most`."""
+    """Return an argparse type for whole numbers from 1 to `most`."""
 
     def parse(text: str) -> int:
         if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
@@ -196,7 +197,7 @@ def whole_number(most: int) -> Callable[[str], int]:
 
 
 def duration(option: str) -> Callable[[str], float]:
-    """Return a type of argparse for durations such as 30m, 6h or 2d, in seconds; the error names `option`."""
+    """Return an argparse type for durations such as 30m, 6h or 2d, in seconds; the error mentions `option`."""
 
     def parse(text: str) -> float:
         seconds = parse_duration(text)
@@ -216,6 +217,6 @@ OFF = "off"
 
 
 def duration_or_off(option: str) -> Callable[[str], float | str]:
-    """Return a type of argparse for durations in seconds, and for ``off``, which stays as it is."""
+    """Return an argparse type for durations, converted to seconds, and ``off``, left unchanged."""
     parse = duration(option)
     return lambda text: text if text == OFF else parse(text)

@@ -122,9 +122,9 @@ class Slices:
         return {"pid": engine.pid}
 
     async def stop_slice(self, params: Params) -> dict[str, Any]:
-        """End what this worker runs for a kernel besides the kernel itself.
+        """Stop this worker's processes for a kernel other than the kernel itself.
 
-        With a ``reason`` the kernel ends too, if it runs here, and its user gets the reason.
+        With a ``reason``, also shut down the kernel if it runs here, and show its user the reason.
         """
         kernel_id = checked_kernel_id(params.get("kernel_id"))
         if reason := str(params.get("reason", "")):
@@ -139,9 +139,9 @@ class Slices:
         return {}
 
     async def slice_info(self, params: Params) -> dict[str, Any]:
-        """Return what this worker runs for a kernel: ``controller`` and ``engine``, each None if there is none.
+        """Return this worker's ``controller`` and ``engine`` for a kernel; each is None if there is none.
 
-        With ``wait``, return only once one of them has ended, if any runs now.
+        With ``wait``, if a process is running, return only once one has exited.
         """
         kernel_id = checked_kernel_id(params.get("kernel_id"))
         found = {"controller": self._controllers.get(kernel_id), "engine": self._engines.get(kernel_id)}
@@ -153,7 +153,7 @@ class Slices:
     # -- for the rest of the agent -------------------------------------------------------------------------------------
 
     def adopt(self) -> None:
-        """Find what an earlier agent has started; before the kernels, whose ends may end controllers."""
+        """Find the processes that an earlier agent started; call this before kernels are adopted."""
         for kernel in self._home.kernels.glob("*"):
             if (kernel / CONTROLLER).is_dir():
                 self._adopt(self._controllers, kernel.name, kernel / CONTROLLER)
@@ -166,18 +166,18 @@ class Slices:
         processes[kernel_id].adopt()
 
     def kernel_ended(self, kernel_id: str, generation: int) -> None:
-        """End the controller of a kernel whose process has ended, unless it waits for the kernel's next one."""
+        """Stop the controller of a kernel whose process has exited, unless it is for the kernel's next process."""
         controller = self._controllers.get(kernel_id)
         if controller is not None and generation > int(controller.state.get("after", 0)):
             controller.kill()
 
     def by_pid(self) -> dict[int, tuple[str, str]]:
-        """Return kernel id and notebook by the pid of each engine; may be called from any thread."""
+        """Return each engine's kernel id and notebook by its pid; may be called from any thread."""
         engines = list(self._engines.items())
         return {engine.pid: (key, str(engine.state.get("notebook", ""))) for key, engine in engines if engine.pid}
 
     async def run(self) -> None:
-        """End controllers without a kernel and remove what is left of old engines, until cancelled."""
+        """Stop controllers without a kernel and remove leftovers of old engines, until cancelled."""
         while True:
             await asyncio.sleep(_CHECK_EVERY_S)
             for kernel_id, controller in self._controllers.items():
@@ -225,7 +225,7 @@ class Slices:
             ) from error
 
     async def _connection_of(self, controller: SliceProcess) -> dict[str, Any]:
-        """Return the content of the connection file for engines, once both files are there and the ports are open."""
+        """Return the content of the engines' connection file, once both files exist and the ports are open."""
         until = time.monotonic() + _CONTROLLER_S
         engine_file = controller.folder / CLIENT_FILE.replace("-client", "-engine")
         while not controller.ended.is_set() and time.monotonic() < until:
@@ -245,7 +245,7 @@ def _own_address() -> str:
     """Return this worker's address in the slice's own network. Blocks on the metadata server.
 
     Raises:
-        EnvironmentFailed: the metadata server does not say.
+        EnvironmentFailed: the metadata server doesn't provide the address.
     """
     why = ""
     try:

@@ -1,4 +1,4 @@
-"""Check that a Python on this worker can take part in a slice, and install what it lacks. Everything here blocks."""
+"""Check that a Python can take part in a slice, and install missing packages. Everything here blocks."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _LOOK_S = 60.0
 
 @dataclass(frozen=True)
 class Packages:
-    """What is installed in a Python.
+    """The packages installed in a Python.
 
     Attributes:
-        version: of ipyparallel; empty if it is not there.
-        folder: where its packages are.
-        changed_at: when that folder was changed last.
+        version: version of ipyparallel; empty if it is not installed.
+        folder: folder of the packages.
+        changed_at: when the folder was last changed.
     """
 
     version: str
@@ -44,17 +44,17 @@ class Packages:
 
     @property
     def fit(self) -> bool:
-        """Whether an engine can run on them."""
+        """Whether an engine can run with these packages."""
         return bool(_FITS.match(self.version))
 
 
 @dataclass
 class SlicePackages:
-    """The Pythons of a worker's slices.
+    """The Pythons for a worker's slices.
 
     Attributes:
-        home: the agent's folder, where environments are.
-        default: the Python of kernels that name no other.
+        home: the agent's folder, with the environments.
+        default: the default Python for kernels.
     """
 
     home: Home
@@ -66,7 +66,7 @@ class SlicePackages:
         """Return a Python that has all packages of `python` and of `SLICE_NEEDS`.
 
         Raises:
-            EnvironmentFailed: it can't be run, or something can't be installed.
+            EnvironmentFailed: the Python can't be run, or a package can't be installed.
         """
         with self._lock:
             found = self._packages_of(python)
@@ -78,7 +78,7 @@ class SlicePackages:
             return python
 
     def _packages_of(self, python: str) -> Packages:
-        """Look again only if something was installed since the last look: it delays a kernel's start."""
+        """Return the packages; search again only after an installation, because a search delays a kernel's start."""
         known = self._found.get(python)
         if known is None or _changed_at(known.folder) != known.changed_at:
             known = self._found[python] = _look(python)

@@ -1,4 +1,4 @@
-"""One process of a slice, a controller or an engine: started, found by a later agent, and remembered after its end."""
+"""One process of a slice, a controller or engine, which a later agent can find even after its exit."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _POLITE_S = 1.0
 
 
 class SliceProcess:
-    """A process with a folder of its own, in which a later agent finds it.
+    """A process with its own folder, from which a later agent can find it.
 
     Attributes:
-        folder: where its files are; removed before each start.
-        state: what is known about it, as stored in the folder; empty if it was never started.
-        ended: set once its end is known.
+        folder: folder of the process's files; removed before each start.
+        state: the process's details, as stored in the folder; empty if it was never started.
+        ended: set once the process's exit has been detected.
     """
 
     def __init__(self, folder: Path, reports: ReportedExits) -> None:
@@ -43,24 +43,24 @@ class SliceProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a process."""
+        """Whether a process is running."""
         return self._process is not None
 
     @property
     def pid(self) -> int | None:
-        """The pid of the process; None if there is none."""
+        """The pid of the process; None if no process is running."""
         return self._process.pid if self._process else None
 
     def make_folder(self) -> Path:
-        """Replace the folder by an empty one that only this user can read."""
+        """Replace the folder with an empty one that only this user can read."""
         shutil.rmtree(self.folder, ignore_errors=True)
         return private_folder(self.folder)
 
     def start(self, argv: Sequence[str], env: Mapping[str, str], **facts: Any) -> None:
-        """Start the process in its folder, and store what a later agent needs to find it, with `facts`.
+        """Start the process in its folder, and store `facts` and the details that a later agent needs to find it.
 
         Raises:
-            OSError: it can't be run, or the disk is full.
+            OSError: the process can't be started, or the disk is full.
         """
         process = Process.start(argv, env=env, cwd=self.folder, output=self._output, reports=self._reports)
         self.state = {}
@@ -70,7 +70,7 @@ class SliceProcess:
         self._observe(process)
 
     def adopt(self) -> None:
-        """Find the process that an earlier agent has started, or learn how it has ended."""
+        """Find the process that an earlier agent started, or its exit."""
         self.state = _read(self._file)
         pid, started = self.state.get("pid"), self.state.get("started")
         if not isinstance(pid, int) or not isinstance(started, int):
@@ -83,7 +83,7 @@ class SliceProcess:
             self._watch = asyncio.create_task(self._learn_of_end(pid))
 
     async def stop(self) -> None:
-        """End the process, and return once it has ended."""
+        """Stop the process, and return once it has exited."""
         self._note_request()
         for number in (signal.SIGTERM, signal.SIGKILL):
             if self._process is None:
@@ -93,13 +93,13 @@ class SliceProcess:
                 await asyncio.wait_for(self.ended.wait(), _POLITE_S)
 
     def kill(self) -> None:
-        """End the process by SIGKILL, without waiting."""
+        """Kill the process with SIGKILL, without waiting."""
         self._note_request()
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL)
 
     def describe(self) -> dict[str, Any]:
-        """Return the process as ``slice_info`` shows it; ``exit`` has the form that a kernel's has."""
+        """Return the process's state for ``slice_info``; ``exit`` has the same format as a kernel's."""
         return {"alive": self.is_running, "pid": self.pid, "exit": self.state.get("exit")}
 
     def close(self) -> None:

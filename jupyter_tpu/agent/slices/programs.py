@@ -1,4 +1,4 @@
-"""The command lines of controllers and engines. Secrets are in files instead, which only this user can read."""
+"""The command lines of controllers and engines. Secrets are passed in files that only this user can read."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _FIRST_HEARTBEAT_S = 600
 
 @dataclass(frozen=True)
 class EngineLaunch:
-    """A client's request to start an engine: that of a kernel, with the place in the slice.
+    """A client's request to start an engine: a kernel's request plus the position in the slice.
 
     Attributes:
-        kernel: what holds for the kernel too: Python, folder and environment variables.
+        kernel: settings shared with the kernel: Python, folder and environment variables.
         worker: this worker's number, from 1.
         connection: the content of the controller's connection file for engines.
     """
@@ -42,7 +42,7 @@ class EngineLaunch:
         """Parse the parameters of a call.
 
         Raises:
-            BadInput: a parameter is missing or not valid.
+            BadInput: a parameter is missing or invalid.
         """
         kernel = Launch.from_params({"key": "", **params})
         worker, connection = params.get("worker"), params.get("connection")
@@ -107,5 +107,5 @@ def controller_argv(python: str, folder: Path, address: str) -> list[str]:
 
 
 def controller_env(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the controller's environment variables: with CURVE, only who has the connection file can connect."""
+    """Return the controller's environment variables, which enable CURVE to require the connection file."""
     return {**environ, "IPP_ENABLE_CURVE": "1"}

@@ -1,4 +1,4 @@
-"""The table of all commands of ``jupyter tpu``, by purpose: the arguments of each, and the module that runs it."""
+"""The table of all ``jupyter tpu`` commands, by purpose, with each one's arguments and module."""
 
 from __future__ import annotations
 

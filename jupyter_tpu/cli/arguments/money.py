@@ -1,4 +1,4 @@
-"""The arguments of the commands about money."""
+"""The arguments of the commands for costs and budgets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arguments of the commands about notebooks, chips, auto-stop and the demo."""
+"""The arguments of the commands for notebooks, chips, auto-stop and the demo."""
 
 from __future__ import annotations
 

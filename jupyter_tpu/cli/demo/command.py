@@ -55,7 +55,7 @@ def run_demo(options: argparse.Namespace) -> int:
 
 
 def _command(folder: DemoFolder) -> str:
-    """Return the command that starts the demo of this folder again, from any working directory."""
+    """Return the command that restarts this folder's demo from any working directory."""
     from jupyter_tpu.cli.demo.folder import default_folder
 
     is_default = folder.root == default_folder().expanduser().resolve()
@@ -72,7 +72,7 @@ def _require_packages() -> None:
 
 
 async def _until_signalled(work: Awaitable[None]) -> None:
-    """Run `work` until it ends or a signal cancels it; more signals do not interrupt its clean-up."""
+    """Run `work` until it is done or a signal cancels it; further signals don't interrupt its clean-up."""
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)
     left = asyncio.Event()
@@ -159,7 +159,7 @@ async def _wait_for_server(info: Path, lab: Child, ended: asyncio.Future[int]) -
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object; empty while the file is missing or only partly written."""
+    """Read a JSON object; empty if the file is missing or incomplete."""
     try:
         data: dict[str, Any] = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):
@@ -186,7 +186,7 @@ def _say_where(server: dict[str, Any], cloud: EmulatedCloud, folder: DemoFolder)
 
 
 async def _until_one_ends(lab: Child, emulator: Child) -> None:
-    """Wait until a process exits. JupyterLab may be shut down from its own menu; any other exit is an error."""
+    """Wait for a process to exit. JupyterLab may be shut down from its menu; any other exit is an error."""
     waits = {asyncio.ensure_future(child.process.wait()): child for child in (lab, emulator)}
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""The demo's folder, which holds all its state, apart from the user's own Jupyter.
+"""The demo's folder, which contains all its state, separate from the user's own Jupyter.
 
 ::
 
@@ -64,7 +64,7 @@ class DemoFolder:
         """Lock the folder for one demo.
 
         Raises:
-            BadInput: another demo runs in it, or it contains something other than a demo.
+            BadInput: another demo is using the folder, or it contains other files.
         """
         self._claim()
         with (self.root / _MARKER).open("a") as marker:
@@ -90,7 +90,7 @@ class DemoFolder:
         marker.touch(mode=0o600)
 
     def reset(self) -> None:
-        """Delete what earlier demos left, notebooks included; call it while `locked`."""
+        """Delete all data of earlier demos, including notebooks; call this while `locked`."""
         for path in self.root.iterdir():
             if path.name == _MARKER:
                 # the marker stays, since it is the locked file
@@ -122,14 +122,14 @@ class DemoFolder:
         (self.root / _MARKER).write_text(json.dumps({NOTEBOOK: _digest(shipped)}))
 
     def _remembered_digest(self) -> str:
-        """Return the digest of the notebook as it was copied; empty if it is unknown."""
+        """Return the stored digest of the copied notebook; empty if unknown."""
         try:
             return str(json.loads((self.root / _MARKER).read_bytes())[NOTEBOOK])
         except (ValueError, KeyError, TypeError):
             return ""
 
     def environment(self) -> Mapping[str, str]:
-        """Return the demo's environment variables, without those of the emulated cloud (added once it runs)."""
+        """Return the demo's environment variables, without those of the emulated cloud (added once it is running)."""
         jupyter = self.root / "jupyter"
         return {
             **os.environ,

@@ -1,7 +1,7 @@
-"""The demo's JupyterLab: loads while the emulated cloud starts, then waits for its address.
+"""The demo's JupyterLab, which loads while the emulated cloud starts, then waits for the cloud's address.
 
-One line of JSON on standard input holds the environment variables with that address. If the input ends without a line,
-the cloud did not start, and JupyterLab is not run.
+A line of JSON on standard input contains the environment variables with that address. If the input closes without a
+line, the cloud failed to start, and JupyterLab is not run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """Commands about nodes: list, create, stop, start, delete, search, queue, recover, ssh, kernels, doctor.
 
-Start with `fleet_run`, which all commands that change nodes use.
+Start with `fleet_run`, used by all commands that change nodes.
 """

@@ -59,7 +59,7 @@ def run_ssh_config(options: argparse.Namespace) -> int:
 
 
 async def _access(options: argparse.Namespace) -> SshAccess:
-    """Find workers of the named node, or of all READY nodes that have our key; print which nodes are left out."""
+    """Find the workers of the named node, or of all READY nodes with our key; print which nodes are skipped."""
     from jupyter_tpu.cli.nodes.find import find_node
     from jupyter_tpu.cli.nodes.ssh_access import SshAccess, access_to
     from jupyter_tpu.fleet.assembly import open_cloud
@@ -118,7 +118,7 @@ async def _write_kernelspecs(options: argparse.Namespace) -> tuple[InstalledSpec
 
 
 def _rewrite_kernelspec(node: Node, settings: CloudSettings) -> tuple[InstalledSpec, ...]:
-    """Write the kernelspec of this node alone; keep the ProxyCommand and login that the old one has."""
+    """Write only this node's kernelspec, keeping the existing ProxyCommand and login."""
     from jupyter_tpu.kernels.kernelspecs import write_kernelspec
 
     if node.state != "READY":
@@ -140,7 +140,7 @@ def _specs_of(name: NodeName, settings: CloudSettings) -> tuple[InstalledSpec, .
 
 
 def _remove_kernelspecs(options: argparse.Namespace) -> tuple[InstalledSpec, ...]:
-    """Remove kernelspecs without asking the cloud, since the node may be gone; return this cloud's remaining ones."""
+    """Remove kernelspecs without querying the cloud, where the node may be missing; return the remaining ones."""
     from jupyter_tpu.kernels.kernelspecs import list_kernelspecs, remove_kernelspec
     from jupyter_tpu.models import NodeName
 
@@ -165,7 +165,7 @@ def _matching_specs(options: argparse.Namespace, settings: CloudSettings) -> tup
 
 
 def _matches(spec: InstalledSpec, options: argparse.Namespace, settings: CloudSettings) -> bool:
-    """Return whether the kernelspec matches the node, zone and project of the options; an empty option matches all."""
+    """Return whether the kernelspec matches the node, zone and project options; an empty option matches all."""
     from jupyter_tpu.models import NodeName
 
     # the endpoint counts too: two clouds may have a node of the same name

@@ -1,7 +1,7 @@
 """The commands `stop`, `start` and `delete`, for any node of the project.
 
-They use the same fleet and journal as the Jupyter server, so the server finishes what is interrupted here, and nothing
-is requested twice.
+They use the same fleet and journal as the Jupyter server, so the server completes changes that are interrupted here,
+and no change is requested twice.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Change:
 
     Attributes:
         verb: the name of the command.
-        title: what it does to a node.
-        refused: the error if the user did not agree.
-        done: the sentence that reports success.
-        interrupted: the sentence that reports Ctrl-C.
-        loss: what the user loses, for the confirmation; empty if nothing, and then none is needed.
+        title: the command's action on a node.
+        refused: the error if the user declines.
+        done: the success message.
+        interrupted: the message after Ctrl-C.
+        loss: what the user loses, for the confirmation; if empty, no confirmation is needed.
         act: requests the change from the fleet.
     """
 
@@ -81,7 +81,7 @@ _DELETE = Change(
 
 
 def run_stop(options: argparse.Namespace) -> int:
-    """Stop a node, or everything."""
+    """Stop one node, or everything."""
     if bool(options.node) == options.all:
         options.parser.error(_("name one NODE, or --all for every node"))
     if not options.all:
@@ -104,7 +104,7 @@ def run_delete(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace, change: Change) -> int:
-    """Stop, start or delete the node, after a confirmation if something is lost."""
+    """Stop, start or delete the node, after a confirmation if data is lost."""
     # the node as it is now, so that the question says what it costs and what is lost
     node = asyncio.run(_find(options))
     if change.loss and not options.yes:
@@ -162,7 +162,7 @@ async def _perform(options: argparse.Namespace, change: Change, node: Node) -> I
 
 
 def _end_directly(options: argparse.Namespace, change: Change, node: Node, unwritable: JournalUnwritable) -> int:
-    """Stop or delete the node without the journal: ending a charge must not depend on a disk."""
+    """Stop or delete the node without the journal, so that a disk failure can't prevent it."""
     warn(_("{message} The request is sent anyway.", message=_(unwritable.message)))
     asyncio.run(_request_end(options, change, node))
     if options.json:
@@ -188,7 +188,7 @@ async def _request_end(options: argparse.Namespace, change: Change, node: Node) 
 
 
 def _say_interrupted(change: Change, node: Node, charge: str) -> None:
-    """Print what state Ctrl-C leaves: the intent is in the journal, and the cloud may be carrying it out."""
+    """Print the state after Ctrl-C: the intent is in the journal, and the cloud may be executing it."""
     note("\n" + _(change.interrupted, node=node.name.node_id))
     note_now(charge)
     name = node.name

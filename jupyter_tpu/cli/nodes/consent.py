@@ -1,6 +1,6 @@
-"""Find who pays for a new node, and ask for the user's consent if its price is unknown.
+"""Determine who pays for a new node, and ask for the user's consent if its price is unknown.
 
-Zone, type and API are checked before anything about money, and grants before prices: a free node needs no price.
+Zone, type and API are checked before costs, and grants before prices, because a free node needs no price.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_NAMED = 5  # keeps the question readable: a search may have dozens of cand
 
 
 class UnknownPriceError(Exception):
-    """The cloud offers these nodes, but no grant covers them and no list has their price: ask the user.
+    """The error that nodes are offered, but their price is unknown and no grant covers them: ask the user.
 
     Attributes:
         specs: the nodes.
@@ -41,11 +41,11 @@ class UnknownPriceError(Exception):
 
 
 async def who_pays(work: RunningFleet | OpenFleet, spec: NodeSpec) -> Coverage:
-    """Return whether a grant covers the node, given the nodes that exist now.
+    """Return whether a grant covers the node, given the existing nodes.
 
     Raises:
         BadInput: the cloud offers no such node.
-        CloudUnavailable, CloudRefused: the offers could not be read.
+        CloudUnavailable, CloudRefused: the offers couldn't be read.
     """
     await work.fleet.check_offered(spec)
     book = await read_grant_usage(work.journal, work.settings, await work.fleet.refresh())
@@ -55,9 +55,9 @@ async def who_pays(work: RunningFleet | OpenFleet, spec: NodeSpec) -> Coverage:
 async def require_known_price(
     options: argparse.Namespace, work: RunningFleet | OpenFleet, specs: Iterable[NodeSpec]
 ) -> None:
-    """Check that the price of each node is known, a grant covers it, or the user has accepted an unknown price.
+    """Check that each node has a known price, is covered by a grant, or is accepted by the user without a price.
 
-    Of several nodes, those that the cloud does not offer are skipped: a search reports each when it tries it.
+    If there are several nodes, skip those that the cloud doesn't offer: a search reports each one when it tries it.
 
     Raises:
         UnknownPriceError: the price of some nodes is unknown; ask the user about them.
@@ -85,14 +85,14 @@ async def _is_offered(work: RunningFleet | OpenFleet, spec: NodeSpec, is_only_on
 
 
 def run_with_consent(options: argparse.Namespace, question: str, request: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a request that uses `require_known_price`; if the user must accept an unknown price, ask and run it again.
+    """Run a request that uses `require_known_price`; if a price is unknown, ask the user and run it again.
 
     Args:
-        options: gets `accept_unknown_price` set.
+        options: `accept_unknown_price` is set here.
         question: what the user agrees to, such as "Create it anyway?".
 
     Raises:
-        BadInput: the user did not agree.
+        BadInput: the user declined.
     """
     try:
         return asyncio.run(request())

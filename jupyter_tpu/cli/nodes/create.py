@@ -1,7 +1,7 @@
-"""The command `create`: state what a node costs, then create it.
+"""The command `create`: show a node's cost, then create it.
 
-It uses the same fleet and journal as the Jupyter server, so the server finishes or undoes what is interrupted here, and
-nothing is requested twice.
+It uses the same fleet and journal as the Jupyter server, so the server completes or undoes a creation that is
+interrupted here, and no node is requested twice.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def run_create(options: argparse.Namespace) -> int:
-    """Create the node, wait until it is READY and say what it costs."""
+    """Create the node, wait until it is READY and print its cost."""
     wanted = _wanted(options)
     # read the notebook first, so that a mistyped file name costs no node
     buckets = (
@@ -56,7 +56,7 @@ def run_create(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
-    """The data that the notebook reads: its buckets, and the GiB read from each per epoch (None: unknown)."""
+    """The notebook's input data: its buckets, and the GiB read from each per epoch (None if unknown)."""
 
     buckets: tuple[str, ...] = ()
     epoch_gib: float | None = None
@@ -64,11 +64,11 @@ class Reads:
 
 @dataclass(slots=True, kw_only=True)
 class Wanted:
-    """The node that the user wants, with the defaults filled in.
+    """The node requested by the user, with defaults filled in.
 
     Attributes:
-        was_asked: whether the cloud may know of the request; set just before it is sent.
-        coverage: who pays for the node; None until that is known.
+        was_asked: whether the request may have reached the cloud; set just before sending it.
+        coverage: who pays for the node; None until determined.
     """
 
     node_id: str
@@ -87,7 +87,7 @@ class Wanted:
 
     @property
     def costs(self) -> str:
-        """The predicate of a sentence about the node: who pays, or what it costs and for how long."""
+        """The predicate of a sentence about the node: who pays, or its cost and duration."""
         if self.coverage and self.coverage.is_covered:
             return _("is {text}", text=_(self.coverage.text))
         costs = costs_text(self.accelerator_type, self.zone, self.provisioning)
@@ -105,7 +105,7 @@ class Wanted:
 
 
 def _wanted(options: argparse.Namespace) -> Wanted:
-    """Fill in the defaults, and refuse what can be refused without asking the cloud."""
+    """Fill in the defaults, and reject requests that are invalid even without querying the cloud."""
     kind = accelerators.accelerator(options.type)
     zone = options.zone or _first_zone(kind.type)
     NodeName(project="any-project", zone=zone, node_id=options.node)  # raises BadInput for an invalid name or zone
@@ -169,7 +169,7 @@ async def _say_egress(work: RunningFleet, wanted: Wanted, reads: Reads) -> None:
 
 
 def _say_interrupted(wanted: Wanted) -> None:
-    """Print what state Ctrl-C leaves: the intent is in the journal, and the cloud may be carrying it out."""
+    """Print the state after Ctrl-C: the intent is in the journal, and the cloud may be executing it."""
     if not wanted.was_asked:
         note("\n" + _("interrupted: no request was sent to the cloud."))
         return

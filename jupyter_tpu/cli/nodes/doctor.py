@@ -1,4 +1,4 @@
-"""The command `doctor`: find what keeps kernels from using their TPU, here, in the project and on a node."""
+"""The command `doctor`: find problems that keep kernels from using their TPU, locally, in the project and on a node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STATES = {OK: Text("ok"), WARNING: Text("warning"), FAULT: Text("fault"), UNKNO
 
 
 def run_doctor(options: argparse.Namespace) -> int:
-    """Print the findings; exit code 1 if one of them is a fault."""
+    """Print the findings; return exit code 1 if any of them is a fault."""
     settings = cloud_settings(options)
     findings = asyncio.run(_examine(settings, options.node, options.zone))
     has_fault = any(each.state == FAULT for each in findings)

@@ -1,4 +1,4 @@
-"""The doctor's checks of this machine, the project, and a node as seen from here. They change nothing."""
+"""The doctor's read-only checks of this machine, the project, and a node as seen from here."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def _budgets(settings: CloudSettings) -> list[Finding]:
 
 
 async def examine_node(settings: CloudSettings, name: str, zone: str) -> list[Finding]:
-    """Check a node: its state, whether its first worker answers, its clock, and what the doctor there finds."""
+    """Check a node: its state, clock, first worker's response, and the findings of the doctor there."""
     try:
         async with _cloud(settings) as cloud:
             node = await find_node(cloud, name, zone)
@@ -263,7 +263,7 @@ async def _worker(settings: CloudSettings, node: Node) -> list[Finding]:
 
 
 def _seen_from_here(node: Node, finding: Finding) -> Finding:
-    """Adapt a finding of the worker to this terminal, which knows the node."""
+    """Adapt a worker's finding to this terminal, where the node's name is known."""
     # the worker cannot always tell its runtime version; the API has told us
     if (finding.check, finding.state) == ("runtime version", UNKNOWN):
         return _runtime_version(node)

@@ -1,4 +1,4 @@
-"""Find the node that the user names: a short name is enough if only one zone has it."""
+"""Find a node by name; a short name is enough if it occurs in only one zone."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ async def find_node(cloud: CloudApi, text: str, zone: str) -> Node:
     """Return the node called `text`: ``my-node`` (with or without `zone`) or its full name.
 
     Raises:
-        NodeNotFound: there is none; the error names those that exist.
-        BadInput: several zones have one, or `text` cannot be a name.
+        NodeNotFound: there is no such node; the error lists the existing ones.
+        BadInput: several zones have a node with that name, or `text` isn't a valid name.
     """
     # a full name includes project and zone
     if "/" in text:
@@ -37,7 +37,7 @@ async def find_node(cloud: CloudApi, text: str, zone: str) -> Node:
 
 
 async def find_node_or_intent(cloud: CloudApi, text: str, zone: str) -> Node:
-    """Return the node as `find_node` does, or one whose creation has started, so that it can be cancelled."""
+    """Return the node as in `find_node`, or one that is being created, so that it can be cancelled."""
     try:
         return await find_node(cloud, text, zone)
     except NodeNotFound:
@@ -49,7 +49,7 @@ async def find_node_or_intent(cloud: CloudApi, text: str, zone: str) -> Node:
 
 
 def _intended(settings: CloudSettings, node_id: str) -> list[Node]:
-    """Return nodes with that id whose creation has started and is not settled yet."""
+    """Return nodes with that id whose creation has started but isn't complete."""
     from jupyter_tpu.journal import Journal
 
     with closing(Journal.of_user()) as journal:

@@ -1,4 +1,4 @@
-"""Shared by the commands that change nodes: run a fleet, show its phases, update kernelspecs, report the result."""
+"""Functions for the commands that change nodes: run a fleet, show its phases, report the result."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RunningFleet:
 
 @asynccontextmanager
 async def running_fleet(options: argparse.Namespace) -> AsyncIterator[tuple[RunningFleet, Progress]]:
-    """Open a fleet, show its phases as they change, and print its warnings at the end."""
+    """Open a fleet, show phase changes, and print its warnings at the end."""
     from jupyter_tpu.fleet.assembly import open_fleet
 
     progress, warnings = Progress(), list[str]()
@@ -59,17 +59,17 @@ async def running_fleet(options: argparse.Namespace) -> AsyncIterator[tuple[Runn
 
 
 def _show(progress: Progress, options: argparse.Namespace, change: FleetChange) -> None:
-    """Show the phase of this node only: the fleet may resume others at the same time."""
+    """Show only this node's phase, because the fleet may be resuming work on other nodes."""
     if change.kind == "intent" and change.node_name.rpartition("/")[2] == options.node.rpartition("/")[2]:
         progress.show(_("{topic}: {text}", topic=options.node, text=_(change.message) or change.phase))
 
 
 async def perform_request(work: RunningFleet, request: Request, *, ssh_user: str = "") -> Intent:
-    """Send a request to the fleet, wait until its intent is settled, and update the kernelspecs.
+    """Send a request to the fleet, wait for its intent to complete, and update the kernelspecs.
 
     Args:
         work: the running fleet.
-        request: asks the fleet for the change.
+        request: requests the change from the fleet.
         ssh_user: login name on the VMs of a new node; empty for the default.
 
     Raises:
@@ -95,7 +95,7 @@ async def perform_request(work: RunningFleet, request: Request, *, ssh_user: str
 
 
 def _refuse_if_ending(settled: Intent, snapshot: FleetSnapshot) -> None:
-    """Report an error instead of success if the node is already being ended, for example by a budget."""
+    """Raise an error if the node is already being stopped or deleted, for example because of a budget."""
     if settled.verb not in ("create", "start") or not settled.succeeded:
         return
     for each in snapshot.intents:
@@ -111,7 +111,7 @@ def _refuse_if_ending(settled: Intent, snapshot: FleetSnapshot) -> None:
 
 
 def _update_kernelspecs(work: RunningFleet, settled: Intent, is_complete: bool, ssh_user: str) -> None:
-    """Write a new node's kernelspec with its login; leave kernelspecs that a server wrote with its own settings."""
+    """Write a new node's kernelspec with its login; don't change kernelspecs that a server wrote."""
     from jupyter_tpu.kernels.kernelspecs import sync_kernelspecs, write_kernelspec
 
     snapshot = work.fleet.snapshot()
@@ -122,10 +122,10 @@ def _update_kernelspecs(work: RunningFleet, settled: Intent, is_complete: bool, 
 
 
 def report_end(options: argparse.Namespace, intent: Intent, done: str) -> int:
-    """Report how the intent ended, with the sentence `done` or as JSON, and return exit code 0.
+    """Report the intent's outcome, with the message `done` or as JSON, and return exit code 0.
 
     Raises:
-        TpuError: it failed, with the reason.
+        TpuError: the intent failed; the error has the reason.
     """
     if not intent.succeeded:
         raise intent.error or TpuError(

@@ -1,4 +1,4 @@
-"""The command `kernels`: list and end kernels on all nodes, whichever server, notebook or machine started them."""
+"""The command `kernels`: list and shut down kernels on all nodes, no matter who started them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class LiveKernel:
     """A running kernel.
 
     Attributes:
-        key: the worker that it runs on.
-        info: the agent's description of it, as JSON.
+        key: the worker that the kernel runs on.
+        info: the agent's description of the kernel, as JSON.
     """
 
     key: WorkerKey
@@ -42,13 +42,13 @@ class LiveKernel:
 
     @property
     def noted(self) -> Mapping[str, Any]:
-        """The note that a Jupyter server has stored with the agent about the kernel; empty if there is none."""
+        """The Jupyter server's note about the kernel, stored with the agent; empty if there is none."""
         found = self.info.get("note")
         return found if isinstance(found, dict) else {}
 
     @property
     def notebook(self) -> str:
-        """Path of the notebook, or else the console, that is open on the kernel; empty if none is."""
+        """Path of the notebook or console that is open on the kernel; empty if there is none."""
         sessions = [each for each in self.noted.get("sessions", ()) if isinstance(each, dict)]
         # False sorts before True: notebooks first
         sessions.sort(key=lambda each: each.get("type") != "notebook")
@@ -56,12 +56,12 @@ class LiveKernel:
 
     @property
     def workers(self) -> int:
-        """How many workers of the node run the kernel together."""
+        """Number of the node's workers that run the kernel together."""
         found = self.info.get("workers")
         return found if type(found) is int else 1
 
     def to_json(self) -> dict[str, Any]:
-        """Return the kernel as the JSON document of `kernels` shows it."""
+        """Return the kernel as JSON for the output of `kernels`."""
         names = ("kernel_id", "pid", "execution_state", "state_since", "started_at", "last_output_at", "record_bytes")
         return {
             **{name: self.info.get(name) for name in names},
@@ -75,7 +75,7 @@ class LiveKernel:
 
 
 def run_kernels(options: argparse.Namespace) -> int:
-    """List the running kernels, or end one."""
+    """List the running kernels, or shut one down."""
     if options.action == "end":
         return _run_end(options)
     if options.kernel:
@@ -128,7 +128,7 @@ async def _live_kernels(options: argparse.Namespace) -> tuple[list[LiveKernel], 
 
 
 async def _workers(cloud: CloudApi, zone: str) -> tuple[WorkerKey, ...]:
-    """Return the workers with kernels of all READY nodes that have our key; a list adds the key to no node."""
+    """Return the workers with kernels on READY nodes with our key; listing doesn't add the key to any node."""
     from jupyter_tpu.journal.paths import data_dir
     from jupyter_tpu.kernels.agents.agent_calls import workers_with_kernels
     from jupyter_tpu.kernels.connections.worker import login_of

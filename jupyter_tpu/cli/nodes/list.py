@@ -1,4 +1,4 @@
-"""The commands `list` and `describe`, which change nothing."""
+"""The read-only commands `list` and `describe`."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _row(node: Node, specs: dict[str, str], costs: NodeCosts) -> tuple[str, ...]
 
 
 def run_describe(options: argparse.Namespace) -> int:
-    """Print all about one node."""
+    """Print all details of one node."""
     from jupyter_tpu.kernels.kernelspecs import kernelspec_names
 
     settings = cloud_settings(options)

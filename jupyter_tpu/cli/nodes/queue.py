@@ -1,4 +1,4 @@
-"""The command `queue`: list, add and remove queued resources, with which the cloud creates a node when it can."""
+"""The command `queue`: list, add and remove queued resources, which create a node when capacity allows."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _add(options: argparse.Namespace) -> int:
 
 
 def _provisioning(options: argparse.Namespace) -> Provisioning:
-    """Return the provisioning model: ``--run-for`` alone means flex-start, which in turn needs it."""
+    """Return the provisioning model: ``--run-for`` alone selects flex-start, which requires that option."""
     provisioning = chosen_provisioning(options)
     if options.run_for and provisioning == "on-demand" and not options.provisioning:
         return "flex-start"

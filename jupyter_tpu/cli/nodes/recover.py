@@ -1,4 +1,4 @@
-"""The command `recover`: whether a node is recreated after a pre-emption, how many times, and up to what cost."""
+"""The command `recover`: show or set a node's auto-recovery, with its limits on attempts and cost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HEADER = ("NODE", "ZONE", "STATE", "ATTEMPTS", "CAP", "NOW")
 
 
 def run_recover(options: argparse.Namespace) -> int:
-    """Show which nodes are recreated after a pre-emption, or change it for one."""
+    """Show which nodes are recreated after a pre-emption, or change one node's setting."""
     _check_options(options)
     shown = asyncio.run(_chosen(options) if options.on or options.off else _found(options))
     _show(options, shown)
@@ -67,7 +67,7 @@ async def _found(options: argparse.Namespace) -> tuple[Recovery, ...]:
 
 
 async def _name(options: argparse.Namespace, cloud: CloudApi, journal: Journal) -> NodeName:
-    """Return the full name of a node that exists, or of one that has a recovery setting."""
+    """Return the full name of a node that exists or has a recovery setting."""
     from jupyter_tpu.cli.nodes.find import find_node
 
     try:

@@ -1,6 +1,6 @@
-"""The command `search`: try zones and accelerator types one after the other until a node is READY.
+"""The command `search`: try zones and accelerator types one by one until a node is READY.
 
-The search is in the journal: if this process is killed, another `jupyter tpu` or a Jupyter server continues it.
+The search is in the journal, so if this process is killed, another `jupyter tpu` or a Jupyter server continues it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def run_search(options: argparse.Namespace) -> int:
 
 
 def _candidates(options: argparse.Namespace) -> tuple[Candidate, ...]:
-    """Return each type in each zone; without zones, in those that offer it."""
+    """Return each type in each zone; if no zones are given, in those that offer it."""
     types = [accelerators.accelerator(name) for name in _names(options.types)]
     if not types:
         raise BadInput(
@@ -92,7 +92,7 @@ def _names(text: str) -> list[str]:
 async def _searched(
     options: argparse.Namespace, wanted: Iterable[Candidate], for_s: float | None, begun: list[Search]
 ) -> Search:
-    """Run the search and return it when it has ended; `begun` gets it once it is saved, so that it can be cancelled."""
+    """Run the search and return it when finished; set `begun` once it is saved, so that it can be cancelled."""
     from jupyter_tpu.fleet.assembly import open_fleet
     from jupyter_tpu.fleet.capacity.ranking import rank_by_cost
 
@@ -113,7 +113,7 @@ async def _searched(
 
 
 async def _watched(opened: OpenFleet, search: Search) -> Search:
-    """Print each try as it begins and ends; return the finished search."""
+    """Print the start and result of each attempt; return the finished search."""
     shown: set[tuple[float, str]] = set()
     message = ""
     async for now in opened.searches.watch(search.search_id):
@@ -152,7 +152,7 @@ async def _write_kernelspec(options: argparse.Namespace, opened: OpenFleet, sear
 
 
 def _say_end(options: argparse.Namespace, search: Search) -> int:
-    """Report how the search ended and return the exit code.
+    """Report the search's outcome and return the exit code.
 
     Raises:
         OutOfCapacity, WrongState: no node was found, or the search was cancelled.
@@ -182,7 +182,7 @@ def _say_end(options: argparse.Namespace, search: Search) -> int:
 
 
 def _not_found(search: Search) -> TpuError:
-    """Return why there is no node, and what to do about it if anything can be done."""
+    """Return why no node was found and, if possible, what to do about it."""
     exists = "The search left no resources behind."
     if search.is_cancelled:
         return WrongState(search.message, exists=exists)
@@ -195,7 +195,7 @@ def _not_found(search: Search) -> TpuError:
 
 
 def _interrupted(options: argparse.Namespace, begun: list[Search]) -> int:
-    """Cancel the search after Ctrl-C, so that it does not create an unwanted node."""
+    """Cancel the search after Ctrl-C, so that it doesn't create an unwanted node."""
     if not begun:
         note("\n" + _("interrupted: no request was sent to the cloud."))
         return SIGINT_EXIT
@@ -216,7 +216,7 @@ def _interrupted(options: argparse.Namespace, begun: list[Search]) -> int:
 
 
 async def _cancelled(options: argparse.Namespace, search_id: str) -> Search:
-    """Cancel the search unless it has ended, and return the finished search."""
+    """Cancel the search unless it has finished, and return the finished search."""
     from jupyter_tpu.fleet.assembly import open_fleet
 
     async with open_fleet(cloud_settings(options), ssh_user=options.ssh_user) as opened:

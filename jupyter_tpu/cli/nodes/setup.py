@@ -1,4 +1,4 @@
-"""The command `setup`: show, step by step, what is missing before the first node, and set it up."""
+"""The command `setup`: show step by step what is missing before the first node, and set it up."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOST_ROUNDS = 20  # bounds the rounds if a step's action never changes its stat
 
 
 def run_setup(options: argparse.Namespace) -> int:
-    """Check the steps and set up what is missing; exit code 1 if something is left to do."""
+    """Check all steps and set up missing ones; return exit code 1 if any step is incomplete."""
     steps = asyncio.run(_set_up(options))
     if options.json:
         say_json({"is_complete": is_complete(steps), "steps": [step.to_json() for step in steps]})
@@ -63,7 +63,7 @@ def _engine(options: argparse.Namespace) -> SetupEngine:
 
 
 async def _use_what_is_given(options: argparse.Namespace) -> None:
-    """Save the file, the project and the grant that the user gave, before anything is checked with them."""
+    """Save the file, project and grant that the user gave, before checks use them."""
     engine = _engine(options)
     if options.credentials:
         await engine.perform("use_credentials", {"path": options.credentials})
@@ -79,7 +79,7 @@ def _is_open(step: Step) -> bool:
 
 
 async def _do(options: argparse.Namespace, step: Step) -> bool:
-    """Perform the action of a step if the user agrees; return whether it was performed."""
+    """Perform a step's action if the user agrees; return whether it was performed."""
     values = _agreed(options, step)
     if values is None:
         return False
@@ -118,7 +118,7 @@ def _agreed(options: argparse.Namespace, step: Step) -> Mapping[str, Any] | None
 
 
 def _add_grant(options: argparse.Namespace, mail: str) -> None:
-    """Enter the grant in an email as `grant add` does: show what was read, and ask about what is proposed."""
+    """Add the grant from an email, like `grant add`: show the parsed values, and confirm the proposed ones."""
     from jupyter_tpu.cli.spend.grant import enter_grant, validity
 
     unset = dict.fromkeys(("credit", "starts_on", "days", "ends_on"))

@@ -1,4 +1,4 @@
-"""Configuration files with which the OpenSSH client reaches workers as safely as we do: our key, pinned host keys."""
+"""OpenSSH configuration files for safe access to workers, with our key and pinned host keys."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SshAccess:
     addresses: tuple[WorkerAddress, ...] = ()
 
     def hosts(self) -> list[dict[str, object]]:
-        """Return alias, host, port and user of each worker, for JSON."""
+        """Return each worker's alias, host, port and user, for JSON."""
         return [
             {"alias": each.alias, "host": each.host, "port": each.port, "user": each.user} for each in self.addresses
         ]
@@ -33,10 +33,10 @@ class SshAccess:
 async def access_to(
     cloud: CloudApi, name: NodeName, *, worker_ids: tuple[int, ...] = (), may_add_key: bool = True
 ) -> SshAccess:
-    """Find workers of a READY node, and add our key to it if that is allowed.
+    """Find workers of a READY node, and add our key to the node if allowed.
 
     Args:
-        cloud: the cloud that has the node.
+        cloud: the node's cloud.
         name: the node.
         worker_ids: which workers; empty for all.
         may_add_key: whether our key may be added to the node's metadata.
@@ -44,7 +44,7 @@ async def access_to(
     Raises:
         WrongState: the node is not READY.
         WorkerUnreachable: the node has not published its host keys yet, or has no address.
-        LoginRefused: our key is not on it and may not be added.
+        LoginRefused: our key is not on the node and may not be added.
     """
     key = UserKey.load_or_create(data_dir() / "ssh")
     node = await cloud.get_node(name)
@@ -66,7 +66,7 @@ def render_config(access: SshAccess) -> str:
 
 
 def write_login_config(access: SshAccess) -> Path:
-    """Write the file for ``ssh -F`` to the one worker of `access`; it includes the user's own file below ours."""
+    """Write a file for ``ssh -F`` to the one worker of `access`, which includes the user's own file at the end."""
     path = data_dir() / "ssh" / f"{access.addresses[0].alias}.conf"
     write_whole(path, (render_config(access) + _INCLUDE_USER_CONFIG).encode())
     return path
@@ -81,7 +81,7 @@ def write_shared_config(access: SshAccess) -> Path:
 
 
 def _include_in_user_config(file: Path) -> None:
-    """Add an Include of `file` to ``~/.ssh/config`` once, at the top because ssh takes the first value it finds."""
+    """Add an Include of `file` at the top of ``~/.ssh/config`` once: ssh uses the first value that it finds."""
     target = Path.home() / ".ssh" / "config"
     line = f'Include "{file}"'
     present = target.read_text() if target.exists() else ""

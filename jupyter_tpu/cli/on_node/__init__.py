@@ -1,4 +1,4 @@
-"""Commands about what runs on a node: autostop, extend, top, ps, release, env.
+"""Commands for the activity on a node: autostop, extend, top, ps, release, env.
 
-They ask the agents on its workers; start with `node_chips`, which opens the connections.
+The commands call the agents on the node's workers. Start with `node_chips`, which opens the connections.
 """

@@ -44,7 +44,7 @@ _ANSWER_S = 60.0
 
 
 def run_autostop(options: argparse.Namespace) -> int:
-    """Show the auto-stop rules of one node or all, or change those of one."""
+    """Show the auto-stop rules of one or all nodes, or change one node's rules."""
     changes = _changes(options)
     if changes and not options.node:
         raise BadInput("No node was given.", hint="Run jupyter tpu autostop NODE --idle 1h.")
@@ -99,7 +99,7 @@ async def _all(options: argparse.Namespace) -> list[AutostopStatus]:
 
 
 def _controller(cloud: Any, journal: Any, nodes: tuple[Node, ...]) -> AutostopController:
-    """Return a controller with links to the workers, to read their activity and send their guards new rules at once."""
+    """Return a controller with links to the workers, to read activity and send new rules to the guards."""
     from jupyter_tpu.fleet.autostop.controller import AutostopController
     from jupyter_tpu.journal import data_dir
     from jupyter_tpu.kernels.agents.open_links import WorkerAgents
@@ -173,12 +173,12 @@ def _say_one(options: argparse.Namespace, brake: AutostopStatus) -> int:
 
 
 def _ends_with_extension(brake: AutostopStatus) -> bool:
-    """Whether the node ends when the extension does: then one time is shown, not two."""
+    """Whether the node stops when the extension ends, so that only one time is shown."""
     return brake.keep.until is not None and brake.verdict.ends_at == brake.keep.until
 
 
 def _rule_text(brake: AutostopStatus) -> str:
-    """Describe the rules, as ``stop after 1 h idle or 2 h unattended or a session of 8 h``."""
+    """Describe the rules, such as ``stop after 1 h idle or 2 h unattended or a session of 8 h``."""
     rules = brake.rules
     idle = [] if rules.idle_after_s is None else [_("{duration} idle", duration=duration_text(rules.idle_after_s))]
     session = (

@@ -1,4 +1,4 @@
-"""The command `env`: list, make and remove the environments for frameworks on a node."""
+"""The command `env`: list, create and remove the environments for frameworks on a node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HEADER = ("FRAMEWORK", "VERSION", "PYTHON", "STATE", "PACKAGES", "ADDED BY YOU"
 
 
 def run_env(options: argparse.Namespace) -> int:
-    """List, make or remove environments of a node."""
+    """List, create or remove environments of a node."""
     if options.action == "list":
         return _run_list(options)
     if not options.framework:
@@ -156,7 +156,7 @@ async def _removed(options: argparse.Namespace) -> tuple[Node, bool]:
 
 
 async def _worker(options: argparse.Namespace) -> tuple[Node, WorkerKey]:
-    """Return the READY node that the options name, and the key of its first worker, where environments are made."""
+    """Return the READY node from the options and its first worker's key, where environments are created."""
     from jupyter_tpu.cli.nodes.find import find_node
     from jupyter_tpu.fleet.assembly import open_cloud
     from jupyter_tpu.kernels.agents.agent_calls import workers_with_kernels

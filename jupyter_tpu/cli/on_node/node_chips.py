@@ -1,4 +1,4 @@
-"""Call the agents of a node's workers for the commands about chips, and format the answers."""
+"""Call the agents on a node's workers for the chip commands, and format the responses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Found = TypeVar("Found")
 
 
 class NodeChips:
-    """The workers of one node, over links that this process opens; `close` ends them."""
+    """The workers of one node, over links opened by this process; `close` closes the links."""
 
     def __init__(self, node: Node, endpoint: str) -> None:
         from jupyter_tpu.kernels.agents.agent_calls import workers_of
@@ -43,20 +43,20 @@ class NodeChips:
         Args:
             method: the agent's method.
             params: its parameters.
-            patience_s: how long to wait for each worker; None: only a moment, for a caller that asks again.
+            patience_s: seconds to wait for each worker; None for a moment only, if the caller will retry.
 
         Returns:
-            One answer per worker; one that did not answer has an error.
+            One response per worker; an error for a worker that didn't respond.
         """
         asked = self._pool.call(self._keys, method, params, patience_s=patience_s)
         return await (asked if patience_s is None else notify_if_slow(asked, self._note_waiting))
 
     async def call_worker(self, worker_id: int, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Call a method of one worker's agent and return its answer.
+        """Call a method of one worker's agent and return the response.
 
         Raises:
             BadInput: there is no such worker.
-            TpuError: it did not answer, or refused.
+            TpuError: the worker didn't respond, or refused the call.
         """
         if not 0 <= worker_id < len(self._keys):
             raise BadInput(
@@ -90,11 +90,11 @@ class NodeChips:
 
 @asynccontextmanager
 async def node_chips(options: argparse.Namespace) -> AsyncIterator[NodeChips]:
-    """Open connections to the workers of the node that the options name.
+    """Open connections to the workers of the node from the options.
 
     Raises:
         WrongState: the node is not READY.
-        TpuError: the node cannot be found.
+        TpuError: the node can't be found.
     """
     from jupyter_tpu.cli.nodes.find import find_node
     from jupyter_tpu.fleet.assembly import open_cloud
@@ -117,7 +117,7 @@ async def node_chips(options: argparse.Namespace) -> AsyncIterator[NodeChips]:
 
 
 async def notify_if_slow(work: Awaitable[Found], notify: Callable[[], None], after_s: float = _SLOW_AFTER_S) -> Found:
-    """Return the result of `work`; call `notify` once if it takes longer than `after_s` seconds."""
+    """Return the result of `work`; call `notify` once if `work` takes longer than `after_s` seconds."""
     timer = asyncio.get_running_loop().call_later(after_s, notify)
     try:
         return await work
@@ -126,7 +126,7 @@ async def notify_if_slow(work: Awaitable[Found], notify: Callable[[], None], aft
 
 
 def holder_text(holder: Holder) -> str:
-    """Describe a process, as ``process 71 of me, started by the kernel of a.ipynb (python train.py), since 12:03``."""
+    """Describe a process: ``process 71 of me, started by the kernel of a.ipynb (python train.py), since 12:03``."""
     whose = _kernel_text(holder)
     since = "" if holder.since is None else _(", since {time}", time=moment_text(holder.since))
     user = _(" of {user}", user=holder.user) if holder.user else ""
@@ -144,7 +144,7 @@ def holder_text(holder: Holder) -> str:
 
 
 def _kernel_text(holder: Holder) -> str:
-    """Return the kernel that the process is, or that started it, as a part of a sentence; empty if none."""
+    """Return a phrase for the kernel that the process is, or that started it; empty if there is none."""
     if holder.notebook:
         template = Text(", the kernel of {kernel}") if holder.is_kernel else Text(", started by the kernel of {kernel}")
     else:

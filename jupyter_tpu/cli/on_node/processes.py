@@ -1,4 +1,4 @@
-"""The commands `ps` and `release`: list the processes that use a node's chips, and end them."""
+"""The commands `ps` and `release`: list or terminate the processes that use a node's chips."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def run_ps(options: argparse.Namespace) -> int:
-    """Print which processes use the chips; exit code 1 if a worker did not answer."""
+    """Print the processes that use the chips; return exit code 1 if a worker didn't respond."""
     answers = asyncio.run(_list_processes(options))
     views = [_worker_view(answer) for answer in answers]
     if options.json:
@@ -32,7 +32,7 @@ def run_ps(options: argparse.Namespace) -> int:
 
 
 def run_release(options: argparse.Namespace) -> int:
-    """End processes that use the chips; exit code 1 if one is left."""
+    """Terminate processes that use the chips; return exit code 1 if any remains."""
     # without a pid it would end whatever another user runs on the chips
     if options.force and options.pid is None:
         raise BadInput(FORCE_NEEDS_PID)
@@ -45,7 +45,7 @@ def run_release(options: argparse.Namespace) -> int:
 
 
 def is_released(view: Mapping[str, Any], pid: int | None) -> bool:
-    """Return whether process `pid` has ended; without a pid, whether no process uses the chips any more."""
+    """Return whether process `pid` has exited or, without a pid, whether all processes have released the chips."""
     return not view["left"] if pid is None else pid in [holder["pid"] for holder in view["freed"]]
 
 

@@ -21,12 +21,12 @@ _CLEAR = "\x1b[H\x1b[2J"  # cursor to the top left, then erase the screen
 
 
 def run_top(options: argparse.Namespace) -> int:
-    """Show the load of the chips; exit code 1 if a worker did not answer."""
+    """Show the load of the chips; return exit code 1 if a worker didn't respond."""
     return 0 if asyncio.run(_top(options)) else 1
 
 
 async def _top(options: argparse.Namespace) -> bool:
-    """Show the load once; return whether all workers answered."""
+    """Show the load once; return whether all workers responded."""
     async with node_chips(options) as chips:
         view = await _view(chips, PATIENCE_S)
         if options.json:
@@ -39,7 +39,7 @@ async def _top(options: argparse.Namespace) -> bool:
 
 
 async def _repeat(chips: NodeChips, view: dict[str, Any]) -> None:
-    """Show a new screen every second until Ctrl-C."""
+    """Refresh the screen every second until Ctrl-C."""
     while True:
         say(_CLEAR + "\n".join([*screen(chips.node.name.node_id, view), "", _("Press Ctrl-C to quit.")]))
         await asyncio.sleep(INTERVAL_S)

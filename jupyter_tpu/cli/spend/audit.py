@@ -1,4 +1,4 @@
-"""The command `audit`: actions that affected cost or access, when and why."""
+"""The command `audit`: show actions that affected cost or access, with their time and reason."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def run_audit(options: argparse.Namespace) -> int:
 
 
 def _row(entry: Entry) -> tuple[str, ...]:
-    """Return a line of the table; a failed action is marked as failed."""
+    """Return a line of the table; mark a failed action."""
     subject, action = resource_text(entry.subject), _(ACTION_NAMES.get(entry.action, entry.action))
     if entry.error is None:
         return (_time(entry.at), action, subject, _(entry.reason))

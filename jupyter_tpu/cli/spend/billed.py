@@ -1,4 +1,4 @@
-"""`cost --billed`: what Google has billed, from the export of Cloud Billing to BigQuery."""
+"""`cost --billed`: show Google's charges, from Cloud Billing's export to BigQuery."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TIMES = (("month", Text("this month")), ("last_30_days", Text("last 30 days")))
 
 
 def run_billed(options: argparse.Namespace) -> int:
-    """Print what Google has billed, by day, service and SKU."""
+    """Print Google's charges by day, service and SKU."""
     table = ExportTable.parse(options.billing_export or os.environ.get(EXPORT_VARIABLE, ""))
     settings = cloud_settings(options)
     view = asyncio.run(_read(settings, table))
@@ -78,5 +78,5 @@ def _amounts(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def _amount(amount: float) -> str:
-    """Format an amount as ``12.50``, below 0.10 with four decimals so that it does not become 0."""
+    """Format an amount as ``12.50``, with four decimals below 0.10 so that it isn't rounded to 0."""
     return f"{amount:,.2f}" if abs(amount) >= 0.1 or not amount else f"{amount:.4f}"

@@ -1,4 +1,4 @@
-"""The command `budget`: limits on dollars or hours of READY nodes, per day, week, month or in total."""
+"""The command `budget`: limit the cost or hours of READY nodes per day, week, month or in total."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def say_budgets(views: Sequence[dict[str, Any]], account: Account) -> None:
-    """Print a table of budgets; below it those that cannot be read, and nodes still billed under a used-up budget."""
+    """Print budgets as a table, then unreadable ones, and nodes still billed under a used-up budget."""
     say_table(_HEADER, (_row(view, account.offset_at) for view in views))
     for view in views:
         if view["error"]:
@@ -117,7 +117,7 @@ def say_budgets(views: Sequence[dict[str, Any]], account: Account) -> None:
 
 
 def _say_still_ready(view: dict[str, Any], account: Account) -> None:
-    """Print the commands that end nodes that are still READY: `budget` stops none, and no server may be running."""
+    """Print commands for stopping nodes that are still READY, because `budget` itself stops none."""
     spares_granted = view["unit"] == "usd" and view["action"] == "stop"
     counted = (span for span in account.spans if span.is_open and not (spares_granted and span.usd_per_hour == 0))
     commands = [command(_end_of(span), span.name) for span in counted]
@@ -137,7 +137,7 @@ def _say_still_ready(view: dict[str, Any], account: Account) -> None:
 
 
 def _end_of(span: Span) -> str:
-    """Return the command that ends the node: spot nodes and nodes with several VMs can only be deleted, not stopped."""
+    """Return the command to stop the node, or to delete it if it is a spot node or has several VMs."""
     kind = find_accelerator(span.accelerator_type)
     return "delete" if span.spot or (kind and kind.workers > 1) else "stop"
 
@@ -210,7 +210,7 @@ async def _removed(options: argparse.Namespace) -> None:
 
 
 def _confirm(options: argparse.Namespace) -> int:
-    """Confirm the remaining budgets after damage to the journal; otherwise there is nothing to confirm."""
+    """Confirm the remaining budgets after damage to the journal."""
     was_needed = asyncio.run(_confirmed(options))
     if options.json:
         say_json({"confirmed": was_needed})

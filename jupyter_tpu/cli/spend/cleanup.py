@@ -1,4 +1,4 @@
-"""The commands `cleanup` and `stop --all`: list and delete what costs money or uses quota; stop all spending."""
+"""The commands `cleanup` (list or delete billable resources) and `stop --all` (stop all spending)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _REASON = Text("The user cleaned up the project.")
 
 
 def run_cleanup(options: argparse.Namespace) -> int:
-    """List what costs or uses quota, or delete some of it."""
+    """List resources that are billed or use quota, or delete some of them."""
     holdings = asyncio.run(_read_holdings(options))
     if not (options.delete or options.delete_leftovers):
         _say_holdings(options, holdings)
@@ -115,7 +115,7 @@ def _row(item: Item) -> tuple[str, ...]:
 
 
 def _consequence(item: Item) -> str:
-    """Describe an item and what is lost with it, as ``my-node node … STOPPED not billed: deleted with its disk``."""
+    """Describe an item and the loss, such as ``my-node node … STOPPED not billed: deleted with its disk``."""
     if item.kind == "queued_resource":
         loss = _("deleted with its nodes and their disks")
     elif item.state == "STOPPED":
@@ -152,7 +152,7 @@ async def _delete(options: argparse.Namespace, chosen: tuple[Item, ...]) -> tupl
 
 @asynccontextmanager
 async def _open(options: argparse.Namespace) -> AsyncIterator[OpenFleet]:
-    """Open a fleet that knows what other processes of the user have started; update the kernelspecs at the end."""
+    """Open a fleet that includes the work of the user's other processes; update the kernelspecs at the end."""
     from jupyter_tpu.fleet.assembly import open_fleet
     from jupyter_tpu.kernels.kernelspecs import sync_kernelspecs
 
@@ -171,7 +171,7 @@ async def _open(options: argparse.Namespace) -> AsyncIterator[OpenFleet]:
 
 
 def run_stop_all(options: argparse.Namespace) -> int:
-    """Stop all spending of the project."""
+    """Stop all of the project's spending."""
     if not options.yes:
         _require_consent_to_stop_all(asyncio.run(_steps(options)))
     results, nothing = asyncio.run(_stop_all(options))
@@ -200,7 +200,7 @@ def _require_consent_to_stop_all(steps: Iterable[Step]) -> None:
 
 
 async def _stop_all(options: argparse.Namespace) -> tuple[tuple[Result, ...], str]:
-    """Stop everything; return the results, and the text to print if there are none."""
+    """Stop everything; return the results, and a text to print if there are none."""
     from jupyter_tpu.fleet.cleanup.stop_all import stop_all
 
     async with _open(options) as opened:
@@ -213,13 +213,13 @@ async def _stop_all(options: argparse.Namespace) -> tuple[tuple[Result, ...], st
 
 
 def _result_printer(options: argparse.Namespace) -> Callable[[Result], None]:
-    """Return a function that prints each result as it comes, so that a slow one does not hide the others."""
+    """Return a function that prints each result as it arrives, so that a slow one doesn't hide the others."""
     # with --json all results are in the one document at the end
     return (lambda _result: None) if options.json else _say_result
 
 
 def _say_end(options: argparse.Namespace, results: tuple[Result, ...], nothing: str) -> int:
-    """Return exit code 1 if anything failed; print the results as JSON, since each was printed as text when it came."""
+    """Return exit code 1 if anything failed; print the results as JSON (as text, they are already printed)."""
     if options.json:
         say_json(results_view(results))
     elif not results:

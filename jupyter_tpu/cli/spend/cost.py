@@ -1,4 +1,4 @@
-"""The command `cost`: what nodes have cost at list price, and how far budgets are used."""
+"""The command `cost`: show the nodes' cost at list price, and the use of budgets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TIMES = (
 
 
 def run_cost(options: argparse.Namespace) -> int:
-    """Print what nodes have cost at list price, or what Google has billed."""
+    """Print the nodes' cost at list price, or Google's charges."""
     check_history_options(options)
     return run_billed(options) if options.billed else _run_spend(options)
 
@@ -61,7 +61,7 @@ def _view(seen: ObservedSpend) -> dict[str, Any]:
 
 
 def _prices_failure(options: argparse.Namespace) -> str:
-    """Read the Billing Catalog if the options say so; return why it could not be read, now or the last time."""
+    """Read the Billing Catalog if requested; return why it couldn't be read, this time or the last time."""
     pricing, now = PriceUpdater.of_user(cloud_settings(options)), time.time()
     if options.refresh_prices:
         try:
@@ -99,7 +99,7 @@ def _row(node: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _source_text(origin: str) -> str:
-    """Return where a price comes from, see `Price.origin`."""
+    """Return the source of a price; see `Price.origin`."""
     kind, _space, date = origin.partition(" ")
     if not date:
         return origin
@@ -114,11 +114,11 @@ def _spent_text(spent: dict[str, Any]) -> str:
 
 
 def doubts(view: dict[str, Any], *, all_answered: bool) -> Iterable[str]:
-    """Return what the sums leave out or may get wrong, a sentence each.
+    """Return sentences about omissions and possible errors in the sums.
 
     Args:
         view: see `spend_view`.
-        all_answered: whether all zones answered.
+        all_answered: whether all zones responded.
     """
     if view["unpriced"]:
         types = plain(", ".join(view["unpriced"]))

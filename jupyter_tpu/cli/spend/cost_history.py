@@ -1,4 +1,4 @@
-"""`cost --by`: what was spent in each hour or day."""
+"""`cost --by`: show the spending in each hour or day."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def check_history_options(options: argparse.Namespace) -> None:
 
 
 def history_of(options: argparse.Namespace, account: Account) -> dict[str, Any]:
-    """Return the history that the options ask for; raises BadInput for a bad ``--last``."""
+    """Return the history selected by the options; raise BadInput for an invalid ``--last``."""
     last = DEFAULT_SLOTS[options.by] if options.last is None else options.last
     return history_view(account, options.by, last, utc_offset_s)
 
 
 def say_history(view: dict[str, Any]) -> None:
-    """Print a line for each hour or day in which a node was READY, and the sum."""
+    """Print a line for each hour or day in which a node was READY, and the total."""
     # empty hours would hide the others
     used = [slot for slot in view["slots"] if slot["ready_s"] or slot["unwatched_s"]]
     if used:

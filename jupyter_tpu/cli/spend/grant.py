@@ -1,4 +1,4 @@
-"""The command `grant`: chips or dollars that someone else pays for, from a TPU Research Cloud email or a credit."""
+"""The command `grant`: chips or dollars paid by someone else, from a TPU Research Cloud email or a credit."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ def _add(options: argparse.Namespace) -> int:
 
 
 def enter_grant(options: argparse.Namespace) -> tuple[Grant, list[Any]]:
-    """Read, confirm and save the grant that the options of `grant add` name; return it and what could not be read.
+    """Read, confirm and save a grant from the options of `grant add`; return it and any unread parts.
 
     Raises:
-        BadInput: the email or the options say too little, or the user declines; nothing is saved.
+        BadInput: the email or the options are incomplete, or the user declines; nothing is saved.
     """
     # before an email is read from standard input
     checked_name(options.name)
@@ -147,7 +147,7 @@ def _mail(options: argparse.Namespace) -> TrcMail | None:
     """Parse the email or the rows; None for a credit.
 
     Raises:
-        BadInput: no line of the email, or one of the rows, can be read.
+        BadInput: no line of the email can be read, or one of the rows can't be.
     """
     if options.credit is not None:
         return None
@@ -195,7 +195,7 @@ def _print_mail(mail: TrcMail) -> None:
 
 
 def _refuse_unread(options: argparse.Namespace, mail: TrcMail) -> None:
-    """Refuse an email with unread lines unless the user accepts it: nodes under those lines would count as billed."""
+    """Reject an email with unread lines unless the user accepts it, because nodes they cover would be billed."""
     if mail.problems and not options.skip_unread:
         problems = " ".join(map(_, mail.problems))
         raise BadInput(
@@ -211,12 +211,12 @@ def _refuse_unread(options: argparse.Namespace, mail: TrcMail) -> None:
 
 
 def _can_confirm(options: argparse.Namespace) -> bool:
-    """Whether the user can be asked to confirm what was read from an email; typed rows need no confirmation."""
+    """Whether the user can confirm the values read from an email; typed rows don't need confirmation."""
     return bool(options.mail) and can_ask()
 
 
 def _confirm(options: argparse.Namespace, mail: TrcMail, grant: Grant) -> None:
-    """Ask about what the options do not say: dates from the email, and lines that were not read."""
+    """Ask about anything missing in the options: dates from the email, and lines that were not read."""
     is_proposed = not options.starts_on or not (options.days or options.ends_on)
     unread = (
         "" if options.skip_unread or not mail.problems else _(" without the unread lines (their chips count as billed)")
@@ -240,7 +240,7 @@ def _confirm(options: argparse.Namespace, mail: TrcMail, grant: Grant) -> None:
 
 
 def _body(options: argparse.Namespace, mail: TrcMail | None, now: float) -> dict[str, Any]:
-    """Return the JSON for `grant_from_json`; first day and term are the options', or the email's with a note."""
+    """Return JSON for `grant_from_json`; the first day and term are from the options, or the email with a note."""
     starts_on = options.starts_on or (day_text(day_of(now)) if mail is None else mail.sent_on or "")
     days = options.days
     # an unstated term is only proposed, never assumed: someone must confirm it
@@ -313,7 +313,7 @@ def _journal() -> Iterator[Journal]:
 
 
 async def _snapshot(cloud: CloudApi) -> FleetSnapshot:
-    """Return the nodes that the cloud lists; if it does not answer, warn and return none."""
+    """Return the cloud's list of nodes; if the cloud doesn't respond, warn and return an empty list."""
     try:
         listed = await cloud.list_nodes()
     except TpuError as error:

@@ -1,4 +1,4 @@
-"""The spend ledger and budgets, for commands that open no fleet."""
+"""The spend ledger and budgets, for commands without a fleet."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class ObservedSpend:
 
     Attributes:
         account: spending and budgets.
-        as_of: when the nodes were listed, by the cloud's clock; None if the cloud did not answer.
-        is_complete: whether all zones answered.
+        as_of: when the nodes were listed, on the cloud's clock; None if the cloud didn't respond.
+        is_complete: whether all zones responded.
     """
 
     account: Account
@@ -41,7 +41,7 @@ class ObservedSpend:
 
 @contextmanager
 def open_ledger(place: Place) -> Iterator[SpendLedger]:
-    """Open the ledger of a project in a cloud; print the journal's notices."""
+    """Open the ledger of a project in a cloud, and print the journal's notices."""
     from jupyter_tpu.journal import Journal
 
     with closing(Journal.of_user()) as journal:
@@ -51,7 +51,7 @@ def open_ledger(place: Place) -> Iterator[SpendLedger]:
 
 
 def warn_of_unwritten(place: Place) -> None:
-    """Repeat the journal writes that a full disk prevented; warn if they are lost with this process."""
+    """Retry journal writes that failed on a full disk; warn if they will be lost with this process."""
     from jupyter_tpu.journal import Journal
 
     with closing(Journal.of_user(place.endpoint)) as journal:
@@ -63,7 +63,7 @@ def warn_of_unwritten(place: Place) -> None:
 
 @asynccontextmanager
 async def ledger_of_cloud(options: argparse.Namespace) -> AsyncIterator[tuple[CloudApi, SpendLedger]]:
-    """Open the cloud and the ledger of the project that the options or the credentials name."""
+    """Open the cloud and the ledger of the project from the options or the credentials."""
     from jupyter_tpu.fleet.assembly import open_cloud
 
     async with open_cloud(cloud_settings(options)) as cloud:
@@ -72,7 +72,7 @@ async def ledger_of_cloud(options: argparse.Namespace) -> AsyncIterator[tuple[Cl
 
 
 async def warn_if_project_unreadable(cloud: CloudApi) -> None:
-    """Warn if the project of a new budget or grant cannot be read: its id may be mistyped."""
+    """Warn if the project of a new budget or grant can't be read, because its id may be mistyped."""
     try:
         await cloud.list_nodes()
     except TpuError as error:
@@ -86,7 +86,7 @@ async def warn_if_project_unreadable(cloud: CloudApi) -> None:
 
 
 def warn_of_clock(cloud: CloudApi) -> None:
-    """Warn if this computer's clock is wrong; call it after a response from the cloud, which has the time."""
+    """Warn if this computer's clock is wrong; call this after a response from the cloud, which includes the time."""
     if notice := cloud.clock.notice:
         warn(_(notice))
 
@@ -94,10 +94,10 @@ def warn_of_clock(cloud: CloudApi) -> None:
 async def observe_spend(options: argparse.Namespace) -> ObservedSpend:
     """List all nodes, update the ledger and return its state.
 
-    If the cloud does not answer, nodes that were READY when last seen count as still READY.
+    If the cloud doesn't respond, nodes that were READY when last seen count as still READY.
 
     Raises:
-        JournalUnwritable: the ledger cannot be read or written.
+        JournalUnwritable: the ledger can't be read or written.
     """
     async with ledger_of_cloud(options) as (cloud, ledger):
         # by the cloud's clock, since this computer's may be wrong; it is known once the cloud has answered
@@ -115,20 +115,20 @@ async def observe_spend(options: argparse.Namespace) -> ObservedSpend:
 
 
 async def costs_of_list(cloud: CloudApi, listed: NodeList, as_of: float, *, zone: str) -> NodeCosts:
-    """Update the ledger with this list of all nodes, or of `zone` only, and return what nodes have cost."""
+    """Update the ledger with this list of all nodes, or of `zone` only, and return the nodes' costs."""
     if zone:
         return await costs_of_nodes(cloud, listed.nodes, as_of)
     return await _costs(cloud, observation_of(listed, as_of=as_of))
 
 
 async def costs_of_nodes(cloud: CloudApi, nodes: tuple[Node, ...], as_of: float) -> NodeCosts:
-    """Update the ledger with these nodes only, and return what nodes have cost."""
+    """Update the ledger with these nodes only, and return the nodes' costs."""
     seen_at = {node.name: as_of for node in nodes}
     return await _costs(cloud, observation_of(NodeList(nodes=nodes), as_of=0.0, read_at=seen_at))
 
 
 async def _costs(cloud: CloudApi, look: NodesObservation) -> NodeCosts:
-    """Update the ledger and return the costs, with a warning if it cannot be written; the nodes are shown anyway."""
+    """Update the ledger and return the costs; if it can't be written, only warn, so that the nodes are shown."""
     with open_ledger(cloud.settings) as ledger:
         unwritten = None
         try:
@@ -141,9 +141,9 @@ async def _costs(cloud: CloudApi, look: NodesObservation) -> NodeCosts:
 
 
 def reminders_of(cloud: CloudApi, nodes: tuple[Node, ...], costs: NodeCosts, as_of: float) -> dict[NodeName, Reminder]:
-    """Return reminders for nodes that were billed for a day or more without a user action known on this machine.
+    """Return reminders for nodes billed for at least a day without a recorded user action on this machine.
 
-    The ledger counts by the cloud's clock, as does `as_of`; user actions are recorded by this computer's.
+    The ledger and `as_of` use the cloud's clock; user actions are recorded by this computer's clock.
     """
     from jupyter_tpu.journal import Journal
 

@@ -1,4 +1,4 @@
-"""The command `quota`: the limits of the project, what uses them, and what is left."""
+"""The command `quota`: show the project's limits, their use, and the rest available."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _in_zone(view: _JSON, zone: str) -> _JSON:
 
 
 def _near(rows: Iterable[_JSON], held: Iterable[QuotaHolder]) -> list[_JSON]:
-    """Return the limits that are in use, and those of zones that have resources or are the default for new nodes."""
+    """Return the limits that are in use or belong to the default zone or zones with resources."""
     zones = {DEFAULT_ZONE, *(each.zone for each in held)}
     places = {*zones, *map(accelerators.region_of, zones)}
     return [row for row in rows if row["users"] or row["location"] in places]

@@ -1,4 +1,5 @@
-"""Google's other services over plain REST: quotas, list prices, the billing export, and the location of buckets.
+"""Google's other services over plain REST: quotas, list prices, the billing export and bucket locations.
 
-Start with `rest`, the client that all of them use; each of the others reads one service and returns records of `money`.
+Start with `rest`, the client used by the other modules; each of them reads one service and returns records from
+`money`.
 """

@@ -1,4 +1,4 @@
-"""Read what was billed from the export of Cloud Billing to BigQuery."""
+"""Read Google's charges from Cloud Billing's export to BigQuery."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _WAIT_MS = 20_000
 async def read_billed(
     settings: CloudSettings, table: ExportTable, environment: Mapping[str, str] | None = None
 ) -> JSON:
-    """Return what was billed to the project in this month and in the last 30 days, see `billed_view`.
+    """Return the project's charges for this month and the last 30 days; see `billed_view`.
 
     Args:
         environment: variables that name an emulator; None: those of this process.
 
     Raises:
-        ApiDisabled, PermissionDenied, RateExceeded, CloudRefused, CredentialsMissing: it was refused, or is empty.
-        CloudUnavailable: there was no answer, or it cannot be read.
+        ApiDisabled, PermissionDenied, RateExceeded, CloudRefused, CredentialsMissing: the query was refused, or the
+        export is empty. CloudUnavailable: there was no response, or it can't be read.
     """
     variables = os.environ if environment is None else environment
     return await asyncio.to_thread(_read, settings, table, variables)
@@ -72,7 +72,7 @@ def _periods(now: datetime) -> Periods:
 def _rows(
     client: RestClient, project: str, table: ExportTable, query: str, parameters: Mapping[str, str]
 ) -> Iterator[Mapping[str, str | None]]:
-    """Run a query and yield all rows of its answer."""
+    """Run a query and yield all rows of its result."""
     path = f"/bigquery/v2/projects/{quote(project, safe=':')}/queries"
     answer = _run_query(client, path, table, query_body(query, parameters))
     results, where = _place(path, answer.get("jobReference"))
@@ -95,7 +95,7 @@ def _rows(
 
 
 def _place(path: str, job: Any) -> tuple[str, Mapping[str, str]]:
-    """Return the path and the query for the rest of a response."""
+    """Return the path and query parameters for the rest of a response."""
     known = job if isinstance(job, dict) else {}
     location = {"location": str(known["location"])} if known.get("location") else {}
     return f"{path}/{quote(str(known.get('jobId', '')), safe='')}", {**location, "timeoutMs": str(_WAIT_MS)}
@@ -124,7 +124,7 @@ def _run_query(client: RestClient, path: str, table: ExportTable, body: Mapping[
 
 
 def _refusal(error: TpuError, status: int, table: ExportTable) -> TpuError:
-    """Name the table in the error if the table was refused."""
+    """Add the table's name to the error if access to the table was refused."""
     if status == 404:
         return CloudRefused(
             Text("There is no table {table} in BigQuery.", table=table),

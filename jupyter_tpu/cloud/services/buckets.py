@@ -1,4 +1,4 @@
-"""Read the locations of Cloud Storage buckets, which decide the cost of reading them from a zone."""
+"""Read the locations of Cloud Storage buckets, which determine the cost of reading them from a zone."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _EMULATED = "the emulated cloud has no Cloud Storage."
 async def read_egress(
     settings: CloudSettings, buckets: Iterable[str], zone: str, *, epoch_gib: float | None = None
 ) -> tuple[Egress, ...]:
-    """Return the egress of reading each bucket from a zone; a bucket whose location is unknown says why. Never raises.
+    """Return the egress for reading each bucket from a zone, or why its location is unknown. Never raises.
 
     Args:
-        epoch_gib: how much one pass over the data reads of each bucket, in GiB; None: unknown.
+        epoch_gib: GiB read from each bucket in one pass over the data; None if unknown.
     """
     if settings.is_emulated:
         return tuple(egress(bucket, "", zone, why_unknown=_EMULATED) for bucket in buckets)

@@ -1,4 +1,4 @@
-"""Billing and APIs of a project: read its billing state, link a billing account, enable the Cloud TPU API."""
+"""Set up a project: read its billing state, link a billing account, enable the Cloud TPU API."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Billing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillingAccount:
-    """A billing account that projects can be linked to: ``billingAccounts/…`` and its title."""
+    """A billing account that projects can be linked to, with its name ``billingAccounts/…`` and title."""
 
     name: str
     title: str
@@ -48,15 +48,15 @@ async def read_billing(settings: CloudSettings) -> Billing:
     """Return whether the project has billing.
 
     Raises:
-        ApiDisabled, PermissionDenied, RateExceeded, CloudRefused, CredentialsMissing: it was refused.
-        CloudUnavailable: there was no answer, or it cannot be read.
+        ApiDisabled, PermissionDenied, RateExceeded, CloudRefused, CredentialsMissing: the request was refused.
+        CloudUnavailable: there was no response, or it can't be read.
     """
     info = await _call(settings, _BILLING, lambda client: client.read(_info_path(settings), {}))
     return Billing(is_on=info.get("billingEnabled") is True, account=str(info.get("billingAccountName") or ""))
 
 
 async def list_billing_accounts(settings: CloudSettings) -> tuple[BillingAccount, ...]:
-    """Return the open billing accounts that these credentials see; raises what `read_billing` does."""
+    """Return the open billing accounts visible to the credentials; raise the same errors as `read_billing`."""
 
     def listed(client: RestClient) -> tuple[BillingAccount, ...]:
         pages = [page.get("billingAccounts", []) for page in client.pages("/v1/billingAccounts", {})]
@@ -70,7 +70,7 @@ async def list_billing_accounts(settings: CloudSettings) -> tuple[BillingAccount
 
 
 async def link_billing_account(settings: CloudSettings, account: str) -> None:
-    """Link the project to a billing account, which then pays what the project uses; raises what `read_billing` does."""
+    """Link the project to a billing account that pays for it; raise the same errors as `read_billing`."""
 
     def link(client: RestClient) -> None:
         status, text = client.put(_info_path(settings), {"billingAccountName": account})
@@ -81,10 +81,10 @@ async def link_billing_account(settings: CloudSettings, account: str) -> None:
 
 
 async def enable_tpu_api(settings: CloudSettings) -> None:
-    """Enable the Cloud TPU API in the project and wait until that is done; free of charge.
+    """Enable the Cloud TPU API in the project and wait until it is enabled; free of charge.
 
     Raises:
-        CloudRefused: it was refused, for example because the project has no billing; or as `read_billing`.
+        CloudRefused: the request was refused, for example because the project has no billing; see also `read_billing`.
     """
 
     def enable(client: RestClient) -> None:

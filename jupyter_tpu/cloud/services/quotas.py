@@ -1,4 +1,4 @@
-"""Read the limits of TPU quotas from Cloud Quotas, or from Service Usage if that is not enabled or not allowed."""
+"""Read TPU quota limits from Cloud Quotas, or from Service Usage if the former is disabled or not allowed."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _LARGEST = 2**63
 
 
 async def read_limits(settings: CloudSettings, environment: Mapping[str, str] | None = None) -> QuotaLimits:
-    """Return the current limits of all quotas of TPU nodes, in all zones and regions.
+    """Return the current limits of all quotas for TPU nodes in all zones and regions.
 
     Args:
         environment: variables that name an emulator; None: those of this process.
 
     Raises:
-        ApiDisabled, PermissionDenied: neither service may be read; the error is that of Cloud Quotas.
+        ApiDisabled, PermissionDenied: neither service can be read; the error is from Cloud Quotas.
         CredentialsMissing, RateExceeded, CloudRefused, CloudUnavailable: the service failed.
     """
     variables = os.environ if environment is None else environment
@@ -94,7 +94,7 @@ def _unreadable(title: str, error: Exception) -> TpuError:
 
 
 def entries_of_quota_infos(page: Mapping[str, Any]) -> Entries:
-    """Yield the limits in a page of Cloud Quotas' list; quotas other than those of nodes are skipped."""
+    """Yield the limits in a page of Cloud Quotas' list; skip quotas not for nodes."""
     for info in page.get("quotaInfos", ()):
         quota = quotas_by_id().get(info.get("quotaId", ""))
         if quota is not None:
@@ -102,7 +102,7 @@ def entries_of_quota_infos(page: Mapping[str, Any]) -> Entries:
 
 
 def _of_info(quota: Quota, infos: Iterable[Mapping[str, Any]]) -> Entries:
-    """Yield the general values first and then those for one place, which replace them."""
+    """Yield the general values first, then location-specific ones, which override them."""
     for info in sorted(infos, key=lambda each: bool(each.get("dimensions"))):
         value = _number(info.get("details", {}).get("value"))
         place = info.get("dimensions", {}).get(quota.scope)
@@ -111,7 +111,7 @@ def _of_info(quota: Quota, infos: Iterable[Mapping[str, Any]]) -> Entries:
 
 
 def entries_of_consumer_metrics(page: Mapping[str, Any]) -> Entries:
-    """Yield the limits in a page of Service Usage's list, which names quotas by metric and by unit."""
+    """Yield the limits in a page of Service Usage's list, which identifies quotas by metric and unit."""
     for metric in page.get("metrics", ()):
         for limit in metric.get("consumerQuotaLimits", ()):
             scope = next((scope for scope in SCOPES if limit.get("unit") == f"1/{{project}}/{{{scope}}}"), None)
@@ -130,7 +130,7 @@ def _of_limit(quota: Quota, limit: Mapping[str, Any]) -> Entries:
 
 
 def _number(value: object) -> int:
-    """Parse a 64-bit number, which Google's JSON writes as text; missing means 0, and -1 or less means unlimited."""
+    """Parse a 64-bit number, given as text in Google's JSON; missing means 0, and below 0 means unlimited."""
     # Google's JSON leaves out a field that has its default value.
     if value is None:
         return 0

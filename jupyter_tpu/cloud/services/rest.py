@@ -1,6 +1,6 @@
-"""A REST client for Google's services that the Cloud TPU client does not cover.
+"""A REST client for Google services that the Cloud TPU client doesn't cover.
 
-Blocking: call it in a thread. An emulator serves them all at one address, see `emulator_address`.
+Everything here blocks, so call it in a thread. An emulator serves all services at one address; see `emulator_address`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _DISABLED = re.compile(r"has not been used in project|API .*is disabled", re.IGN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """A service: its title ``Cloud Quotas API``, its host ``cloudquotas.googleapis.com``, the IAM role for reading."""
+    """A service: title ``Cloud Quotas API``, host ``cloudquotas.googleapis.com`` and IAM role for reading."""
 
     title: str
     host: str
@@ -55,7 +55,7 @@ class Service:
 
 
 class RestClient:
-    """A client of one service for one project; close it after use."""
+    """A client for one service and one project; close it after use."""
 
     def __init__(self, session: Any, base: str, service: Service, project: str) -> None:
         self._session = session
@@ -65,7 +65,7 @@ class RestClient:
 
     @classmethod
     def open(cls, settings: CloudSettings, service: Service, environment: Mapping[str, str]) -> RestClient:
-        """Create a client with the user's credentials, or for the emulator without any.
+        """Create a client with the user's credentials, or without credentials for the emulator.
 
         Raises:
             CredentialsMissing: there are no credentials.
@@ -88,7 +88,7 @@ class RestClient:
         self._session.close()
 
     def pages(self, path: str, query: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
-        """Yield all pages of a list; raises what `read` does."""
+        """Yield all pages of a list; raise the same errors as `read`."""
         token = ""
         for _ in range(_MOST_PAGES):
             page = self.read(path, {**query, **({"pageToken": token} if token else {})})
@@ -102,8 +102,8 @@ class RestClient:
         """Get one JSON object.
 
         Raises:
-            ApiDisabled, PermissionDenied, RateExceeded, CloudRefused, CredentialsMissing: it was refused.
-            CloudUnavailable: there was no answer, or it cannot be read.
+            ApiDisabled, PermissionDenied, RateExceeded, CloudRefused, CredentialsMissing: the request was refused.
+            CloudUnavailable: there was no response, or it can't be read.
         """
         status, text = self._send("GET", path, query, None)
         for delay_s in _RETRY_DELAYS_S:
@@ -115,15 +115,15 @@ class RestClient:
         return self.parsed(text)
 
     def post(self, path: str, query: Mapping[str, str], body: Mapping[str, Any]) -> tuple[int, str]:
-        """Send a change once, and return the HTTP status and the text of the answer, for `parsed` or `refusal`.
+        """Send a change once, and return the response's HTTP status and text, for `parsed` or `refusal`.
 
         Raises:
-            CloudUnavailable: there was no answer, so the outcome is unknown.
+            CloudUnavailable: there was no response, so the outcome is unknown.
         """
         return self._send("POST", path, query, body)
 
     def put(self, path: str, body: Mapping[str, Any]) -> tuple[int, str]:
-        """Replace a resource; returns and raises what `post` does."""
+        """Replace a resource; return and raise the same as `post`."""
         return self._send("PUT", path, {}, body)
 
     def _send(self, verb: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None) -> tuple[int, str]:
@@ -148,7 +148,7 @@ class RestClient:
             ) from error
 
     def parsed(self, text: str) -> Mapping[str, Any]:
-        """Parse an answer as a JSON object; raises `CloudUnavailable` if it is not one."""
+        """Parse a response as a JSON object; raise `CloudUnavailable` if it isn't one."""
         try:
             body = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -165,7 +165,7 @@ class RestClient:
         )
 
     def refusal(self, status: int, text: str) -> TpuError:
-        """Return the error for an answer whose status is not 200."""
+        """Return the error for a response with a status other than 200."""
         error = self._refusal_of(status, text)
         error.raw = text[:_LONGEST_RAW]
         return error
@@ -237,7 +237,7 @@ def _not_signed_in(error: Exception) -> TpuError:
 
 
 def _message_in(text: str) -> str:
-    """Return the message in Google's error envelope, or the whole text in one line."""
+    """Return the message in Google's error envelope, or the whole text on one line."""
     try:
         return str(json.loads(text)["error"]["message"])
     except (ValueError, KeyError, TypeError, RecursionError):
