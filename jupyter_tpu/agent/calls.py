@@ -131,7 +131,7 @@ class Methods:
             kernel.abort_until((caller[0], number))
 
     async def perform(self, call: Params) -> dict[str, Any]:
-        """Run the method that a call names.
+        """Run the method specified by a call.
 
         Raises:
             BadInput: there is no such method, or its parameters are not valid.

@@ -86,7 +86,7 @@ def recreate_file(path: Path, descriptor: int) -> int:
     """Recreate a removed file from its open descriptor; return the new descriptor and close the old one.
 
     Raises:
-        OSError: the file could not be created; the old descriptor stays open.
+        OSError: the file couldn't be created; the old descriptor stays open.
     """
     new = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -15,7 +15,7 @@ PIECE_BYTES = 256 * 1024
 
 
 def upwards(connection: socket.socket) -> None:
-    """Copy standard input to the agent until it ends."""
+    """Copy standard input to the agent until the end of the input."""
     while data := sys.stdin.buffer.read1(PIECE_BYTES):  # type: ignore[union-attr]
         connection.sendall(data)
     connection.shutdown(socket.SHUT_WR)

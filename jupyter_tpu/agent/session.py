@@ -229,8 +229,7 @@ class Session:
         answer.add_done_callback(self._answers.discard)
 
     def _note_pages(self, call: Mapping[str, Any]) -> None:
-        """Read the number of open pages from an ``activity`` call, because a server follows kernels even without
-        pages."""
+        """Read the number of open pages from an ``activity`` call: servers follow kernels even without pages."""
         params = call.get("params")
         pages = params.get("pages") if call.get("method") == "activity" and isinstance(params, dict) else None
         if isinstance(pages, int) and pages >= 0:

@@ -81,7 +81,7 @@ def full_text(error: TpuError) -> str:
 
 
 def message_of(error: Mapping[str, Any]) -> str:
-    """Return the message that says what failed, from an error in JSON."""
+    """Return the message of an error in JSON."""
     return _(error_from_json(dict(error)).message)
 
 
@@ -101,7 +101,7 @@ def can_ask() -> bool:
 
 
 def is_confirmed(question: str) -> bool:
-    """Ask a yes-or-no question at the terminal; without a terminal the answer is no."""
+    """Ask a yes-or-no question at the terminal; without a terminal, return False."""
     # a script that does not say --yes has not agreed
     if not can_ask():
         return False

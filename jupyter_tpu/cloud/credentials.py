@@ -48,7 +48,7 @@ def load_credentials(
         quota_project: the project whose quota requests use.
 
     Raises:
-        BadInput: the chosen file cannot be used.
+        BadInput: the chosen file can't be used.
         google.auth.exceptions.GoogleAuthError: there are no credentials.
     """
     import google.auth
@@ -113,7 +113,7 @@ def find_credentials(environment: Mapping[str, str]) -> FoundCredentials | None:
     """Find the credentials for requests; None if there are none. This may query the machine's metadata server.
 
     Raises:
-        BadInput: the chosen file cannot be used.
+        BadInput: the chosen file can't be used.
     """
     import google.auth
     from google.auth.exceptions import GoogleAuthError

@@ -102,7 +102,7 @@ def not_allowlisted(case: Case) -> TpuError:
 
 
 def zone_closed(case: Case) -> TpuError:
-    """Return the error for a zone that does not exist or is closed to the project."""
+    """Return the error for a zone that doesn't exist or isn't open to the project."""
     where = Text("zone {zone}", zone=case.request.zone) if case.request.zone else Text("the zone")
     return PermissionDenied(
         _text(
@@ -241,7 +241,7 @@ def wrong_state(case: Case) -> TpuError:
 
 
 def not_found(case: Case) -> TpuError:
-    """Return the error for a resource that does not exist."""
+    """Return the error for a resource that doesn't exist."""
     return NodeNotFound(
         _text(case, "Could not {request}: there is no such {kind} in project {project}."),
         hint="`jupyter tpu list` lists the existing nodes.",
@@ -250,7 +250,7 @@ def not_found(case: Case) -> TpuError:
 
 
 def reservation_unknown(case: Case) -> TpuError:
-    """Return the error for a reservation that does not exist."""
+    """Return the error for a reservation that doesn't exist."""
     return BadInput(
         _text(case, "Could not {request}: there is no such reservation."), hint="Create the node without a reservation."
     )

@@ -73,9 +73,7 @@ def _workers_of(message: Any) -> tuple[Worker, ...]:
 
 
 def node_to_create(spec: NodeSpec) -> tpu_v2.Node:
-    """Build the message that creates a node, with external addresses for SSH unless only internal ones are
-    requested.
-    """
+    """Build the message that creates a node, with external addresses for SSH unless disabled in the request."""
     return tpu_v2.Node(
         accelerator_type=spec.accelerator_type,
         runtime_version=spec.runtime_version,

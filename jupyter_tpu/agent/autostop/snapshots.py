@@ -32,7 +32,7 @@ class Snapshot:
 
     Attributes:
         as_of: the snapshot's time on both clocks of this machine, so that setting a clock doesn't change its age.
-        data: what the client sent.
+        data: the client's data.
         clock_ahead_s: seconds by which this machine's clock is ahead of the client's; 0 if unknown.
     """
 
@@ -61,7 +61,8 @@ class Snapshots:
     async def store(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Store ``data`` of a ``kind``; ``as_of`` is its time by the client's clock, ``age_s`` its age.
 
-        An age takes precedence. A snapshot older than the stored one is ignored, since several clients may send theirs.
+        An age takes precedence. A snapshot older than the stored one is ignored, because several clients may send
+        snapshots.
 
         Raises:
             BadInput: a value is not valid or too large.

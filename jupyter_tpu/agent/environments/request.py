@@ -54,7 +54,7 @@ class EnvironmentRequest:
             present: the installed version; empty if there is none.
 
         Raises:
-            BadInput: the matrix does not have that version, or no package index has it.
+            BadInput: the version isn't in the matrix, or isn't available from a package index.
         """
         version = self.version or present
         found = release_of(self.framework, version) if version else newest(self.framework)

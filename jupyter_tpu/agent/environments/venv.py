@@ -76,7 +76,7 @@ class Environments:
         return made
 
     def slice_python(self, python: str, packages: str) -> str:
-        """Return a Python with `SLICE_NEEDS`, installed into our own environment or into a new one on top of others.
+        """Return a Python with `SLICE_NEEDS`, installed in our own environment or in a new one on top of the user's.
 
         Args:
             python: a Python with ipykernel.

@@ -590,8 +590,7 @@ class Kernel:
         await self._end_is_recorded()
 
     async def _end_is_recorded(self) -> None:
-        """Wait until the exit of an earlier agent's process is recorded, so that it isn't attributed to the next
-        one."""
+        """Wait until the exit of an earlier agent's process is recorded, to keep it apart from the next exit."""
         if self._process is None and self._watch is not None:
             await asyncio.wait([self._watch])
 

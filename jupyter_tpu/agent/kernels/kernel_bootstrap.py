@@ -26,7 +26,7 @@ def put_own_package_first() -> None:
 
 
 def adapt(socket_prefix: str) -> OutputCapture | None:
-    """Install the output capture in ipykernel and return it; log a warning and return None if it isn't supported.
+    """Install the output capture in ipykernel and return it; if unsupported, log a warning and return None.
 
     Args:
         socket_prefix: path of the kernel's sockets without the port; the ``ip`` in the connection file.

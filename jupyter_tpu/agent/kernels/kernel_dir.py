@@ -84,8 +84,7 @@ class KernelDirectory:
 
     @property
     def slice_file(self) -> Path:
-        """The file with the addresses of a slice's other workers, read by `jupyter_tpu.notebook.slices` in the
-        kernel."""
+        """The file with the addresses of a slice's other workers, read by `jupyter_tpu.notebook.slices`."""
         return self._path / "slice.json"
 
     @property

@@ -102,7 +102,7 @@ class Process:
         """Run a command with its output in the file `output` and input from `stdin`, which is empty by default.
 
         Raises:
-            OSError: the command cannot be run.
+            OSError: the command can't be run.
         """
         output.write_bytes(b"")
         # Appended, so that it can be shortened while the process writes.

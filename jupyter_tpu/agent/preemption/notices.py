@@ -81,7 +81,7 @@ class Notices:
         Args:
             kind: `BY_RULE`, `PREEMPTED` or `MAINTENANCE`.
             reason: reason for the termination, for display.
-            within_s: seconds until the node may be gone.
+            within_s: seconds until the node may disappear.
         """
         now = time.monotonic()
         known = self._newest.get(kind)
@@ -143,7 +143,7 @@ class Notices:
     # -- what clients and hooks call -----------------------------------------------------------------------------------
 
     async def prepare_to_end(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Announce that a server will stop the node in ``ends_in_s`` for a ``reason``; servers may repeat the call.
+        """Announce that a server will stop or delete the node in ``ends_in_s``; servers may repeat the call.
 
         Raises:
             BadInput: a parameter is not valid.

@@ -44,8 +44,7 @@ def parse_head(frame: bytes) -> tuple[int, int] | None:
 
 
 def attach(number: int, identity: bytes) -> bytes:
-    """Return the agent's attach frame: `number` is its last recorded message, and `identity` its address for
-    replies."""
+    """Return the agent's attach frame, with its last recorded `number` and its `identity` for replies."""
     return ATTACH + _NUMBER.pack(number) + identity
 
 

@@ -98,7 +98,7 @@ class Watermark:
         """Restore the file if it was removed.
 
         Raises:
-            OSError: the file could not be restored.
+            OSError: the file couldn't be restored.
         """
         if not self._path.exists():
             removed, self._memory = self._memory, _mapped(self._path)

@@ -4,7 +4,7 @@
 
     cloud/          the emulated cloud: its nodes and their disks
     jupyter/        Jupyter's data, config, runtime and our journal and key
-    notebooks/      what JupyterLab shows
+    notebooks/      the root folder in JupyterLab
     *.log           messages of JupyterLab and the emulator from the last run
 """
 

@@ -89,7 +89,7 @@ def run_with_consent(options: argparse.Namespace, question: str, request: Callab
 
     Args:
         options: `accept_unknown_price` is set here.
-        question: what the user agrees to, such as "Create it anyway?".
+        question: the question to the user, such as "Create it anyway?".
 
     Raises:
         BadInput: the user declined.

@@ -240,7 +240,7 @@ def _confirm(options: argparse.Namespace, mail: TrcMail, grant: Grant) -> None:
 
 
 def _body(options: argparse.Namespace, mail: TrcMail | None, now: float) -> dict[str, Any]:
-    """Return JSON for `grant_from_json`; the first day and term are from the options, or the email with a note."""
+    """Return JSON for `grant_from_json`; the first day and term are from the options or, with a note, the email."""
     starts_on = options.starts_on or (day_text(day_of(now)) if mail is None else mail.sent_on or "")
     days = options.days
     # an unstated term is only proposed, never assumed: someone must confirm it
