@@ -1,11 +1,11 @@
 """The journal: one SQLite file with everything that must survive a process.
 
 Start with `journal` (intents, saved before their requests are sent) and `schema` (the tables). `ledger`, `audit` and
-`user_documents` are its other tables; `grant_store`, `recovery_store` and `search_store` are documents with a type.
-`database_file`, `repair`, `salvage` and `losses` deal with a damaged file. It knows nothing of the cloud, and decides
-nothing.
+`user_documents` wrap the other tables; `grant_store`, `recovery_store` and `search_store` store typed documents.
+`database_file`, `repair`, `salvage` and `losses` deal with a damaged file. The journal only stores: it neither calls
+the cloud nor makes decisions.
 
-`Journal` is imported on demand: the start of a kernel needs `data_dir` only.
+`Journal` is imported on demand, because starting a kernel needs only `data_dir`.
 """
 
 from __future__ import annotations

@@ -21,11 +21,11 @@ class Entry:
     """One line of the audit log.
 
     Attributes:
-        at: Unix seconds by this computer's clock, for all lines: the user compares them with each other.
+        at: Unix seconds. All lines use this computer's clock, so that the user can compare them.
         action: a stable word, such as ``stop``, ``delete``, ``keep``, ``budget``, ``grant``, ``recreate``.
-        subject: what it was done to: a node's full name, a budget's name.
-        reason: one sentence for display; a `Text` if it has values, which the journal keeps with them.
-        detail: more facts about it, as JSON.
+        subject: the target of the action, such as a node's full name or a budget's name.
+        reason: one sentence for display; a `Text` if it has values, which the journal stores separately.
+        detail: more details, as JSON.
     """
 
     at: float
@@ -42,12 +42,12 @@ class Entry:
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """The subject and, if that is a queued resource that was deleted, its nodes: they are deleted with it."""
+        """The subject. For a deleted queued resource, also its nodes, because they are deleted with it."""
         nodes = self.detail.get("nodes")
         return (self.subject, *map(str, nodes)) if isinstance(nodes, list) else (self.subject,)
 
     def to_json(self) -> dict[str, Any]:
-        """Return all fields, as the REST API and the CLI show them."""
+        """Return all fields for the REST API and the CLI."""
         return {
             "at": self.at,
             "action": self.action,
@@ -75,14 +75,14 @@ class Audit:
             self.insert(database, entry)
 
     def record_later(self, entry: Entry) -> None:
-        """Add a line when the journal can be written again, see `Journal.write_later`."""
+        """Add a line as soon as the journal is writable again; see `Journal.write_later`."""
         key = (*self._place, entry.action, entry.subject, entry.reason)
         self._journal.write_later(key, lambda database: self.insert(database, entry))
 
     def record_once(self, entry: Entry) -> bool:
-        """Add a line unless there is one with the same action, subject and detail; return whether it was added.
+        """Add a line unless one with the same action, subject and detail exists; return whether it was added.
 
-        Of several processes that try, one adds it. Raises as `record` does.
+        If several processes try, only one adds the line. Raises the same errors as `record`.
         """
         # one transaction, so that no other process adds the same line between the two statements
         with self._journal.writing() as database:
@@ -114,7 +114,7 @@ class Audit:
             self.record_later(entry)
 
     def insert(self, database: sqlite3.Connection, entry: Entry) -> None:
-        """Add a line within a transaction of the same journal."""
+        """Add a line within an open transaction of the same journal."""
         # beside the detail, where earlier versions ignore it
         made_of = {_REASON: entry.reason.to_json()} if isinstance(entry.reason, Text) else {}
         detail = json.dumps({**entry.detail, **made_of})
@@ -139,7 +139,7 @@ class Audit:
 
 
 def _read(reason: str, detail: str) -> tuple[str, dict[str, Any]]:
-    """Return the reason, as a `Text` if it was one, and the detail."""
+    """Return the reason (a `Text` if it was stored as one) and the detail."""
     found = _detail(detail)
     return text_from_json(found.pop(_REASON, None), reason), found
 

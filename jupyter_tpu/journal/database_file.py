@@ -1,4 +1,7 @@
-"""Open the journal's file. A damaged file is kept and repaired, never overwritten; a newer version's is refused."""
+"""Open the journal's file.
+
+A damaged file is kept and repaired, never overwritten. A file from a newer version is rejected.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +36,15 @@ _OUTSIDE = frozenset(
 
 
 class Damaged(Exception):
-    """The file is not a complete SQLite database, or its tables are not those of its version."""
+    """The file is not a complete SQLite database, or its tables don't match its version."""
 
 
 def open_database(path: Path) -> sqlite3.Connection:
-    """Open and check the file; create it if there is none.
+    """Open and check the file; create it if it doesn't exist.
 
     Raises:
-        Damaged: it must be repaired first.
-        JournalUnwritable: the disk or its permissions prevent it, or a newer jupyter_tpu wrote it.
+        Damaged: the file must be repaired first.
+        JournalUnwritable: the disk is full, permissions are missing, or a newer jupyter_tpu wrote the file.
     """
     try:
         # before anything else: the file in place may be the damaged one, without its write-ahead log
@@ -61,10 +64,10 @@ def open_database(path: Path) -> sqlite3.Connection:
 
 
 def open_repaired(path: Path) -> tuple[sqlite3.Connection, str]:
-    """Repair and open a damaged file; return it with a notice for the user. Only one process repairs it.
+    """Repair and open a damaged file; return the database and a notice for the user. Only one process does the repair.
 
     Raises:
-        Damaged, JournalUnwritable: it could not be repaired.
+        Damaged, JournalUnwritable: the file could not be repaired.
     """
     notice = ""
     try:
@@ -91,7 +94,7 @@ def _notice(aside: Path, is_whole: bool) -> str:
 
 
 def _make_first(path: Path) -> None:
-    """Create the file if there is none. It is created complete or not at all, so an empty one is damaged."""
+    """Create the file if it doesn't exist. Creation is atomic, so an empty file counts as damaged."""
     if not _is_there(path):
         with repair.locked(path):
             if not _is_there(path):
@@ -145,9 +148,9 @@ def _prepare(database: sqlite3.Connection, path: Path) -> None:
 
 
 def _close_to_others(path: Path) -> None:
-    """Make the files private before they are opened: SQLite gives the files next to a database its permissions.
+    """Make the file private before opening it, because SQLite's companion files inherit its permissions.
 
-    A failure is ignored here: opening the file reports what is wrong with it.
+    Failures are ignored here, because opening the file reports the error.
     """
     for file in (Path(f"{path}{name}") for name in ("", *repair.COMPANIONS)):
         with suppress(OSError):
@@ -156,7 +159,7 @@ def _close_to_others(path: Path) -> None:
 
 
 def identity_of(path: Path) -> tuple[int, int] | None:
-    """Return the device and inode of the file at this path; None if there is none, or it cannot be read."""
+    """Return the device and inode of the file at this path; None if the file is missing or unreadable."""
     try:
         found = path.stat()
     except OSError:
@@ -165,7 +168,7 @@ def identity_of(path: Path) -> tuple[int, int] | None:
 
 
 def unwritable(path: Path, error: Exception) -> JournalUnwritable:
-    """Return the error for the user that says why the journal cannot be written."""
+    """Return the user-facing error that explains why the journal cannot be written."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return JournalUnwritable(

@@ -1,4 +1,4 @@
-"""Store the user's grants, each change with a line in the audit log. Every method may block on the disk."""
+"""Store the user's grants and log each change in the audit log. Every method may block on the disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KIND = "grant"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenGrants:
-    """The stored grants; `broken` has those that are invalid in this version, by name."""
+    """The stored grants; `broken` contains the grants that are invalid in this version, by name."""
 
     grants: tuple[Grant, ...] = ()
     broken: Mapping[str, TpuError]
@@ -54,7 +54,7 @@ class Grants:
             broken[document.name] = problem
 
     def put(self, grant: Grant, *, now: float) -> None:
-        """Write a grant, replacing any with this name.
+        """Write a grant, replacing any existing one with the same name.
 
         Raises:
             BadInput: the project's id is invalid.
@@ -72,7 +72,7 @@ class Grants:
         """Remove a grant.
 
         Raises:
-            BadInput: there is none with that name.
+            BadInput: no grant has that name.
             JournalUnwritable: nothing has changed.
         """
         if not self._documents.remove(_KIND, checked_name(name)):

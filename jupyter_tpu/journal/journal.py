@@ -1,8 +1,8 @@
-"""Store intents: each is written before its request is sent, so that nothing that costs money is ever unknown.
+"""Store intents. Each intent is written before its request is sent, so that no billable resource is ever untracked.
 
-Server and CLI share the file. An intent is performed by one process, its owner, and only the owner may change it; when
-the owner's process is gone, the first other process to notice claims the intent. Every method may block on the disk:
-call them off the event loop.
+The server and the CLI share the file. One process, the owner, performs an intent, and only the owner may change it.
+When the owner exits, the first process to notice claims the intent. Every method may block on the disk, so call them
+off the event loop.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _CREATIONS = 200
 
 
 class ClaimLost(Exception):
-    """This process no longer owns the intent or search: another one performs it now."""
+    """This process no longer owns the intent or search; another process has claimed it."""
 
 
 class Journal:
     """The journal of one user; create it with `Journal.open` or `Journal.of_user`.
 
     Attributes:
-        notices: what happened while opening that the user should know.
+        notices: events during opening that the user should know about.
     """
 
     def __init__(
@@ -60,7 +60,10 @@ class Journal:
 
     @classmethod
     def open(cls, folder: Path) -> Journal:
-        """Open the journal in a folder. Never raises: without it nodes can be listed and deleted, but not created."""
+        """Open the journal in a folder.
+
+        Never raises, because nodes can be listed and deleted even without a journal.
+        """
         path = folder / FILE_NAME
         try:
             database, notice = _opened(path)
@@ -74,7 +77,7 @@ class Journal:
     def of_user(cls, endpoint: str = "") -> Journal:
         """Open the user's journal for the cloud at `endpoint`.
 
-        Never raises: without a folder nodes must still be deletable.
+        Never raises, because nodes must be deletable even without a folder.
         """
         try:
             return cls.open(journal_dir(endpoint))
@@ -89,11 +92,11 @@ class Journal:
             self._database = None
 
     def begin(self, wanted: Intent) -> Intent:
-        """Write a new intent as ours, or return the open one that means the same.
+        """Write a new intent owned by this process, or return the equivalent open one.
 
         Raises:
-            NodeExists, WrongState: see `settle_conflict`.
-            JournalUnwritable: it is not written, so it must not be performed.
+            NodeExists, WrongState: the intent conflicts with an open one; see `settle_conflict`.
+            JournalUnwritable: the intent was not written, so it must not be performed.
         """
         # one transaction: between the check and the insertion no other process may begin the same
         with self.writing() as database:
@@ -105,10 +108,10 @@ class Journal:
             return chosen
 
     def save(self, intent: Intent) -> None:
-        """Write the progress of one of our intents.
+        """Write the progress of an intent that this process owns.
 
         Raises:
-            ClaimLost: it is no longer ours; this process must not perform it any more.
+            ClaimLost: this process no longer owns the intent and must stop performing it.
             JournalUnwritable: nothing was written.
         """
         with self.writing() as database:
@@ -116,23 +119,23 @@ class Journal:
                 raise ClaimLost(intent.intent_id)
 
     def save_later(self, intent: Intent) -> None:
-        """Keep a settled intent that was performed while the journal could not be written; see `write_later`."""
+        """Queue a settled intent that was performed while the journal was not writable; see `write_later`."""
         key = (intent.endpoint, intent.node_name, intent.verb)
         self._unwritten.add(key, lambda database: _insert(database, intent), intent=intent)
 
     def write_later(self, key: Hashable, write: Write) -> None:
-        """Let the next transaction that succeeds write this too, if this process still runs then."""
+        """Queue a write for the next successful transaction of this process."""
         self._unwritten.add(key, write)
 
     def write_unwritten(self) -> bool:
-        """Try to write what was kept for later; return whether nothing is left of it."""
+        """Try to write the queued writes; return whether the queue is empty."""
         if not self._unwritten.is_empty:
             with contextlib.suppress(JournalUnwritable), self.writing():
                 pass
         return self._unwritten.is_empty
 
     def claim(self, intent_id: str) -> Intent | None:
-        """Become the owner of an open intent whose process is gone; None when it is settled or has a living owner."""
+        """Take over an open intent whose owner has exited; return None if it is settled or its owner is running."""
         # checked before the transaction: asking the operating system must not hold the write lock
         intent = self.find(intent_id)
         if intent is None or intent.settled or not is_gone(intent.owner):
@@ -144,7 +147,7 @@ class Journal:
         return taken if taken and taken.owner == self.owner and not taken.settled else None
 
     def release(self, intent_id: str) -> None:
-        """Give up one of our open intents, so that another process can claim it at once."""
+        """Give up an open intent, so that another process can claim it immediately."""
         with self.writing() as database:
             _change_owner(database, intent_id, self.owner, "")
 
@@ -152,7 +155,7 @@ class Journal:
         """Hide a settled intent from the lists.
 
         Raises:
-            WrongState: it is still open.
+            WrongState: the intent is still open.
         """
         with self.writing() as database:
             intent = _find(database, intent_id)
@@ -161,16 +164,16 @@ class Journal:
             database.execute("UPDATE intents SET dismissed = 1 WHERE intent_id = ?", (intent_id,))
 
     def find(self, intent_id: str) -> Intent | None:
-        """Return one intent, settled or not; None if there is none."""
+        """Return an intent, settled or not; None if it doesn't exist."""
         with self.reading() as database:
             return _find(database, intent_id)
 
     def listed(self, failed_since: float, *, endpoint: str, project: str) -> tuple[Intent, ...]:
-        """Return a project's open intents and its recent failed ones that were not dismissed, oldest first.
+        """Return a project's open intents and its recent failed intents that were not dismissed, oldest first.
 
-        A failed one is left out once a later intent about its node exists. Failed ones count as recent from
-        `failed_since` on (Unix seconds). Another cloud (`endpoint`) may have another node with the same name, so its
-        intents are left out.
+        A failed intent is omitted once a later intent for its node exists. Failed intents count as recent from
+        `failed_since` on (Unix seconds). Intents of other clouds (`endpoint`) are omitted, because they may have nodes
+        with the same name.
         """
         with self.reading() as database:
             rows = database.execute(
@@ -184,9 +187,9 @@ class Journal:
         return tuple(intents_to_show(ours))
 
     def intents_about(self, name: NodeName, *, endpoint: str, since: float) -> tuple[Intent, ...]:
-        """Return all intents about a node that were updated since then (Unix seconds), settled or not, newest first.
+        """Return all intents for a node that were updated since a time (Unix seconds), settled or not, newest first.
 
-        Those that are not written yet come first, see `save_later`.
+        Intents that are not written yet come first; see `save_later`.
         """
         unwritten = (
             each
@@ -202,7 +205,7 @@ class Journal:
         return (*unwritten, *intents_of(rows))
 
     def creations(self, since: float, *, endpoint: str, project: str) -> tuple[Intent, ...]:
-        """Return a project's settled creations that were updated since then (Unix seconds), however they ended."""
+        """Return a project's settled creations that were updated since a time (Unix seconds), whatever their result."""
         with self.reading() as database:
             rows = database.execute(
                 "SELECT body, owner FROM intents"
@@ -212,7 +215,7 @@ class Journal:
         return tuple(each for each in intents_of(rows) if each.node_name.project == project)
 
     def creation_seconds(self, *, endpoint: str) -> dict[tuple[str, str], float]:
-        """Return how long nodes took from the request to READY: the median in seconds, by accelerator type and zone."""
+        """Return the median time from request to READY, in seconds, by accelerator type and zone."""
         with self.reading() as database:
             rows = database.execute(
                 "SELECT body, owner FROM intents WHERE endpoint = ? AND verb = 'create' AND settled = 1"
@@ -238,10 +241,10 @@ class Journal:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Provide the database for reading, to one thread at a time.
+        """Lock the database for reading by one thread.
 
         Raises:
-            JournalUnwritable: it cannot be read.
+            JournalUnwritable: the journal cannot be read.
         """
         with self._lock:
             if self._database is None:
@@ -254,7 +257,7 @@ class Journal:
                 raise database_file.unwritable(self._path, error) from error
 
     def _current(self, database: sqlite3.Connection) -> sqlite3.Connection:
-        """Return the database, reopened when another process has replaced a damaged file by a repaired one."""
+        """Return the database; reopen it if another process has replaced a damaged file with a repaired one."""
         found = database_file.identity_of(self._path)
         if found is None or found == self._file:
             return database
@@ -265,7 +268,7 @@ class Journal:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Provide the database for one transaction: at its end everything is on disk, or nothing.
+        """Run one transaction: on exit, either all of its changes are on disk or none.
 
         Raises:
             JournalUnwritable: nothing was written.
@@ -288,7 +291,10 @@ class Journal:
 
 
 def _opened(path: Path) -> tuple[sqlite3.Connection, str]:
-    """Open the file, repaired if need be, with a notice for the user; raises as `opening.open_repaired` does."""
+    """Open the file, repairing it if needed, and add a notice for the user.
+
+    Raises the same errors as `open_repaired`.
+    """
     try:
         return database_file.open_database(path), ""
     except database_file.Damaged:
@@ -306,7 +312,7 @@ def _find(database: sqlite3.Connection, intent_id: str) -> Intent | None:
 
 
 def intents_of(rows: Iterable[tuple[str, str]]) -> Iterator[Intent]:
-    """Yield the intents of rows of body and owner; skip a damaged one, so that the others can be performed."""
+    """Yield the intents from (body, owner) rows; skip damaged ones, so that the others can be performed."""
     for row in rows:
         try:
             yield _read(row)

@@ -1,7 +1,10 @@
-"""Store the spans in which nodes were READY, shared by all processes of the user. Every method may block on the disk.
+"""Store the spans during which nodes were READY, shared by all of the user's processes.
 
-Each node has at most one open span, and an observation moves its end only forwards, so two observing processes count
-nothing twice. The next observation extends a span that a killed process left open, if the node is still the same.
+Every method may block on the disk.
+
+Each node has at most one open span, and an observation can only move its end forward, so two observing processes never
+double-count. If a process is killed, the next observation extends the span that it left open, provided that the node is
+still the same.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ _COLUMNS = "node_name, uid, began_at, ended_at, is_open, usd_per_hour, body"
 
 
 class Ledger:
-    """The ledger of a project in a cloud, see `CloudSettings`."""
+    """The ledger of a project in a cloud; see `CloudSettings`."""
 
     def __init__(self, journal: Journal, *, endpoint: str, project: str) -> None:
         self._journal = journal
@@ -31,10 +34,10 @@ class Ledger:
         self._prefix = f"projects/{project}/"
 
     def record(self, look: NodesObservation) -> Accrual:
-        """Write what an observation means for the spans; an observation older than the last one changes nothing.
+        """Update the spans from an observation; ignore an observation that is older than the last one.
 
         Raises:
-            JournalUnwritable: nothing was written; a later observation makes up for it.
+            JournalUnwritable: nothing was written; a later observation will catch up.
         """
         with self._journal.writing() as database:
             # reading, deciding and writing in one transaction: two processes must not open two spans
@@ -48,29 +51,32 @@ class Ledger:
         return accrual
 
     def preview(self, look: NodesObservation) -> Accrual:
-        """Return what an observation would mean now, without writing it; raises `JournalUnwritable`."""
+        """Return the changes that an observation would cause, without writing them; raises `JournalUnwritable`."""
         with self._journal.reading() as database:
             spans = {span.name: span for span in self._read(database, "AND is_open = 1")}
             return accrue(spans, self._gone_at(database), look)
 
     def spans(self) -> tuple[Span, ...]:
-        """Return all spans, in the order in which they began.
+        """Return all spans, ordered by start time.
 
         Raises:
-            JournalUnwritable: they cannot be read.
+            JournalUnwritable: the spans cannot be read.
         """
         with self._journal.reading() as database:
             return tuple(self._read(database, "ORDER BY began_at, rowid"))
 
     def spans_if_recorded(self, look: NodesObservation) -> tuple[Span, ...]:
-        """Return all spans as if `look` had been written; for when the disk is full. Raises as `spans` does."""
+        """Return all spans as if `look` had been written, for use when the disk is full.
+
+        Raises the same errors as `spans`.
+        """
         accrual = self.preview(look)
         moved = {span.name: span for span in (*accrual.extended, *accrual.closed)}
         known = (moved.get(span.name, span) if span.is_open else span for span in self.spans())
         return (*known, *accrual.opened)
 
     def readable_spans(self) -> tuple[Span, ...]:
-        """Return all spans except unreadable ones; never use it to add up money."""
+        """Return all spans except unreadable ones. Never use this to calculate costs."""
         with self._journal.reading() as database:
             found = list[Span]()
             for row in self._rows(database, "ORDER BY began_at, rowid"):
@@ -89,7 +95,7 @@ class Ledger:
         )
 
     def _gone_at(self, database: sqlite3.Connection) -> dict[NodeName, float]:
-        """Return when nodes without an open span were last seen not READY (Unix seconds)."""
+        """Return when each node without an open span was last observed as not READY (Unix seconds)."""
         rows = database.execute(
             "SELECT node_name, max(json_extract(body, '$.gone_at')) FROM spans"
             " WHERE endpoint = ? AND is_open = 0 AND substr(node_name, 1, ?) = ? GROUP BY node_name",
@@ -161,7 +167,10 @@ def _span(row: tuple[str, str, float, float, int, float | None, str]) -> Span:
 
 
 def _unwatched_after_s(body: dict[str, Any], ended_at: float) -> float:
-    """Return the unobserved time after a span. Earlier versions wrote one sum for both sides: `gone_at` bounds it."""
+    """Return the unobserved time after a span.
+
+    Earlier versions stored one sum for both sides, so `gone_at` limits it.
+    """
     if "unwatched_after_s" in body:
         return float(body["unwatched_after_s"])
     gone_at = body.get("gone_at")

@@ -1,7 +1,7 @@
-"""Budgets that a damaged journal may have lost: nothing that costs money is requested until the user confirms.
+"""Budgets that a damaged journal may have lost: billable requests are blocked until the user confirms.
 
-The repaired journal has a document about each loss, for all projects; each project confirms on its own. Every method
-may block on the disk.
+The repaired journal has one document per loss, shared by all projects; each project is confirmed separately. Every
+method may block on the disk.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SEEN = "loss_seen"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """One repair after which budgets may be missing.
+    """A repair after which budgets may be missing.
 
     Attributes:
         copy: path of the damaged file.
@@ -33,7 +33,7 @@ class Loss:
     at: float
 
     def error(self) -> JournalUnwritable:
-        """Return why nothing that costs money may be requested."""
+        """Return the error that explains why billable requests are blocked."""
         found = moment_text(self.at, time.localtime(self.at).tm_gmtoff)
         return JournalUnwritable(
             Text(
@@ -60,7 +60,7 @@ class Losses:
         self._audit = Audit(journal, endpoint=endpoint, project=project)
 
     def open(self) -> tuple[Loss, ...]:
-        """Return the losses that the user has not confirmed, oldest first; raises `JournalUnwritable`."""
+        """Return the unconfirmed losses, oldest first; raises `JournalUnwritable`."""
         lost = self._everywhere.all(LOSS)
         # confirmed per project: each has its own budgets
         seen = {each.name for each in self._seen.all(_SEEN)} if lost else set[str]()
@@ -72,10 +72,10 @@ class Losses:
             self._audit.record_once(Entry(at=loss.at, action=DAMAGE, subject=loss.copy, reason=DAMAGE_REASON))
 
     def confirm(self, *, now: float) -> bool:
-        """Record that the user has checked the budgets; return whether there was anything to confirm.
+        """Record that the user has checked the budgets; return whether there was a loss to confirm.
 
         Raises:
-            JournalUnwritable: it is not confirmed.
+            JournalUnwritable: the confirmation was not saved.
         """
         losses = self.open()
         for loss in losses:

@@ -1,4 +1,4 @@
-"""Identify the process that performs an intent, and find out whether it is still alive."""
+"""Identify the process that performs an intent, and check whether it is still running."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def new_owner() -> str:
 
 
 def is_gone(owner: str) -> bool:
-    """Whether an owner's process has ended; an empty owner counts as ended."""
+    """Return whether the owner's process has exited; an empty owner counts as exited."""
     import psutil
 
     pid, _, rest = owner.partition(":")

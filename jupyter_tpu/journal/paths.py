@@ -1,4 +1,4 @@
-"""Find the folder of our state on this machine."""
+"""Find the folder for jupyter_tpu's state on this machine."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ DATA_DIR_VARIABLE = "JUPYTER_TPU_DATA_DIR"
 
 
 def data_path() -> Path:
-    """Return the path of our data folder, whether or not it exists."""
+    """Return the path of the data folder, whether or not it exists."""
     return Path(os.environ.get(DATA_DIR_VARIABLE) or Path(jupyter_data_dir()) / "tpu")
 
 
 def data_dir() -> Path:
-    """Return the folder of journal, key and known hosts, created on demand and closed to other users.
+    """Return the folder for the journal, key and known hosts. It is created on demand and private to the user.
 
     The folder is ``$JUPYTER_TPU_DATA_DIR``, or ``tpu`` in Jupyter's data directory.
 
     Raises:
-        JournalUnwritable: it cannot be created, or belongs to another user.
+        JournalUnwritable: the folder cannot be created, or belongs to another user.
     """
     return _private(data_path())
 
 
 def _private(path: Path) -> Path:
-    """Create a folder if needed, and close it to other users; raises as `data_dir` does."""
+    """Create a folder if needed, and make it private; raises the same errors as `data_dir`."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.chmod(0o700)
@@ -52,7 +52,7 @@ _TRIAL, _TRIAL_CLOUD = "emulated-cloud", "cloud.json"
 
 
 def trial_dir() -> Path:
-    """Return the folder of the emulated cloud that the set-up starts: its state, and a journal of its own.
+    """Return the folder of the emulated cloud that the setup starts, with the cloud's state and a separate journal.
 
     Raises:
         JournalUnwritable: as `data_dir`.
@@ -61,12 +61,12 @@ def trial_dir() -> Path:
 
 
 def trial_file() -> Path:
-    """Return the path of the file with that cloud's last endpoint and the process that started it."""
+    """Return the path of the file with the emulated cloud's last endpoint and the process that started it."""
     return data_path() / _TRIAL / _TRIAL_CLOUD
 
 
 def trial_endpoint() -> str:
-    """Return the endpoint at which that cloud was last started; empty if it never was."""
+    """Return the emulated cloud's last endpoint; empty if it was never started."""
     try:
         return str(json.loads(trial_file().read_bytes())["endpoint"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -74,7 +74,9 @@ def trial_endpoint() -> str:
 
 
 def journal_dir(endpoint: str) -> Path:
-    """Return the folder with the journal of the cloud at `endpoint`: what a trial writes must not mix with real money.
+    """Return the journal folder for the cloud at `endpoint`.
+
+    Each cloud has a separate folder, so that trials don't mix with real costs.
 
     Raises:
         JournalUnwritable: as `data_dir`.

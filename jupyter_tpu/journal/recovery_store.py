@@ -1,7 +1,7 @@
-"""Store auto-recovery settings, with what the journal knows of their nodes. Every method may block on the disk.
+"""Store auto-recovery settings, and look up their nodes in the journal. Every method may block on the disk.
 
-A setting is changed only if it is unchanged since it was read: of two processes that decide at the same time, one wins
-and the other reads again. The line in the audit log is written in the same transaction.
+A setting is updated only if it hasn't changed since it was read: if two processes decide at the same time, one wins and
+the other reads it again. The audit log entry is written in the same transaction.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Recoveries:
         """Return all settings, by node.
 
         Raises:
-            JournalUnwritable: one cannot be read.
+            JournalUnwritable: a setting cannot be read.
         """
         return tuple(_read(each.name, each.body) for each in self._documents.all(KIND))
 
     def each(self) -> tuple[Recovery | tuple[str, JournalUnwritable], ...]:
-        """Return all settings; an unreadable one is replaced with the name of its node and the reason.
+        """Return all settings; in place of an unreadable one, return its node's name and the reason.
 
         Raises:
             JournalUnwritable: the journal cannot be read.
@@ -57,12 +57,12 @@ class Recoveries:
         )
 
     def get(self, name: NodeName) -> Recovery | None:
-        """Return the setting of a node; None if there is none. Raises as `all` does."""
+        """Return the setting of a node; None if it has none. Raises the same errors as `all`."""
         found = self._documents.get(KIND, str(name))
         return _read(found.name, found.body) if found else None
 
     def put(self, recovery: Recovery, entry: Entry) -> None:
-        """Write what the user chose, replacing any earlier setting.
+        """Save the user's choice, replacing any earlier setting.
 
         Raises:
             JournalUnwritable: nothing has changed.
@@ -76,7 +76,7 @@ class Recoveries:
             self._audit.insert(database, entry)
 
     def swap(self, old: Recovery, new: Recovery, entries: Iterable[Entry] = (), *, now: float) -> bool:
-        """Replace `old` by `new` if `old` is still what is stored; return whether it was.
+        """Replace `old` with `new` if `old` is still stored; return whether it was replaced.
 
         Raises:
             JournalUnwritable: nothing has changed.
@@ -93,7 +93,7 @@ class Recoveries:
             return True
 
     def claim(self, recovery: Recovery, *, now: float) -> Recovery | None:
-        """Become the setting's owner; None if another living process owns it, or it has changed since it was read."""
+        """Take ownership of the setting; return None if another running process owns it or it has changed."""
         # a claim of our own that was left behind is ours again
         if recovery.owner and recovery.owner != self._journal.owner and not is_gone(recovery.owner):
             return None
@@ -101,7 +101,7 @@ class Recoveries:
         return claimed if self.swap(recovery, claimed, now=now) else None
 
     def intents(self, recovery: Recovery) -> tuple[Intent, ...]:
-        """Return the intents about the node since the setting was made, settled or not, newest first."""
+        """Return the node's intents since the setting was created, settled or not, newest first."""
         with self._journal.reading() as database:
             rows = database.execute(
                 "SELECT body, owner FROM intents WHERE endpoint = ? AND node_name = ? AND created_at >= ?"
@@ -111,9 +111,9 @@ class Recoveries:
         return tuple(intents_of(rows))
 
     def spent_usd(self, name: NodeName, since: float) -> float | None:
-        """Return the user's cost of nodes with that name since then, by the cloud's clock; None if unknown.
+        """Return the user's cost of nodes with that name since a time, by the cloud's clock; None if unknown.
 
-        Time that a TRC grant covers costs nothing.
+        Time covered by a TRC grant is free.
         """
         try:
             # as if all had ended: the end of an open span is its last observation, and more is not known
@@ -131,7 +131,7 @@ def _text(recovery: Recovery) -> str:
 
 
 def _is_same(text: str, recovery: Recovery) -> bool:
-    """Whether the stored text means the same; text from earlier versions lacks newer fields."""
+    """Return whether the stored text is equivalent; text from earlier versions lacks newer fields."""
     try:
         return Recovery.from_json(json.loads(text)).to_json() == recovery.to_json()
     except (KeyError, TypeError, ValueError, RecursionError):  # the setting was damaged after it was read

@@ -1,8 +1,8 @@
-"""Repair a damaged journal: copy what can still be read to a new file that replaces it, and keep the damaged file.
+"""Repair a damaged journal: copy the readable rows to a new file that replaces it, and keep the damaged file.
 
-The new file is completed next to the damaged one, with the suffix ``.mended``, and then replaces it step by step. A
-process may die at any step: while a ``.mended`` file exists, the next process finishes the replacement before it opens
-anything.
+The new file is completed next to the damaged one, with the suffix ``.mended``, and then replaces it step by step. If a
+process dies midway, the ``.mended`` file remains, and the next process finishes the replacement before it opens the
+journal.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SCRATCH = ".journal-"
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock under which one process at a time creates or repairs a journal; raises OSError."""
+    """Hold the lock that lets only one process at a time create or repair a journal; raises OSError."""
     with os.fdopen(os.open(f"{path}.lock", os.O_WRONLY | os.O_CREAT, 0o600), "w") as lock:
         if sys.platform != "win32":
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -51,7 +51,7 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _scratch(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder next to the journal, on the same file system; remove those of processes that died."""
+    """Yield a temporary folder next to the journal, on the same file system; remove folders left by dead processes."""
     if sys.platform != "win32":  # without the lock another process may be using its folder
         for left in path.parent.glob(f"{_SCRATCH}*"):
             shutil.rmtree(left, ignore_errors=True)
@@ -60,10 +60,10 @@ def _scratch(path: Path) -> Iterator[Path]:
 
 
 def make_new(path: Path) -> None:
-    """Create an empty journal, complete or not at all: an empty file is never a new one. Call it `locked`.
+    """Create an empty journal atomically, so that an empty file is never a new journal. Call this while `locked`.
 
     Raises:
-        OSError, sqlite3.Error: it could not be written.
+        OSError, sqlite3.Error: the journal could not be written.
     """
     with _scratch(path) as folder:
         with _new(folder / path.name) as database:
@@ -72,7 +72,7 @@ def make_new(path: Path) -> None:
 
 
 def is_unfinished(path: Path) -> bool:
-    """Whether a repair is unfinished: its process died, or is still running."""
+    """Return whether a repair is unfinished, either because its process died or because it is still running."""
     return _waiting(path) is not None
 
 
@@ -81,12 +81,13 @@ def _waiting(path: Path) -> Path | None:
 
 
 def repair_journal(path: Path) -> tuple[Path, bool]:
-    """Replace a damaged journal with a new one that has everything readable. Call it `locked`.
+    """Replace a damaged journal with a new one that contains all readable rows. Call this while `locked`.
 
-    Returns the path of the damaged file, and whether everything is known to have been copied.
+    Returns the path of the damaged file, and whether the copy is known to be complete.
 
     Raises:
-        OSError, sqlite3.Error: a write failed; the damaged file is unchanged, or the next call continues.
+        OSError, sqlite3.Error: a write failed. Either the damaged file is unchanged, or the next call continues the
+            repair.
     """
     # after an interrupted repair it is unknown whether everything was copied
     waiting, is_whole = _waiting(path), False
@@ -96,7 +97,7 @@ def repair_journal(path: Path) -> tuple[Path, bool]:
 
 
 def _mended(path: Path) -> tuple[Path, bool]:
-    """Write the new journal under its waiting name; return its path, and whether it has everything."""
+    """Write the new journal under its temporary name; return its path and whether it is complete."""
     with _scratch(path) as folder:
         copy, new = folder / "damaged", folder / path.name
         for suffix in ("", "-wal"):
@@ -111,7 +112,7 @@ def _mended(path: Path) -> tuple[Path, bool]:
 
 
 def _put_in_place(path: Path, waiting: Path) -> Path:
-    """Replace the damaged file with the waiting one, even if a process died half-way: completed steps are skipped."""
+    """Replace the damaged file with the new one; skip steps that an interrupted process has already completed."""
     aside = waiting.with_name(waiting.name.removesuffix(_WAITING))
     if path.exists() and not (aside.exists() and aside.samefile(path)):
         _keep(path, _free_name(path) if aside.exists() else aside)
@@ -143,7 +144,10 @@ def _free_name(path: Path) -> Path:
 
 
 def _keep(path: Path, aside: Path) -> None:
-    """Give the damaged file a second name; without its first name, another process would create an empty journal."""
+    """Give the damaged file a second name.
+
+    If its first name were missing, another process would create an empty journal.
+    """
     try:
         os.link(path, aside)
     except OSError:  # the file system has no links
@@ -154,7 +158,7 @@ def _keep(path: Path, aside: Path) -> None:
 
 
 def _carry_over(database: sqlite3.Connection, found: Salvage, copy: str, now: float) -> frozenset[str]:
-    """Copy all rows in one transaction; return the tables that are incomplete."""
+    """Copy all rows in one transaction; return the incomplete tables."""
     database.execute("BEGIN")
     lost = set(found.lost)
     for table, rows in found.rows.items():
@@ -183,7 +187,7 @@ def _note_loss(database: sqlite3.Connection, copy: str, now: float) -> None:
 
 
 def _note_damage(database: sqlite3.Connection, copy: str, now: float) -> None:
-    """Add a line to the audit log of each project that the new journal knows."""
+    """Add a line to the audit log of each project in the new journal."""
     database.execute(
         "INSERT INTO audit (endpoint, project, at, action, subject, reason, detail)"
         " SELECT endpoint, project, ?, ?, ?, ?, '{}' FROM"

@@ -1,4 +1,4 @@
-"""Read what is still readable in a damaged journal, table by table. Works on a copy, which it may change."""
+"""Read the readable rows of a damaged journal, table by table. Works on a copy, which it may modify."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Salvage:
-    """The rows that were read, by table, with the columns of `schema.columns`.
+    """The recovered rows, by table, with the columns of `schema.columns`.
 
     Attributes:
-        lost: the tables with rows that are missing, or may be.
+        lost: the tables in which rows are or may be missing.
     """
 
     rows: Mapping[str, tuple[Row, ...]]
@@ -37,7 +37,7 @@ class Salvage:
 
 
 def salvage(path: Path) -> Salvage:
-    """Read the readable parts of a database and its write-ahead log. Damaged contents never raise."""
+    """Read the readable parts of a database and its write-ahead log. Never raises because of damaged contents."""
     _mend_header(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.text_factory = lambda raw: raw.decode(errors="replace")
@@ -49,7 +49,7 @@ def salvage(path: Path) -> Salvage:
 
 
 def _mend_header(path: Path) -> None:
-    """Restore the values that all journals have in the first 100 bytes (sqlite.org/fileformat2.html, 1.3)."""
+    """Restore the constant values in the first 100 bytes of the file (sqlite.org/fileformat2.html, 1.3)."""
     if not path.exists() or path.stat().st_size < _PAGE:
         return
     with path.open("r+b") as file:
@@ -65,7 +65,7 @@ def _mend_header(path: Path) -> None:
 
 
 def _read(database: sqlite3.Connection, table: str, columns: tuple[schema.Column, ...]) -> tuple[tuple[Row, ...], bool]:
-    """Return the valid rows, and whether these are all."""
+    """Return the valid rows, and whether they are complete."""
     named = f"SELECT rowid, {', '.join(column.name for column in columns)} FROM {table}"
     found: dict[int, Row] = {}
     is_whole = _is_whole(database, table) and _scan(database, f"{named} NOT INDEXED ORDER BY rowid", found)
@@ -113,7 +113,7 @@ def _check_intent(row: Mapping[str, Any]) -> None:
 
 
 def _check_event(_row: Mapping[str, Any]) -> None:
-    """Accept any event: events are only shown to users."""
+    """Accept any event, because events are only displayed."""
 
 
 def _check_span(row: Mapping[str, Any]) -> None:
@@ -123,7 +123,7 @@ def _check_span(row: Mapping[str, Any]) -> None:
 
 
 def _check_document(row: Mapping[str, Any]) -> None:
-    """Accept any budget: an invalid one must stay, because it forbids all spending until the user sets it again."""
+    """Accept any budget. An invalid budget must stay, because it blocks all spending until the user sets it again."""
     if row["kind"] != "budget":
         _object(row["body"])
 

@@ -1,6 +1,6 @@
-"""The user's choices in the set-up, for all of the user's processes: environment variables in a file.
+"""The user's choices from the setup, stored as environment variables in a file that all of the user's processes read.
 
-A variable that is set in the environment wins over the saved one.
+A variable that is set in the environment takes precedence over the saved one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LONGEST = 4096  # characters, as a path
 
 
 def saved_choices() -> Mapping[str, str]:
-    """Return the saved variables; none if the file is missing or damaged, since each can be chosen again."""
+    """Return the saved variables; none if the file is missing or damaged, because the user can choose again."""
     try:
         found = json.loads((data_path() / _FILE).read_bytes())
         return {name: value for name, value in found.items() if _is_variable(name, value)}
@@ -28,17 +28,17 @@ def saved_choices() -> Mapping[str, str]:
 
 
 def apply_saved_choices(environment: MutableMapping[str, str]) -> None:
-    """Set the saved variables that the environment does not set itself."""
+    """Set the saved variables that are not already set in the environment."""
     for name, value in saved_choices().items():
         if not environment.get(name):
             environment[name] = value
 
 
 def save_choice(name: str, value: str, environment: MutableMapping[str, str]) -> None:
-    """Save a variable for later processes, and set it for this one.
+    """Save a variable for later processes, and set it in this process.
 
     Raises:
-        JournalUnwritable: it cannot be saved; nothing has changed.
+        JournalUnwritable: the variable cannot be saved; nothing has changed.
     """
     path = data_dir() / _FILE
     try:

@@ -1,4 +1,4 @@
-"""The journal's tables, and the steps from each earlier version."""
+"""The journal's tables, and the migrations from earlier versions."""
 
 from __future__ import annotations
 
@@ -94,20 +94,20 @@ class Column:
 
 
 def columns_of(database: sqlite3.Connection, table: str) -> tuple[Column, ...]:
-    """Return a table's columns in order; none if there is no such table."""
+    """Return a table's columns in order; empty if the table doesn't exist."""
     rows = database.execute(f"PRAGMA table_info({table})").fetchall()
     return tuple(Column(name=row[1], kind=row[2], may_be_null=not row[3] and not row[5]) for row in rows)
 
 
 def columns() -> dict[str, tuple[Column, ...]]:
-    """Return the columns of each table in this layout."""
+    """Return the columns of each table in the current layout."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
         make_tables(database)
         return {table: columns_of(database, table) for table in TABLES}
 
 
 def is_as_it_says(database: sqlite3.Connection) -> bool:
-    """Whether the tables in a file match its version."""
+    """Return whether the tables in a file match its version."""
     found = version_of(database)
     names = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
     if any((name in names) != (found >= version) for version, name in _SIGNS):
@@ -116,17 +116,17 @@ def is_as_it_says(database: sqlite3.Connection) -> bool:
 
 
 def version_of(database: sqlite3.Connection) -> int:
-    """Return the version of the tables in a file; 0 if there are none yet."""
+    """Return the version of the tables in a file; 0 if it has no tables yet."""
     return int(database.execute("PRAGMA user_version").fetchone()[0])
 
 
 def forget(database: sqlite3.Connection, before: float) -> None:
-    """Delete settled intents, with their events, that were last updated before then (Unix seconds)."""
+    """Delete settled intents that were last updated before a time (Unix seconds), with their events."""
     database.execute("DELETE FROM intents WHERE settled = 1 AND updated_at < ?", (before,))
 
 
 def make_tables(database: sqlite3.Connection) -> None:
-    """Create the tables, or upgrade those of an earlier layout; two processes may try at the same time."""
+    """Create the tables or upgrade an earlier layout; safe if two processes try at the same time."""
     database.execute("BEGIN IMMEDIATE")
     try:
         if version_of(database) < VERSION:
@@ -139,7 +139,7 @@ def make_tables(database: sqlite3.Connection) -> None:
 
 
 def _bring_up(database: sqlite3.Connection, found: int) -> None:
-    """Run each upgrade step after the layout that was found; rows of layouts 2 and later stay."""
+    """Run the upgrade steps that follow the existing layout; rows of layouts 2 and later are kept."""
     for version, tables in _STEPS:
         if found < version:
             for statement in tables.split(";\n"):

@@ -1,7 +1,7 @@
-"""Store searches for capacity: shared by server and CLI, driven by one process at a time.
+"""Store capacity searches. The server and the CLI share them; one process at a time runs a search.
 
-A search is written before the intents of its tries. Searches are documents of kind ``search``. Every method may block
-on the disk: call them off the event loop.
+A search is written before the intents of its attempts. Searches are documents of kind ``search``. Every method may
+block on the disk, so call them off the event loop.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Searches:
         self._place = (endpoint, project, _KIND)
 
     def begin(self, wanted: Search) -> Search:
-        """Write a new search as ours, or return the same one if it is open or has just found its node.
+        """Write a new search owned by this process, or return the same search if it is open or has just found its node.
 
         Raises:
             NodeExists: another search for a node with that name is running.
-            JournalUnwritable: it is not written, so it must not be performed.
+            JournalUnwritable: the search was not written, so it must not be run.
         """
         with self._journal.writing() as database:
             for search in self._all(database):
@@ -49,10 +49,10 @@ class Searches:
             return chosen
 
     def save(self, search: Search) -> Search:
-        """Write the progress of one of our searches and return it; the user may have cancelled it in the meantime.
+        """Write the progress of a search and return it; the user may have cancelled the search in the meantime.
 
         Raises:
-            ClaimLost: another process drives it now.
+            ClaimLost: another process now runs the search.
         """
         with self._journal.writing() as database:
             known = self._find(database, search.search_id)
@@ -64,7 +64,7 @@ class Searches:
             return saved
 
     def ours(self, now: float) -> tuple[Search, ...]:
-        """Return the searches that this process drives; claim those whose process is gone."""
+        """Return the searches that this process runs; claim those whose process has exited."""
         return tuple(each for each in (self._claimed(known, now) for known in self.all()) if each is not None)
 
     def _claimed(self, known: Search, now: float) -> Search | None:
@@ -82,10 +82,10 @@ class Searches:
             return taken
 
     def cancel(self, search_id: str) -> Search:
-        """Mark a search as cancelled; the process that drives it cleans up and ends it.
+        """Mark a search as cancelled; the process that runs it cleans up and finishes it.
 
         Raises:
-            IntentNotFound: there is none.
+            IntentNotFound: there is no such search.
         """
         with self._journal.writing() as database:
             known = self._find(database, search_id)
@@ -100,23 +100,23 @@ class Searches:
             return cancelled
 
     def release(self) -> None:
-        """Give up our searches, so that another process can claim them at once."""
+        """Give up this process's searches, so that another process can claim them immediately."""
         with self._journal.writing() as database:
             for search in self._all(database):
                 if search.owner == self._journal.owner:
                     self._put(database, replace(search, owner=""))
 
     def all(self) -> tuple[Search, ...]:
-        """Return the open searches and those that ended recently, oldest first."""
+        """Return the open and recently finished searches, oldest first."""
         with self._journal.reading() as database:
             return self._all(database)
 
     def find(self, search_id: str) -> Search | None:
-        """Return the search with this id; None if there is none."""
+        """Return the search with this id; None if it doesn't exist."""
         return next((each for each in self.all() if each.search_id == search_id), None)
 
     def forget(self, before: float) -> None:
-        """Delete searches that ended and were last updated before then (Unix seconds)."""
+        """Delete finished searches that were last updated before a time (Unix seconds)."""
         over = [each for each in self.all() if each.has_ended and each.updated_at < before]
         if over:
             with self._journal.writing() as database:
@@ -161,7 +161,7 @@ def _other_running(search: Search) -> NodeExists:
 
 
 def _read(name: str, text: str) -> Search | None:
-    """Return the search; None for a damaged one, whose tries are in the journal as intents of their own."""
+    """Return the search; None if it is damaged. Its attempts are still in the journal as separate intents."""
     try:
         return Search.from_json(json.loads(text))
     except (ValueError, TypeError, KeyError, RecursionError):

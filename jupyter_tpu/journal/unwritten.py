@@ -1,4 +1,7 @@
-"""Journal writes that a full disk prevented: kept in memory, and repeated in the next transaction that succeeds."""
+"""Journal writes that failed because the disk was full.
+
+They are kept in memory and retried in the next successful transaction.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,17 @@ _MOST = 1000
 
 
 class Unwritten:
-    """The writes that one file lacks. Of those with the same key, the first is kept: later ones repeat its request."""
+    """The pending writes of one file.
+
+    If several have the same key, the first is kept, because later ones repeat its request.
+    """
 
     def __init__(self) -> None:
         self._intents: dict[Hashable, Intent] = {}
         self._writes: dict[Hashable, Write] = {}
 
     def add(self, key: Hashable, write: Write, *, intent: Intent | None = None) -> None:
-        """Keep a write; with `intent`, `intents` returns it until it is written."""
+        """Queue a write. If `intent` is given, `intents` returns it until it is written."""
         if key in self._writes or len(self._writes) >= _MOST:
             return
         if intent is not None:
@@ -37,16 +43,16 @@ class Unwritten:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits to be written."""
+        """Whether no writes are pending."""
         return not self._writes
 
     def take(self) -> dict[Hashable, Write]:
-        """Return all writes, which are then the caller's: two journals that write at the same time write none twice."""
+        """Remove and return all writes, so that two journals that write at the same time never write one twice."""
         taken, self._writes = self._writes, {}
         return taken
 
     def put_back(self, taken: dict[Hashable, Write]) -> None:
-        """Keep the writes that could not be committed."""
+        """Queue the writes again that could not be committed."""
         self._writes = {**taken, **self._writes}
 
     def forget(self, taken: dict[Hashable, Write]) -> None:

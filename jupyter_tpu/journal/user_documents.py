@@ -1,6 +1,6 @@
 """User settings by kind and name: budgets, grants, auto-stop rules, recovery.
 
-Shared by server and CLI, for one project of one cloud. Every method may block on the disk.
+The server and the CLI share them, for one project of one cloud. Every method may block on the disk.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Document:
     """One setting.
 
     Attributes:
-        body: a JSON object; its kind says what it contains.
+        body: a JSON object; its contents depend on the kind.
         updated_at: Unix seconds.
     """
 
@@ -31,14 +31,14 @@ class Document:
 
 
 class Documents:
-    """The documents of a project in a cloud, see `CloudSettings`."""
+    """The documents of a project in a cloud; see `CloudSettings`."""
 
     def __init__(self, journal: Journal, *, endpoint: str, project: str) -> None:
         self._journal = journal
         self._place = (endpoint, project)
 
     def put(self, kind: str, name: str, body: Mapping[str, Any], *, now: float) -> None:
-        """Write a document, replacing any with this name.
+        """Write a document, replacing any existing one with the same name.
 
         Raises:
             JournalUnwritable: nothing has changed.
@@ -51,19 +51,22 @@ class Documents:
             )
 
     def get(self, kind: str, name: str) -> Document | None:
-        """Return the document with this name; None if there is none.
+        """Return the document with this name; None if it doesn't exist.
 
         Raises:
-            JournalUnwritable: the journal, or this document in it, cannot be read.
+            JournalUnwritable: the journal or the document cannot be read.
         """
         return next((_read(kind, row) for row in self._rows(kind) if row[0] == name), None)
 
     def all(self, kind: str) -> tuple[Document, ...]:
-        """Return all documents of a kind, by name; an unreadable one raises as in `get`, since none may be left out."""
+        """Return all documents of a kind, by name.
+
+        If one is unreadable, raises like `get`, because the result must be complete.
+        """
         return tuple(_read(kind, row) for row in self._rows(kind))
 
     def each(self, kind: str) -> tuple[Document | tuple[str, JournalUnwritable], ...]:
-        """Return all documents of a kind; an unreadable one is replaced with its name and the reason.
+        """Return all documents of a kind; in place of an unreadable one, return its name and the reason.
 
         Raises:
             JournalUnwritable: the journal cannot be read.
@@ -79,7 +82,7 @@ class Documents:
             ).fetchall()
 
     def remove(self, kind: str, name: str) -> bool:
-        """Remove a document; return whether there was one. Raises `JournalUnwritable`."""
+        """Remove a document; return whether it existed. Raises `JournalUnwritable`."""
         with self._journal.writing() as database:
             removed: sqlite3.Cursor = database.execute(
                 "DELETE FROM documents WHERE endpoint = ? AND project = ? AND kind = ? AND name = ?",

@@ -2,14 +2,11 @@
 
     kernelspecs    one per READY node, and one per environment on it
     provisioner    the kernel provisioner of jupyter_client: start reading here
-    launcher       the same as a program, from a kernelspec's argv
-    kernel_host    one kernel with all that this process holds for it
-    remote_kernel  one kernel on a worker: starts, ends, reports its death
-    connections    from a node's name to an SSH connection; one background thread, one shared link per worker
-    messages       local ZMQ sockets, connected to the kernel's stream
-    environments   Python environments of frameworks on workers
-    registry       which kernels belong to this machine's servers
-    agents         calls to agents without a kernel
+    launcher       the same as a program, run from a kernelspec's argv kernel_host    one kernel with its resources in
+    this process remote_kernel  one kernel on a worker: start, shutdown, death report connections    SSH connections by
+    node name; one background thread, one shared link per worker messages       local ZMQ sockets that are bridged to
+    the kernel's stream environments   Python environments of frameworks on workers registry which kernels belong to
+    this machine's servers agents         calls to agents without a kernel
 
-It must not know the Jupyter server: nbclient or a terminal use all of it without one.
+This package must not depend on Jupyter Server, because nbclient and terminals use it without a server.
 """

@@ -1,4 +1,4 @@
-"""Send a node its costs, quota, grants and budgets where no Jupyter server does, over a link that is open anyway."""
+"""Send a node its costs, quota, grants and budgets over an already open link, if no Jupyter server does so."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _READER = "jupyter_tpu.fleet.node_snapshots"
 
 
 async def keep_sending(node: NodeName, endpoint: str, call: Call) -> None:
-    """Read the data and send it, soon and then every 10 minutes, until cancelled.
+    """Read and send the data, first after a short delay and then every 10 minutes, until cancelled.
 
     Args:
         call: calls a method of the node's agent.
@@ -41,7 +41,7 @@ async def keep_sending(node: NodeName, endpoint: str, call: Call) -> None:
 
 
 async def _snapshots(node: NodeName, endpoint: str) -> AsyncIterator[dict[str, Any]]:
-    """Yield the parameters of each ``tell``; none if the reader fails, for example without credentials."""
+    """Yield the parameters of each ``tell`` call; none if the reader fails, for example without credentials."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", _READER, str(node), endpoint),
         stdin=asyncio.subprocess.DEVNULL,

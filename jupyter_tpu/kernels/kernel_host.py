@@ -1,7 +1,7 @@
-"""One kernel with everything that this process holds for it: local sockets, its share of a link, the remote kernel.
+"""One kernel with its resources in this process: local sockets, a shared link and the remote kernel.
 
-Lives in the loop of its `LinkPool`. The sockets are opened first and closed last: clients may connect before the kernel
-runs, and keep their connections over restarts.
+Runs in the event loop of its `LinkPool`. The sockets are opened first and closed last, so that clients can connect
+before the kernel runs, and stay connected across restarts.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ _PORT_TRY_S = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """A node that is gone, with all that was on it.
+    """The loss of a node and everything on it.
 
     Attributes:
-        host_key_alias: the worker, by its host key alias; empty if unknown.
-        at: when it was last reached (Unix seconds).
+        host_key_alias: the worker's host key alias; empty if unknown.
+        at: when the node was last reached (Unix seconds).
         known_at: when the cloud reported the loss (Unix seconds).
-        end: how and why the node has ended.
+        end: how and why the node was stopped or deleted.
     """
 
     host_key_alias: str
@@ -67,20 +67,20 @@ def _ignore(status: LinkStatus) -> None:
 
 
 class KernelHost:
-    """One kernel for one front end; nothing happens before `start` or `attach`.
+    """One kernel for one front end. It is inactive until `start` or `attach` is called.
 
     Args:
         key: the worker.
-        pool: the links of the loop that this is used in.
-        addresses, secrets: of the local sockets.
+        pool: the links of the current event loop.
+        addresses, secrets: the addresses and secrets of the local sockets.
         on_link: called with each new status of the link that the kernel uses.
-        runs: the log of what is run, to offer it for a rerun if the node is lost; None for no log.
+        runs: the log of executed code, which is offered for a rerun if the node is lost; None for no log.
         environment: the kernel's environment; None for none.
-        workers: how many workers of the node run the kernel together, from worker 0.
+        workers: the number of the node's workers that run the kernel together, starting with worker 0.
         sends_costs: whether to send the node its costs, because no Jupyter server does.
 
     Attributes:
-        loss: the loss of the node; None while it is not lost.
+        loss: the loss of the node; None if it is not lost.
     """
 
     def __init__(
@@ -120,18 +120,18 @@ class KernelHost:
 
     @property
     def is_started(self) -> bool:
-        """Whether there is a kernel, which may have ended."""
+        """Whether the kernel was started; it may have exited since."""
         return self._kernel is not None
 
     @property
     def kernel(self) -> RemoteKernel:
-        """The kernel; only after `start` or `attach` has reached the link."""
+        """The kernel; available after `start` or `attach` has connected to the worker."""
         assert self._kernel, "not started"
         return self._kernel
 
     @contextmanager
     def naming_worker(self) -> Iterator[None]:
-        """Add the worker's name to errors that only its user can repair."""
+        """Add the worker's name to errors that only the user can fix."""
         try:
             yield
         except WorkerDiskFull as error:
@@ -151,10 +151,10 @@ class KernelHost:
             raise
 
     async def start(self, launch: Launch, on_progress: OnProgress) -> None:
-        """Bind the sockets, open the link if needed, start the kernel.
+        """Bind the sockets, open the link if needed, and start the kernel.
 
         Raises:
-            TpuError: the start failed; what was done by then stays until `give_up`.
+            TpuError: the start failed. Completed steps are kept until `give_up` is called.
         """
         async with self._changing:
             with self.naming_worker():
@@ -175,7 +175,7 @@ class KernelHost:
             self._sending = asyncio.create_task(keep_sending(self._key.node, self._key.endpoint, self.kernel.call))
 
     async def attach(self, kernel_id: str, on_progress: OnProgress) -> None:
-        """Bind the sockets for a kernel that already runs, and open the link in the background."""
+        """Bind the sockets for a kernel that is already running, and open the link in the background."""
         async with self._changing:
             self._bridge.open()
             # Clients of the new sockets have seen nothing yet; a page restores earlier output from the record itself.
@@ -192,9 +192,9 @@ class KernelHost:
             self._bridge.join(self)
 
     async def learn_state(self) -> Mapping[str, Any]:
-        """Return the agent's ``kernel_info`` of a kernel that was found; empty if the kernel is gone.
+        """Return the agent's ``kernel_info`` for an existing kernel; empty if the kernel is gone.
 
-        Waits for a subscriber first: without one, the kernel's messages would be lost.
+        Waits for a subscriber first, because the kernel's messages would be lost without one.
         """
         await self._bridge.wait_for_reader()
         info = await self.kernel.learn_state()
@@ -208,7 +208,7 @@ class KernelHost:
         """Start the kernel again, over a new link if the old one is lost.
 
         Args:
-            after_death: the restarter does it, not the user, so the log of what had run is kept.
+            after_death: whether the restarter, not the user, restarts the kernel, so that the execution log is kept.
         """
         self._bridge.publish()  # a KernelManager removes the names of Unix sockets at every shutdown
         if self._shared is None or self._shared.link.state == "lost":
@@ -240,26 +240,26 @@ class KernelHost:
         await self.kernel.wait_until_up()
 
     async def close(self) -> None:
-        """Release everything, and remove an ended kernel from its worker, once the link is connected."""
+        """Release all resources, and remove an exited kernel from its worker once the link is connected."""
         # One that still runs was detached on purpose; only `give_up` ends it.
         has_ended = self._kernel is not None and self._kernel.exit_code is not None
         await self._release(and_forget=has_ended)
 
     async def leave(self) -> None:
-        """Release everything; the kernel keeps running, and its record stays."""
+        """Release all resources; the kernel keeps running, and its record is kept."""
         await self._release(and_forget=False)
 
     async def give_up(self) -> None:
-        """Remove everything, here and on the worker, at any stage of a start; wait for a start in progress."""
+        """Remove all resources, locally and on the worker, at any stage of a start; wait for a start in progress."""
         async with self._changing:
             await self._release(and_forget=True)
 
     async def notify(self, text: str) -> None:
-        """Print a notice in all front ends, in the cell that printed last."""
+        """Print a notice in all front ends, in the cell that last produced output."""
         self._fanout.publish_event("words", message=text)
 
     async def report_wait(self) -> None:
-        """Tell pages that the kernel starts once its node is recreated."""
+        """Notify pages that the kernel starts once its node is recreated."""
         self._fanout.publish_event("waits_for_node")
 
     async def follow(self, follower: LoopBridge, from_seq: Seq) -> None:
@@ -284,10 +284,10 @@ class KernelHost:
             return await self.kernel.call(method, params)
 
     async def check_restart(self) -> None:
-        """Check that all workers could start another process.
+        """Check that all workers can start a new process.
 
         Raises:
-            EnvironmentFailed: the disk of one is full or not writable.
+            EnvironmentFailed: the disk of a worker is full or not writable.
             TpuError: the agent's error, or `WorkerUnreachable` when the link is lost.
         """
         await self.call("check_restart", {})
@@ -303,7 +303,10 @@ class KernelHost:
     # -- what the bridge needs of the kernel -----------------------------------------------------------------------
 
     def send(self, channel: Any, parts: Sequence[bytes]) -> None:
-        """Send a client's request. A refused one is answered here: a cell with an error, others with a notice."""
+        """Send a client's request.
+
+        If it is rejected, reply here: to a cell with an error, to other requests with a notice.
+        """
         if channel == "control" and self.kernel.is_late(parts):
             return
         try:
@@ -400,7 +403,7 @@ class KernelHost:
         await all_of(joining)
 
     async def _provide(self, launch: Launch, on_progress: OnProgress) -> Launch:
-        """Create the kernel's environment, on all its workers, and return `launch` with its Python."""
+        """Create the kernel's environment on all of its workers, and return `launch` with the environment's Python."""
         if self._slice is None:
             return await self._environment.provide(launch, self.kernel.call, on_progress, self.notify)
         launch = await self._environment.provide(launch, self._slice.call_everywhere, on_progress, self.notify)
@@ -440,7 +443,7 @@ class KernelHost:
         self._on_link(status)
 
     def _answer_waiting(self, status: LinkStatus) -> None:
-        """Answer waiting cells if the link is lost or the user must repair something; notify the notebook once."""
+        """Reply to waiting cells if the link is lost or the user must fix a problem; notify the notebook once."""
         error = self._shared.link.error if self._shared else None
         if status.state == "live":
             self._has_shown_refusal = False
@@ -451,7 +454,7 @@ class KernelHost:
                 self._fanout.publish_event("words", message=_REFUSED.format(error.message))
 
     def _is_another(self, shared: WorkerLink) -> bool:
-        """Return whether this worker's node is another one than the lost node; a stopped node keeps its disk."""
+        """Return whether this worker's node is a different one from the lost node; a stopped node keeps its disk."""
         return self.loss is not None and self.loss.host_key_alias not in ("", shared.last_host_key_alias)
 
     def _lose_node(self, was_on: str, end: NodeEnd) -> None:
@@ -468,7 +471,7 @@ class KernelHost:
         self.kernel.end_with_node(end)
 
     def _detect_loss(self, runs: ExecutionWatch, shared: WorkerLink) -> None:
-        """Note the loss if the worker does not know the kernel, and is not the one that ran its cells."""
+        """Record the loss if the worker does not have the kernel and is not the worker that ran its cells."""
         if self.kernel.is_gone and self.loss is None and runs.ran_on not in ("", shared.last_host_key_alias):
             end = shared.node_end or NodeEnd(
                 node=self._key.node, why=EndCause(cause="unknown"), at=time.time(), is_deleted=True
@@ -485,7 +488,7 @@ class KernelHost:
 
 
 def _agents_cause(event: Mapping[str, Any]) -> EndCause | None:
-    """Return why the agent has ended its node; None for another event, or one that a worker made up."""
+    """Return why the agent has stopped or deleted its node; None for any other event, or if the worker faked it."""
     why = EndCause.from_json(event) if event.get("event") == "node_ending" else None
     return replace(why, name="", detail=plain(why.detail, 50)) if why and why.cause in AGENT_CAUSES else None
 

@@ -1,7 +1,7 @@
-"""Kernelspecs: one per READY node and one per environment on it, which every front end lists among the kernels.
+"""Kernelspecs: one per READY node and one per environment on it, listed by every front end.
 
-The folder of kernelspecs is the only state: each spec's metadata names its node, project, endpoint and environment. A
-notebook saves the spec's name, and with it its environment.
+The kernelspec folder is the only state: each spec's metadata names its node, project, endpoint and environment. A
+notebook saves the name of its kernelspec, which also identifies its environment.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _LONGEST_NAME = 100  # characters; front ends show it in one line of a list
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledSpec:
-    """A kernelspec of ours as found on disk.
+    """A kernelspec created by jupyter_tpu, read from disk.
 
     Attributes:
-        environment: empty for the worker's own Python.
+        environment: empty for the worker's system Python.
         workers: how many workers of the node run a kernel together.
-        of_workers: how many workers the node had when the spec was written.
+        of_workers: the number of workers that the node had when the spec was written.
     """
 
     name: str
@@ -63,7 +63,7 @@ def kernelspec_name(node: NodeName, environment: str = "", *, is_first_only: boo
 
 
 def _free_name(node: NodeName, endpoint: str, environment: str, *, is_first_only: bool) -> str:
-    """Return the usual name, or a longer one if a node of another project or cloud with the same id and zone has it."""
+    """Return the default name, or a longer one if a node in another project or cloud already uses it."""
     usual = kernelspec_name(node, environment, is_first_only=is_first_only)
     return next(name for name in _names(node, usual) if _is_free(name, node, endpoint, environment))
 
@@ -76,7 +76,7 @@ def _names(node: NodeName, usual: str) -> Iterator[str]:
 
 
 def _is_free(name: str, node: NodeName, endpoint: str, environment: str) -> bool:
-    """Return whether `name` is unused, or the same node's; an emulator's endpoint changes with each start."""
+    """Return whether `name` is unused or belongs to the same node; an emulator's endpoint changes with each start."""
     holder = _read(kernels_folder() / name / "kernel.json")
     if holder is None:
         return True
@@ -85,7 +85,7 @@ def _is_free(name: str, node: NodeName, endpoint: str, environment: str) -> bool
 
 
 def kernels_folder() -> Path:
-    """Return the folder of the user's own kernelspecs."""
+    """Return the folder for the user's kernelspecs."""
     return Path(jupyter_data_dir()) / "kernels"
 
 
@@ -98,12 +98,12 @@ def write_kernelspec(
     environment: SavedEnvironment | None = None,
     workers: int | None = None,
 ) -> str:
-    """Write or replace the kernelspec of `node`, or of an environment on it, and return its name.
+    """Write or replace the kernelspec of `node` or an environment on it, and return its name.
 
     Args:
-        proxy_command, ssh_user: how kernels reach the node; empty for the provisioner's configuration.
-        workers: how many of the node's workers run a kernel together; None for all.
-        environment: None for the worker's own Python.
+        proxy_command, ssh_user: how kernels connect to the node; empty to use the provisioner's configuration.
+        workers: the number of the node's workers that run a kernel together; None for all.
+        environment: the environment; None for the worker's system Python.
     """
     framework = environment.framework if environment else ""
     workers = workers or default_workers(node)
@@ -124,9 +124,9 @@ def write_kernelspec(
 
 
 def remove_kernelspec(node: NodeName, endpoint: str, environment: str | None = None) -> bool:
-    """Remove the kernelspecs of `node` in the cloud at `endpoint`, or the one of an environment.
+    """Remove all kernelspecs of `node` in the cloud at `endpoint`, or only the kernelspec of an environment.
 
-    Returns whether there was one.
+    Returns whether any kernelspec existed.
     """
     found = [spec for spec in list_kernelspecs() if (spec.node_name, spec.endpoint) == (str(node), endpoint)]
     meant = [spec for spec in found if environment in (None, spec.environment)]
@@ -136,20 +136,20 @@ def remove_kernelspec(node: NodeName, endpoint: str, environment: str | None = N
 
 
 def remove_kernelspecs_of(endpoint: str) -> None:
-    """Remove all kernelspecs of the emulated cloud at `endpoint`, which has ended."""
+    """Remove all kernelspecs of the emulated cloud at `endpoint`, which has shut down."""
     for spec in list_kernelspecs():
         if spec.endpoint == endpoint:
             shutil.rmtree(spec.path, ignore_errors=True)
 
 
 def list_kernelspecs() -> tuple[InstalledSpec, ...]:
-    """Return our kernelspecs, of all projects."""
+    """Return the kernelspecs created by jupyter_tpu, for all projects."""
     paths = sorted(kernels_folder().glob("tpu-*/kernel.json"))
     return tuple(spec for spec in map(_read, paths) if spec)
 
 
 def kernelspec_names(settings: CloudSettings) -> dict[str, str]:
-    """Return the names of the kernelspecs on disk for this cloud, by their nodes' full names; without environments."""
+    """Return the names of the kernelspecs on disk for this cloud, by full node name, without those of environments."""
     ours = [spec for spec in list_kernelspecs() if spec.endpoint == settings.endpoint and not spec.environment]
     # Where a node has two, that of all its workers comes last and stays.
     return {spec.node_name: spec.name for spec in sorted(ours, key=lambda spec: spec.workers)}
@@ -163,7 +163,7 @@ def sync_kernelspecs(
     proxy_command: str = "",
     ssh_user: str = "",
 ) -> bool:
-    """Write and remove kernelspecs so that this project and endpoint have those of the READY `nodes`.
+    """Write and remove kernelspecs to match the READY `nodes` of this project and endpoint.
 
     A node also has one for each of its saved environments, which is recreated when a kernel starts there, and a node
     with several workers one for worker 0 only. Returns whether anything changed.
@@ -209,7 +209,7 @@ def _is_of(spec: InstalledSpec, settings: CloudSettings) -> bool:
 
 
 def _display_name(node: Node, environment: SavedEnvironment | None, workers: int) -> str:
-    """Return the name that front ends show: ``JAX 0.10 · v5litepod-8 · my-node``, or ``… · my-node · 4 workers``."""
+    """Return the display name, such as ``JAX 0.10 · v5litepod-8 · my-node`` or ``… · my-node · 4 workers``."""
     parts = [environment.title if environment else "Python 3", node.accelerator_type, node.name.node_id]
     if default_workers(node) > 1:
         parts.append(f"{workers} workers" if workers > 1 else "worker 0 only")
@@ -219,7 +219,7 @@ def _display_name(node: Node, environment: SavedEnvironment | None, workers: int
 def _config(
     name: NodeName, settings: CloudSettings, proxy_command: str, ssh_user: str, environment: str
 ) -> dict[str, Any]:
-    """Return the provisioner's traits; empty ones are omitted, so that its configuration applies."""
+    """Return the provisioner's traits; empty traits are omitted, so that its configuration applies."""
     way = {"proxy_command": proxy_command, "ssh_user": ssh_user}
     config = {"node": str(name), "endpoint": settings.endpoint, **way, "environment": environment}
     return {key: value for key, value in config.items() if value or key == "endpoint"}

@@ -1,4 +1,4 @@
-"""The parameters of a kernel's start on a worker, and the environment variables that it gets."""
+"""The parameters and environment variables for starting a kernel on a worker."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def forwarded(env: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Return the part of `env` that a kernel on a worker gets: `names` and JPY_SESSION_NAME.
+    """Return the variables in `env` that are forwarded to a kernel: `names` and JPY_SESSION_NAME.
 
     Raises:
-        BadInput: one of `names` is not a variable's name.
+        BadInput: one of `names` is not a valid variable name.
     """
     names = (*_ALWAYS, *names)
     for name in names:
@@ -51,10 +51,10 @@ def forwarded(env: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 
 
 def kernel_env(node_id: str, env: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Return what a kernel gets in addition to its worker's environment: forwarded variables, node and language.
+    """Return a kernel's variables in addition to its worker's environment: forwarded ones, node and language.
 
     Raises:
-        BadInput: one of `names` is not a variable's name.
+        BadInput: one of `names` is not a valid variable name.
     """
     languages = chosen_languages(env)
     language = {LANGUAGE_VARIABLE: languages} if languages else {}
@@ -62,23 +62,24 @@ def kernel_env(node_id: str, env: Mapping[str, str], names: Iterable[str]) -> di
 
 
 def forwarded_names(env: Mapping[str, str]) -> list[str]:
-    """Return the names that the environment lists in `FORWARD_VARIABLE`."""
+    """Return the variable names listed in the environment variable `FORWARD_VARIABLE`."""
     return env.get(FORWARD_VARIABLE, "").replace(",", " ").split()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """The parameters of a start; `env` is all that is sent of this machine's environment.
+    """The parameters of a start; only `env` is sent from this machine's environment.
 
     Attributes:
         key, signature_scheme: how the kernel signs its messages.
         env: environment variables for the kernel.
         cwd: folder on the worker; empty for the home folder.
-        python: path on the worker; empty for the worker's own.
-        folder: the notebook's, on this machine; None if unknown.
-        replaces: whether a kernel of the same id, left by a process that was killed, is removed first.
-        workers: how many workers of the node run the kernel together.
-        ends_alone_after_s: seconds of idleness without a client after which the kernel ends; None for never.
+        python: path on the worker; empty for the worker's system Python.
+        folder: the notebook's folder on this machine; None if unknown.
+        replaces: whether to remove an existing kernel with the same id first, left by a killed process.
+        workers: the number of the node's workers that run the kernel together.
+        ends_alone_after_s: seconds for which the kernel may be idle without a client before it exits; None for no
+            limit.
     """
 
     kernel_id: str

@@ -1,12 +1,13 @@
-"""A kernel on a worker as a program: for front ends that run a kernelspec's argv themselves, such as VS Code.
+"""Run a kernel on a worker as a program, for front ends that run a kernelspec's argv themselves, such as VS Code.
 
     python -m jupyter_tpu.kernels.launcher --node projects/…/nodes/my-node -f connection.json
 
-It opens the ports of the connection file at once, for clients that test them. It exits with the kernel, and ends the
-kernel on SIGTERM or when its parent process is gone. It cannot do so after SIGKILL. Then the kernel keeps running until
-the next launcher with the same connection file replaces it, the node is stopped, or it has been idle for 12 hours
-without its launcher (``--end-alone-after SECONDS``, or JUPYTER_TPU_END_ALONE_AFTER_S; 0 for never). The time is long
-because a laptop that sleeps overnight looks the same to the node.
+The launcher immediately opens the ports in the connection file, because some clients test them. It exits with the
+kernel, and shuts down the kernel on SIGTERM or when its parent process exits. It cannot do so after SIGKILL. In that
+case, the kernel keeps running until the next launcher with the same connection file replaces it, the node is stopped,
+or the kernel has been idle for 12 hours without a launcher (``--end-alone-after SECONDS`` or
+JUPYTER_TPU_END_ALONE_AFTER_S; 0 for no limit). The limit is long because a laptop that sleeps overnight looks the same
+to the node.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _PARENT_CHECK_S = 2  # polled: no notification of a parent's end works on all sy
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a kernel until it ends; return its exit code, or 1 if it could not be started."""
+    """Run a kernel until it exits; return its exit code, or 1 if it could not be started."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     options = _parser().parse_args(argv)
     try:
@@ -59,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Launcher:
-    """Run one kernel, from the command line's options to its end."""
+    """The run of one kernel, from parsing the command line to shutdown."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         connection = _read_connection_file(options.connection_file)
@@ -81,7 +82,7 @@ class _Launcher:
         self._interrupts: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
-        """Run the kernel and return the exit code: the kernel's own, or 0 if this launcher was told to end."""
+        """Run the kernel and return its exit code, or 0 if this launcher was asked to exit."""
         loop = asyncio.get_running_loop()
         # SIGINT is an interrupt of the cell, as for a local kernel; only SIGTERM ends it.
         loop.add_signal_handler(signal.SIGTERM, self._end_requested.set)
@@ -110,7 +111,7 @@ class _Launcher:
             await self._leave()
 
     async def _leave(self) -> None:
-        """End the kernel, unless the worker is out of reach; wait for a start in progress first."""
+        """Shut down the kernel, unless the worker is unreachable; wait for a start in progress first."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_LEAVE_S):
                 await self._host.give_up()
@@ -143,7 +144,7 @@ class _Launcher:
             _say(str(error))
 
     async def _wait_for_end_request(self) -> None:
-        """Wait for SIGTERM or the parent's end; nothing else would ever end this kernel."""
+        """Wait for SIGTERM or the parent's exit; nothing else would shut down this kernel."""
         parent = os.getppid()
         while os.getppid() == parent:
             try:
@@ -155,7 +156,7 @@ class _Launcher:
 
 
 async def _first(task: asyncio.Task[Any], other: asyncio.Task[Any]) -> bool:
-    """Return whether `task` ended first; otherwise cancel it. Raises what `task` raised."""
+    """Return whether `task` finished first; otherwise cancel it. Re-raises any exception from `task`."""
     await asyncio.wait({task, other}, return_when=asyncio.FIRST_COMPLETED)
     if not task.done():
         task.cancel()
@@ -224,10 +225,10 @@ def _launch(options: argparse.Namespace, connection: Mapping[str, Any]) -> Launc
 
 
 def _kernel_id(connection_file: Path, key: str) -> str:
-    """Return an id that is the same at each start with the same connection file, and unique to it.
+    """Return an id that is unique to the connection file and the same for each start with it.
 
-    Front ends keep the file over restarts, and may kill the launcher before it can end its kernel: the next launcher
-    finds that kernel by its id.
+    Front ends keep the file across restarts, and may kill the launcher before it can shut down its kernel. The next
+    launcher finds that kernel by this id.
     """
     place = f"{socket.gethostname()}:{connection_file.absolute()}"
     return str(uuid.UUID(bytes=hmac.digest(key.encode(), place.encode(), "sha256")[:16]))

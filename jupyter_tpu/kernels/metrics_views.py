@@ -1,6 +1,6 @@
-"""The agents' metrics as ``rest-api.yml`` and ``--json`` show them. Pure.
+"""Views of the agents' metrics for ``rest-api.yml`` and ``--json``. Pure.
 
-Every value is checked, because it comes from another machine.
+Every value is validated, because it comes from another machine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def metrics_view(answers: Iterable[Answer], accelerator_type: str, as_of: float)
 
 
 def worker_view(answer: Answer) -> dict[str, Any]:
-    """Return the metrics of one worker; an invalid answer becomes its error."""
+    """Return the metrics of one worker; an invalid response is returned as the worker's error."""
     view: dict[str, Any] = {"worker_id": answer.worker_id, "hostname": None, "as_of": None}
     view |= {"clock_ahead_s": 0.0, "sample": None, "history": None}
     error = answer.error
@@ -48,14 +48,14 @@ def worker_view(answer: Answer) -> dict[str, Any]:
 
 
 def _clock_ahead_s(answer: Answer) -> float:
-    """Return how far the worker's clock is ahead of this machine's; 0 if it is right, or the agent sends no time."""
+    """Return how many seconds the worker's clock is ahead of this machine's; 0 if it is correct or unknown."""
     now = number_or_none((answer.content or {}).get("now"))
     ahead_s = 0.0 if now is None or answer.at is None else now - answer.at
     return ahead_s if abs(ahead_s) >= _WRONG_S else 0.0
 
 
 def _checked(content: Mapping[str, Any], ahead_s: float) -> dict[str, Any]:
-    """Return the answer's part of a view, with all times by this machine's clock."""
+    """Return the response's part of a view, with all times converted to this machine's clock."""
     history, sample = content.get("history"), Sample.from_json(content["sample"])
     return {
         "hostname": plain(content["worker"]["hostname"], _LONGEST_TEXT),
@@ -86,10 +86,10 @@ def _numbers(row: Iterable[Any]) -> list[float | None]:
 
 
 def release_view(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result of releasing the TPU: the processes that were ended, and those that are left.
+    """Return the result of releasing the TPU: the processes that were killed and those that remain.
 
     Raises:
-        AgentBroken: the answer is invalid.
+        AgentBroken: the response is invalid.
     """
     try:
         return {
@@ -105,7 +105,7 @@ def tpu_processes_view(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the TPU processes and the state of libtpu's lock file.
 
     Raises:
-        AgentBroken: the answer is invalid.
+        AgentBroken: the response is invalid.
     """
     try:
         lock = content["lock_file"]  # libtpu's, which a dead process may have left behind
@@ -123,7 +123,7 @@ def tpu_processes_view(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def holders_of(processes: Iterable[Any]) -> list[Holder]:
-    """Return the TPU processes of an answer.
+    """Return the TPU processes from a response.
 
     Raises:
         TypeError, KeyError, ValueError, AttributeError: the value is not a list of processes.

@@ -1,4 +1,4 @@
-"""Report the progress of a kernel's start, its death and its link: in the log, and as events of a Jupyter server."""
+"""Report a kernel's start, death and link status, in the log and as Jupyter Server events."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ _STEP = {"phase": "", "message": "", "fraction": None, "error_code": ""}
 
 
 class ProgressReport:
-    """Report the progress of one kernel, from any thread; events are emitted in the loop that created the report.
+    """The progress report of one kernel, for use from any thread.
+
+    Events are emitted in the loop that created the report.
 
     Args:
-        manager: the KernelManager; Jupyter Server's has an event logger.
-        identity: what every event contains: kernel_id, kernel_name, node_name.
+        manager: the KernelManager; in Jupyter Server, it has an event logger.
+        identity: the fields that every event contains: kernel_id, kernel_name, node_name.
     """
 
     def __init__(self, manager: Any, log: Any, identity: Mapping[str, str]) -> None:
@@ -49,10 +51,10 @@ class ProgressReport:
 
 
 class LinkReport:
-    """Report a kernel's link to front ends, from any thread; do nothing without a server.
+    """The report of a kernel's link to front ends, for use from any thread; does nothing without a server.
 
     Args:
-        manager, identity: as of `ProgressReport`.
+        manager, identity: see `ProgressReport`.
     """
 
     def __init__(self, manager: Any, identity: Mapping[str, str]) -> None:
@@ -74,7 +76,7 @@ class LinkReport:
             self._events.emit(schema_id=LINK_SCHEMA, data={**self._identity, **asdict(status)})
 
     def _update_model(self, status: LinkStatus) -> None:
-        """List a kernel that cannot be reached until the user repairs something as "unknown", with the reason."""
+        """List a kernel as "unknown", with the reason, if it is unreachable until the user fixes a problem."""
         manager = self._manager
         if status.needs_repair:
             # The first state counts: "down" is reported again whenever the reason changes.
@@ -87,7 +89,7 @@ class LinkReport:
 
 
 def keep_tracebacks_out(log: Any) -> None:
-    """Make `log` show a `TpuError` as its text: KernelManager logs every failed start with a traceback."""
+    """Make `log` show only the text of a `TpuError`, because KernelManager logs every failed start with a traceback."""
     getattr(log, "logger", log).addFilter(_WITHOUT_TRACEBACK)  # traitlets gives a logger or an adapter of one
 
 

@@ -1,7 +1,7 @@
-"""The kernel provisioner ``tpu``: what a KernelManager uses when the kernelspec names a node.
+"""The kernel provisioner ``tpu``, which a KernelManager uses if the kernelspec names a node.
 
-jupyter_client's documentation describes when it calls these methods; docstrings here add what is easily overlooked. All
-work happens in the link thread; a method here only waits for it.
+See jupyter_client's documentation for when it calls these methods; the docstrings here add easily overlooked details.
+All work runs in the link thread; the methods only wait for it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _PLACE = ("node", "endpoint", "worker_id", "workers")
 
 
 class TPUProvisioner(KernelProvisionerBase):
-    """Run kernels on a worker of a Cloud TPU node."""
+    """The provisioner of a kernel on a worker of a Cloud TPU node."""
 
     node = Unicode(help="Full name of the node: projects/PROJECT/locations/ZONE/nodes/NODE.").tag(config=True)
     endpoint = Unicode(
@@ -123,7 +123,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
     @property
     def has_process(self) -> bool:
-        """Whether there is a kernel to wait for or to end; jupyter_client asserts it right after `launch_kernel`."""
+        """Whether there is a kernel to wait for or shut down; jupyter_client asserts this after `launch_kernel`."""
         return self._host is not None
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
@@ -166,9 +166,10 @@ class TPUProvisioner(KernelProvisionerBase):
         return self.connection_info
 
     async def poll(self) -> int | None:
-        """Return None while the kernel is not known to have ended; called often, so it only reads a field.
+        """Return None until the kernel is known to have exited; called often, so it only reads a field.
 
-        Also None while its node is being recreated: when that is READY, the restarter starts the kernel there.
+        Also returns None while the kernel's node is being recreated. When the node is READY, the restarter starts the
+        kernel on it.
         """
         if self._host is None:
             return 0
@@ -180,9 +181,9 @@ class TPUProvisioner(KernelProvisionerBase):
         return self._host.kernel.exit_code
 
     def _raise_if_refused(self, host: KernelHost) -> None:
-        """Abort a restart that the worker refused because its disk is full: the old process keeps running.
+        """Abort a restart that the worker rejected because its disk is full; the old process keeps running.
 
-        The KernelManager waits with `poll` for the process to end, and has already stopped its restarter.
+        The KernelManager polls until the process exits, and has already stopped its restarter.
         """
         requested_at, refused = self._restart_requested_at, host.kernel.refused_restart
         if requested_at is None or refused is None or refused[0] < requested_at - _MEANWHILE_S:
@@ -196,7 +197,7 @@ class TPUProvisioner(KernelProvisionerBase):
             raise refused[1]
 
     async def wait(self) -> int | None:
-        """Wait for the kernel's end and return its exit code; the caller sets a timeout."""
+        """Wait until the kernel exits, and return its exit code; the caller sets a timeout."""
         return await link_thread.run(self._host.kernel.wait()) if self._host else 0
 
     async def send_signal(self, signum: int) -> None:
@@ -215,7 +216,7 @@ class TPUProvisioner(KernelProvisionerBase):
             await link_thread.run(self._host.kernel.kill())
 
     async def shutdown_requested(self, restart: bool = False) -> None:
-        """Expect the kernel's end; called after the shutdown message was sent."""
+        """Expect the kernel to exit; called after the shutdown message was sent."""
         self._is_unsure = False
         self._restart_requested_at = time.monotonic() if restart else None
         if self._host:
@@ -223,10 +224,10 @@ class TPUProvisioner(KernelProvisionerBase):
 
     @asynccontextmanager
     async def restarting(self) -> AsyncIterator[None]:
-        """Hold the cells that clients send within this context for the new process; the caller restarts the kernel.
+        """Queue the cells that clients send within this context for the new process; the caller restarts the kernel.
 
         Raises:
-            EnvironmentFailed: the worker could not start another process, so nothing was ended.
+            EnvironmentFailed: the worker could not start a new process, so the old process was not killed.
         """
         host = self._host
         if host is None:
@@ -240,10 +241,10 @@ class TPUProvisioner(KernelProvisionerBase):
             await link_thread.run(host.release_cells())
 
     async def _check_restart(self) -> None:
-        """Check, before anything is interrupted or ended, that the worker could start another process.
+        """Check that the worker can start a new process, before the old one is interrupted or killed.
 
-        A KernelManager interrupts the kernel first, or kills it (``now``), so this comes before the manager's restart.
-        Skipped while the link is disconnected: the restart then waits for the link.
+        A KernelManager interrupts the kernel first, or kills it (``now``), so this check runs before the manager's
+        restart. It is skipped while the link is disconnected, because the restart then waits for the link.
 
         Raises:
             EnvironmentFailed: the worker's disk is full or not writable.
@@ -260,12 +261,12 @@ class TPUProvisioner(KernelProvisionerBase):
         self._host.kernel.refused_restart = None
 
     async def terminate(self, restart: bool = False) -> None:  # noqa: ARG002 - the same
-        """Send SIGTERM, after the shutdown message did not help."""
+        """Send SIGTERM; called after the shutdown message had no effect."""
         if self._host:
             await link_thread.run(self._host.kernel.terminate())
 
     async def cleanup(self, restart: bool = False) -> None:
-        """Release everything; called after every shutdown, by some hosts twice or before any start."""
+        """Release all resources; called after every shutdown, by some hosts twice or before any start."""
         # After a restart's shutdown the sockets and the link stay for the next process.
         if self._host and not restart:
             host, self._host = self._host, None
@@ -280,25 +281,25 @@ class TPUProvisioner(KernelProvisionerBase):
 
     @property
     def note(self) -> RegisteredKernel | None:
-        """The note that lets another server take this kernel over; None if there is none."""
+        """The note that lets another server take over this kernel; None if there is none."""
         return self._registry.note
 
     async def can_be_left(self) -> bool:
-        """Return whether the next server will find the kernel; write a note that the disk has not accepted so far."""
+        """Return whether the next server will find the kernel; retry writing its note if an earlier write failed."""
         await self._registry.write_unwritten()
         return self.note is not None
 
     async def change_note(self, change: Callable[[RegisteredKernel], RegisteredKernel]) -> None:
-        """Change fields of the note that only the server knows, such as the sessions."""
+        """Change fields of the note that only the server can provide, such as the sessions."""
         await self._registry.change(change)
         if self._runs and self.note:
             self._runs.notebook = self.note.notebook
 
     async def learn_state(self) -> Mapping[str, Any]:
-        """Return the agent's ``kernel_info`` of a kernel that was found by its note; wait for the link.
+        """Return the agent's ``kernel_info`` for a kernel that was found by its note; wait for the link.
 
-        Empty if the kernel is gone. The KernelManager's restarter does not restart one that has ended: its user has to
-        know first that its variables are lost.
+        Empty if the kernel is gone. The KernelManager's restarter does not restart an exited kernel, because the user
+        must know first that its variables are lost.
         """
         info = await link_thread.run(self._started().learn_state())
         if await self._awaits_node(self._started()) or self._recovery == "ready":
@@ -313,7 +314,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
     @property
     def end(self) -> str:
-        """How and why the kernel has ended, for users; empty while it lives, or its node is being recreated."""
+        """How and why the kernel exited, for display; empty while it is running or its node is being recreated."""
         kernel = self._started().kernel
         if kernel.exit_code is None or self._recovery != "no":
             return ""
@@ -323,17 +324,17 @@ class TPUProvisioner(KernelProvisionerBase):
 
     @property
     def node_end(self) -> NodeEnd | None:
-        """How and why the kernel's node has ended; None while it has not, or once the kernel runs on another one."""
+        """How and why the kernel's node was stopped or deleted; None if it is running or was replaced."""
         loss = self._host.loss if self._host else None
         return loss.end if loss else None
 
     @property
     def waits_for_node(self) -> bool:
-        """Whether auto-recovery recreates the node, or has just done so: the kernel then starts there automatically."""
+        """Whether auto-recovery is recreating or has just recreated the node, and will start the kernel on it."""
         return self._recovery != "no"
 
     def recovery_view(self) -> dict[str, Any] | None:
-        """Return what auto-recovery does about the lost node; None if it does nothing. Blocks on the disk."""
+        """Return the state of the lost node's auto-recovery; None if there is none. Blocks on the disk."""
         return recovery_view(self._worker_key()) if self.node_end else None
 
     async def leave(self) -> None:
@@ -347,9 +348,9 @@ class TPUProvisioner(KernelProvisionerBase):
             self._runs.close()
 
     def lost_runs(self) -> LostRuns | None:
-        """Return what had run on a lost node, until the user reruns or dismisses it. Blocks on the disk.
+        """Return the runs on a lost node, until the user reruns or dismisses them. Blocks on the disk.
 
-        If this kernel lost nothing, return what an earlier kernel of its notebook lost.
+        If this kernel has no lost runs, return those of an earlier kernel of its notebook.
         """
         return self._runs.offered() if self._runs else None
 
@@ -359,10 +360,10 @@ class TPUProvisioner(KernelProvisionerBase):
             self._runs.settle()
 
     async def follow(self, from_seq: int | Literal["end"], deliver: Deliver) -> LoopBridge:
-        """Deliver the kernel's messages of all channels in this loop, from `from_seq` on or from the next one.
+        """Deliver the kernel's messages from all channels in this loop, starting at `from_seq` or at the next message.
 
-        May be called as soon as the kernel was started, from any loop. `LoopBridge` describes `deliver`, and the events
-        that it gets besides messages.
+        May be called from any loop once the kernel has been started. See `LoopBridge` for `deliver` and for the events
+        that it gets in addition to messages.
 
         Raises:
             WrongState: no kernel was started.
@@ -399,7 +400,7 @@ class TPUProvisioner(KernelProvisionerBase):
         return self._host
 
     async def get_provisioner_info(self) -> dict[str, Any]:
-        """Return the kernel and its connection as JSON. A process that loads it does not attach to the kernel yet."""
+        """Return the kernel and its connection as JSON. Loading this data does not attach to the kernel yet."""
         info = await super().get_provisioner_info()
         connection = {name: _as_text(value) for name, value in self.connection_info.items()}
         return {**info, "connection_info": connection, **{name: getattr(self, name) for name in _PLACE}}
@@ -413,12 +414,12 @@ class TPUProvisioner(KernelProvisionerBase):
             setattr(self, name, provisioner_info.get(name, getattr(self, name)))  # an older version had fewer
 
     def get_shutdown_wait_time(self, recommended: float = 5.0) -> float:
-        """Return 10 s or more, for a distant worker; 1 s while disconnected, when no answer can come."""
+        """Return 10 s or more, for a distant worker; 1 s while disconnected, because no reply can arrive."""
         is_cut = self._host is not None and self._host.link_status.state not in ("live", "resuming")
         return _WAIT_WHILE_CUT_S if is_cut else max(recommended, 10.0)
 
     def get_stable_start_time(self, recommended: float = 10.0) -> float:
-        """Return 20 s or more: a kernel may start slowly on a small VM."""
+        """Return 20 s or more, because a kernel may start slowly on a small VM."""
         return max(recommended, 20.0)
 
     async def _start(self, launch: Launch, report: ProgressReport) -> None:
@@ -447,7 +448,7 @@ class TPUProvisioner(KernelProvisionerBase):
         await self._registry.write_again()
 
     async def _awaits_node(self, host: KernelHost) -> bool:
-        """Return whether the kernel's lost node is being recreated; pages then show the kernel as starting."""
+        """Return whether the kernel's lost node is being recreated; if so, pages show the kernel as starting."""
         loss = host.loss
         if loss is None or not self._is_for_restarter():
             self._recovery = "no"
@@ -463,7 +464,7 @@ class TPUProvisioner(KernelProvisionerBase):
             await asyncio.to_thread(self._runs.remove)
 
     async def _give_up(self) -> None:
-        """Stop the restarter: nothing is left to restart, and JupyterLab would open a dialog for each attempt."""
+        """Stop the restarter, because restarts would fail and JupyterLab would open a dialog for each attempt."""
         restarter = self._manager._restarter
         if restarter.restart_limit:
             self._restart_limit, restarter.restart_limit = restarter.restart_limit, 0
@@ -483,16 +484,16 @@ class TPUProvisioner(KernelProvisionerBase):
             await self._forget_runs()
 
     def _is_for_restarter(self) -> bool:
-        """Return whether the KernelManager's restarter restarts a dead kernel, rather than the user.
+        """Return whether the KernelManager's restarter, not the user, restarts a dead kernel.
 
-        If the restart raised, the restarter would stop forever and leave the front end at "restarting". So its failure
-        is only reported, the kernel stays dead, and the restarter declares it dead after a few attempts.
+        If the restart raised an error, the restarter would stop permanently and leave the front end at "restarting".
+        The failure is therefore only reported, and the restarter declares the kernel dead after a few attempts.
         """
         has_restarter = getattr(self._manager, "_restarter", None) is not None
         return has_restarter and self._host is not None and self._host.kernel.has_died
 
     async def _find_note(self) -> None:
-        """Find the note of a kernel that this process has claimed; kernels of other servers must not be touched.
+        """Find the note of a kernel that this process has claimed; kernels of other servers must stay unchanged.
 
         Raises:
             WrongState: the id belongs to a kernel of another server.
@@ -519,7 +520,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
     @property
     def _root_dir(self) -> str:
-        """The server's folder of notebooks; empty without a server, where kernels end with their program."""
+        """The server's notebook folder; empty without a server, because kernels then shut down with their program."""
         folder = getattr(self._manager.parent, "root_dir", "")
         return os.path.realpath(folder) if folder else ""
 
@@ -540,7 +541,7 @@ class TPUProvisioner(KernelProvisionerBase):
         )
 
     async def _start_with_note(self, launch: Launch, report: ProgressReport) -> KernelHost:
-        """Start a kernel, after writing its note, so that the kernel can be found even if this process is killed."""
+        """Write a kernel's note and then start the kernel, so that it can be found even if this process is killed."""
         if self._root_dir:
             await self._registry.write(self._note_of(launch))
         try:
@@ -601,7 +602,7 @@ class TPUProvisioner(KernelProvisionerBase):
         )
 
     def _new_runs(self) -> ExecutionLog | None:
-        """Return the log of runs for a server's kernel; None without a server, where no page could offer a rerun."""
+        """Return the log of runs for a server's kernel; None without a server, because no page could offer a rerun."""
         try:
             return ExecutionLog(runs_folder(), self.kernel_id) if self._root_dir else None
         except TpuError as error:
@@ -621,7 +622,7 @@ class TPUProvisioner(KernelProvisionerBase):
         return {**kernel_env(node_id, env, self.forward_env), **{name: env[name] for name in own if name in env}}
 
     def _provide_curve_keys(self) -> None:
-        """Create keys for the local sockets if the KernelManager wants encryption; it keeps them over restarts."""
+        """Create keys for the local sockets if the KernelManager requires encryption; it reuses them for restarts."""
         manager = self._manager
         if getattr(manager, "transport_encryption", "disabled") != "disabled" and manager.curve_publickey is None:
             manager.curve_publickey, manager.curve_secretkey = zmq.curve_keypair()
@@ -636,7 +637,10 @@ class TPUProvisioner(KernelProvisionerBase):
 
 
 async def _leave_after(work: Coroutine[Any, Any, None]) -> bool:
-    """Do the last `work` in the link thread; return whether it finished in time. If not, it continues there."""
+    """Run the last `work` in the link thread; return whether it finished in time.
+
+    If not, it continues in that thread.
+    """
     return await link_thread.finish(work, _LAST_WORK_S)
 
 

@@ -1,7 +1,8 @@
-"""One kernel on a worker, from this side: start, restart, end, and the report of its death.
+"""The local side of one kernel on a worker: start, restart, shutdown and death report.
 
-A kernel is reported dead only if the agent or the cloud says so; a disconnected link is not a death. Lives in the loop
-of its link. Any thread may read the field `exit_code`: finding out whether the kernel lives needs no network.
+A kernel is reported dead only if the agent or the cloud reports this; a disconnected link does not count. Runs in the
+event loop of its link. Any thread may read the field `exit_code`, so checking whether the kernel is alive needs no
+network access.
 """
 
 from __future__ import annotations
@@ -75,22 +76,23 @@ _WAITS = (
 
 
 class RemoteKernel:
-    """A kernel that the agent behind `link` owns; its messages go to `fanout`, which outlives the link.
+    """A kernel owned by the agent behind `link`; its messages go to `fanout`, which outlives the link.
 
     Args:
         report: called with ``{"phase", "message", "fraction", "error_code"}`` when the kernel is ready or has died.
-        owner: this starter's name for the agent, so that a late request to end an older kernel with the same id does
-            nothing.
-        generation: how many times the kernel is known to have been started.
+        owner: identifies this starter to the agent, so that a late request to shut down an older kernel with the same
+            id has no effect.
+        generation: the known number of starts of the kernel.
 
     Attributes:
-        exit_code: None while it lives; negative for a signal, as `subprocess.Popen.returncode`.
-        reason: why it is gone, for users.
-        is_asked_to_end: whether the user wanted its end; any other end is a death.
-        is_gone: whether nothing is left to reconnect to: no such node or kernel, or another client has ended it.
-        generation: how many times it is known to have been started.
-        refused_restart: when the worker refused to replace the process (monotonic seconds), and why.
-        expected_info: how the kernel will answer a kernel_info_request, if known before its first message.
+        exit_code: None while the kernel is alive; negative for a signal, as in `subprocess.Popen.returncode`.
+        reason: why the kernel is gone, for display.
+        is_asked_to_end: whether the user requested the shutdown; otherwise, an exit counts as a death.
+        is_gone: whether there is nothing to reconnect to, because the node or kernel doesn't exist or another client
+            has shut down the kernel.
+        generation: the known number of starts.
+        refused_restart: when the worker rejected a restart (monotonic seconds), and why.
+        expected_info: the expected reply to a kernel_info_request, if known before the kernel's first message.
     """
 
     def __init__(
@@ -122,14 +124,15 @@ class RemoteKernel:
         self._ended = asyncio.Event()
 
     async def start(self, launch: Launch, begin: Callable[[Launch], Awaitable[None]] | None = None) -> None:
-        """Start the kernel and read its messages; `wait_until_up` must follow.
+        """Start the kernel and read its messages; the caller must then call `wait_until_up`.
 
         Args:
-            begin: begins what has to start with the kernel, once a kernel that this one replaces is removed.
+            begin: called after removing a kernel that this one replaces; starts everything that must start together
+                with the kernel.
 
         Raises:
-            KernelFailed: it cannot be started.
-            WorkerUnreachable: the link was lost meanwhile.
+            KernelFailed: the kernel cannot be started.
+            WorkerUnreachable: the link was lost during the start.
         """
         if launch.replaces:
             await self._remove_old(launch.kernel_id)
@@ -138,7 +141,7 @@ class RemoteKernel:
         await self._launch("start_kernel", launch)
 
     async def restart(self, launch: Launch) -> None:
-        """End the process if it still runs, and start another one with the same record; clients stay connected."""
+        """Kill the process if it is still running, and start a new one with the same record; clients stay connected."""
         await self._launch("restart_kernel", launch)
 
     def attach(self, kernel_id: str) -> None:
@@ -150,7 +153,7 @@ class RemoteKernel:
         self._fanout.connect(self._attach, self._receive)
 
     async def learn_state(self) -> Mapping[str, Any]:
-        """Return the agent's ``kernel_info`` of a kernel that was found, once the link is up; empty if it is gone."""
+        """Return the agent's ``kernel_info`` for an existing kernel; wait for the link; empty if the kernel is gone."""
         try:
             info = await self.call("kernel_info", {})
         except TpuError as error:
@@ -168,7 +171,7 @@ class RemoteKernel:
         """Wait for the kernel's first message, unless its start runs in the background.
 
         Raises:
-            KernelFailed: the kernel died instead.
+            KernelFailed: the kernel died during the start.
         """
         if self._starting:
             return
@@ -190,11 +193,11 @@ class RemoteKernel:
 
     @property
     def has_died(self) -> bool:
-        """Whether the kernel ended although nothing had requested it."""
+        """Whether the kernel exited without a request."""
         return self.exit_code is not None and not self.is_asked_to_end
 
     def expect_end(self) -> None:
-        """Record that the user wants the kernel to end, so that the end is not reported as a death."""
+        """Record that the user wants to shut down the kernel, so that its exit is not reported as a death."""
         self.is_asked_to_end = True
 
     async def interrupt(self) -> None:
@@ -202,12 +205,12 @@ class RemoteKernel:
         await self._call_briefly("interrupt")
 
     async def send_signal(self, number: int) -> None:
-        """Send a signal to the kernel's process; do nothing for a kernel that has ended."""
+        """Send a signal to the kernel's process; do nothing if the kernel has exited."""
         if self.exit_code is None:
             await self._call_briefly("kill_kernel", signal=int(number))
 
     async def kill(self) -> None:
-        """Kill the process. If the worker does not answer, the kernel counts as ended here, and that is logged."""
+        """Kill the process. If the worker does not respond, log this and treat the kernel as exited."""
         if self.exit_code is not None:
             return
         self.expect_end()
@@ -226,13 +229,13 @@ class RemoteKernel:
             log.warning("SIGTERM could not be sent to kernel %s: %s", self._kernel_id, error)
 
     async def wait(self) -> int:
-        """Wait for the end and return the exit code."""
+        """Wait until the kernel exits, and return the exit code."""
         await self._ended.wait()
         assert self.exit_code is not None
         return self.exit_code
 
     async def forget(self) -> None:
-        """End the kernel and remove its record, once; wait while the link is disconnected, and log that."""
+        """Shut down the kernel and remove its record, once. If the link is disconnected, log this and wait."""
         kernel_id, self._kernel_id = self._kernel_id, ""
         if not kernel_id:
             return
@@ -249,17 +252,17 @@ class RemoteKernel:
             waiting.cancel()
 
     def lose(self, reason: str, *, is_gone: bool = False) -> None:
-        """Declare the kernel dead: it is gone, or out of reach for good.
+        """Declare the kernel dead, because it is gone or permanently unreachable.
 
         Args:
-            is_gone: whether nothing is left to reconnect to.
+            is_gone: whether there is nothing to reconnect to.
         """
         self.is_gone = self.is_gone or is_gone
         if self.exit_code is None:
             self._die(LOST, reason)
 
     def end_with_node(self, end: NodeEnd) -> None:
-        """Declare the kernel dead because its node ended, and answer open cells."""
+        """Declare the kernel dead because its node was stopped or deleted, and reply to open cells."""
         self.is_gone = True
         if self.exit_code is None:
             self._die(LOST, end.message, phase=NODE_ENDED)
@@ -279,11 +282,11 @@ class RemoteKernel:
         return await self._link.call(method, {**params, "kernel_id": self._kernel_id})
 
     def send(self, channel: Any, parts: Sequence[bytes]) -> None:
-        """Send a client's request; one on the control channel of a dead kernel is dropped, not given to its successor.
+        """Send a client's request; drop a control request for a dead kernel, so that its successor does not get it.
 
         Raises:
-            BadInput: the message is larger than the link carries.
-            TpuError: it is a cell, and there is no kernel to run it, or the kernel cannot be reached.
+            BadInput: the message exceeds the link's size limit.
+            TpuError: the request is a cell, and there is no kernel to run it or the kernel is unreachable.
         """
         # Only cells are refused with an error; other requests of front ends (completion, comms) may stay unanswered.
         if self.is_gone and _asks_to_run(channel, parts):
@@ -307,27 +310,27 @@ class RemoteKernel:
                 self._asked_ahead.append(parts)
 
     def is_late(self, parts: Sequence[bytes]) -> bool:
-        """Return whether an interrupt_request or shutdown_request was made for the process before the last launch.
+        """Return whether an interrupt_request or shutdown_request was intended for the process before the last launch.
 
-        Jupyter sends both before it restarts a kernel, and does not wait until a dead process has read them. The launch
-        may overtake them in a local socket, and then they would interrupt or end the new process.
+        Jupyter sends both before it restarts a kernel, and does not wait until a dead process has read them. If the
+        launch overtakes them in a local socket, they would interrupt or shut down the new process.
 
         Args:
-            parts: a control request of a program on this machine; the same clock dates it and the launches.
+            parts: a control request from a program on this machine, dated by the same clock as the launches.
         """
         asked_at = date_of(parts) if asks_to_interrupt(parts) or asks_to_restart(parts) else None
         return asked_at is not None and asked_at < self._launched_at
 
     def hold_cells(self) -> None:
-        """Hold cells from now on for the next process, because the user wants a restart.
+        """Start queueing cells for the next process, because the user wants a restart.
 
-        The old process would accept a cell and never answer it.
+        The old process would accept a cell and never reply to it.
         """
         if self._held_cells is None:
             self._held_cells = []
 
     def release_cells(self) -> None:
-        """Send the held cells: to the next process, or to the old one if the restart was refused."""
+        """Send the queued cells to the next process, or to the old one if the restart was rejected."""
         held, self._held_cells = self._held_cells or [], None
         for channel, parts in held:
             try:
@@ -360,9 +363,10 @@ class RemoteKernel:
             self._fanout.connect(self._attach, self._receive)
 
     def _can_start_in_background(self, method: str, launch: Launch) -> bool:
-        """Return whether to start in the background: with a pre-warmed kernel, or to restart while disconnected.
+        """Return whether to start in the background: with a pre-warmed kernel, or for a restart while disconnected.
 
-        The first saves a round trip. In the second the call waits for the link, and the user should not.
+        With a pre-warmed kernel, this saves a round trip. While disconnected, the call waits for the link, but the user
+        shouldn't have to.
         """
         if not self._link.is_up:
             return method == "restart_kernel"
@@ -377,7 +381,7 @@ class RemoteKernel:
         await asyncio.sleep(0)  # lets the call be sent before the attach and the requests that follow
 
     async def _finish_start(self, method: str, launch: Launch) -> None:
-        """Start in the background; a failure means the kernel's death, unless a restart's old process still runs."""
+        """Start in the background; on failure, report the kernel's death, unless a restart's old process still runs."""
         try:
             self._has_started(await self._link.call(method, self._params(launch)))
             if self._fanout.stream is None:  # the record was gone, and the kernel has started a new one
@@ -394,7 +398,7 @@ class RemoteKernel:
             self._report(_READY)
 
     async def _old_process_runs(self) -> bool:
-        """Return whether the old process still runs: the agent may refuse a restart before ending the process."""
+        """Return whether the old process is still running, because the agent may reject a restart before killing it."""
         try:
             is_alive = bool((await self.call("kernel_info", {}))["alive"])
         except TpuError:
@@ -411,19 +415,19 @@ class RemoteKernel:
 
     @property
     def refusal(self) -> TpuError | None:
-        """Why the worker is out of reach until the user repairs something; None if it is only disconnected."""
+        """The reason if the worker is unreachable until the user fixes a problem; None if it is only disconnected."""
         error = None if self._link.is_up else self._link.error
         return error if isinstance(error, NEEDS_REPAIR) else None
 
     def refuse_waiting(self, error: TpuError) -> None:
-        """Answer the cells that wait for a link that will not be back soon."""
+        """Reply with an error to the cells that wait for a link that won't reconnect soon."""
         if stream := self._fanout.stream:
             cells = stream.withdraw_unsent_cells()
             self._asked_ahead = [parts for parts in self._asked_ahead if parts not in cells]
             self._refuse(cells, error)
 
     def _refuse(self, requests: Sequence[Sequence[bytes]], error: TpuError) -> None:
-        """Answer the cells among these requests with an error: the kernel does not get them."""
+        """Reply with an error to the cells among these requests, because the kernel won't get them."""
         self._open.remove(requests)
         for parts in requests:
             if event := not_run(parts, error):
@@ -460,7 +464,7 @@ class RemoteKernel:
             await self._call_briefly("forget_kernel")
 
     async def _call_to_start(self, method: str, launch: Launch) -> dict[str, Any]:
-        """Make a call with a time limit: a user waits for a start, so it must not wait long for the link."""
+        """Make a call with a time limit, because a user waits for the start, so it must not wait long for the link."""
         try:
             async with asyncio.timeout(START_S if self._link.is_up else START_WHILE_CUT_S):
                 return await self._link.call(method, self._params(launch))
@@ -513,7 +517,7 @@ class RemoteKernel:
             self.lose(str(event.get("message", "The worker has no such kernel.")), is_gone=True)
 
     def _advance(self, generation: int) -> None:
-        """Note a newer process; an end that is already known belongs to an older one."""
+        """Record a newer process; an exit that is already known belongs to an older one."""
         if generation > self.generation:
             self.generation = generation
             self._revive()
@@ -537,7 +541,7 @@ class RemoteKernel:
 
 
 def _phase_of(exited: Mapping[str, Any]) -> str:
-    """Return the phase to report: `ended`, not a failure, if someone ended the kernel and its user was notified."""
+    """Return the phase to report: `ended` instead of a failure after a shutdown that the user was notified of."""
     return "ended" if exited.get("is_told") else "died"
 
 
@@ -549,7 +553,7 @@ def _way_back(end: NodeEnd) -> str:
 
 
 def _is_sign_of_life(channel: str, parts: Parts) -> bool:
-    """Return whether this is a status or a reply, which show that the kernel is ready.
+    """Return whether the message is a status or a reply, which shows that the kernel is ready.
 
     ipykernel's output thread sends other messages earlier.
     """

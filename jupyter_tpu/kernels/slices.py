@@ -1,7 +1,7 @@
-"""The other workers of a kernel that runs on all workers of a node: all of them take part, or none.
+"""The other workers of a kernel that runs on all workers of a node. Either all workers take part or none.
 
-The kernel itself is on worker 0 and is started as any other; this starts the controller beside it and one engine on
-each other worker, and ends them with it. Lives in the loop of its `LinkPool`.
+The kernel runs on worker 0 and is started like any other. This module starts the controller next to it and one engine
+on each other worker, and stops them with the kernel. Runs in the event loop of its `LinkPool`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LAST_WORDS = 600
 
 
 async def all_of(works: Iterable[Awaitable[T]]) -> list[T]:
-    """Await all; if one fails, cancel the others and raise its error."""
+    """Await all awaitables; if one fails, cancel the others and raise its error."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         return list(await asyncio.gather(*tasks))
@@ -44,7 +44,7 @@ class Slice:
 
     Args:
         first: worker 0.
-        notify: prints a text in the kernel's notebook.
+        notify: prints a message in the kernel's notebook.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class Slice:
 
     @property
     def others(self) -> range:
-        """The numbers of the workers besides worker 0."""
+        """The numbers of the workers other than worker 0."""
         return range(1, self._workers)
 
     async def join(self, on_progress: OnProgress) -> None:
-        """Open the links to all other workers at once, those that were lost again.
+        """Open the links to all other workers in parallel, and reopen lost links.
 
         Raises:
-            TpuError: one cannot be opened; its worker is named, and no link stays open.
+            TpuError: a link cannot be opened. The error names its worker, and no link stays open.
         """
         progress = _Progress(self._workers, on_progress)
         try:
@@ -81,14 +81,14 @@ class Slice:
             raise
 
     def use(self, link: Link) -> None:
-        """Use this link to worker 0 from now on."""
+        """Set the link to worker 0."""
         self._first_link = link
 
     async def prepare(self, launch: Launch) -> Launch:
-        """Check that all workers can take part, and install what one lacks; return `launch` with worker 0's Python.
+        """Check that all workers can take part, and install missing packages; return `launch` with worker 0's Python.
 
         Raises:
-            TpuError: a worker can't take part; it is named.
+            TpuError: a worker can't take part; the error names it.
         """
         if not self._pythons.keys() >= {*range(self._workers)}:
             found = await self._prepare_all(launch)
@@ -96,13 +96,13 @@ class Slice:
         return replace(launch, python=self._pythons[0])
 
     async def check(self) -> None:
-        """Check again that all other workers can take part, before a restart ends anything."""
+        """Check again that all other workers can take part, before a restart kills any process."""
         await self._prepare_all(Launch(kernel_id="", key=""), self.others)
 
     async def begin(self, launch: Launch) -> None:
-        """Start everything in the background; the kernel's own start must follow at once.
+        """Start the controller and engines in the background; the caller must start the kernel immediately after.
 
-        The first call is on its way before that start: the agent has to forget an earlier controller first.
+        The first call is sent before the kernel start, because the agent must first forget an earlier controller.
         """
         self._cancel()
         self._kernel_id = launch.kernel_id
@@ -110,25 +110,25 @@ class Slice:
         await asyncio.sleep(0)
 
     def follow(self, kernel: RemoteKernel) -> None:
-        """End the engines as soon as the kernel has ended, and report one that ends before."""
+        """Stop the engines as soon as the kernel exits, and report an engine that exits earlier."""
         self._watching = asyncio.create_task(self._watch(kernel))
 
     def attach(self, kernel_id: str, kernel: RemoteKernel) -> None:
-        """Follow a kernel that another process has started; the links are opened in the background."""
+        """Attach to a kernel that another process has started; open the links in the background."""
         self._kernel_id = kernel_id
         for worker in self.others:
             self._links[worker] = self._pool.join(self._key(worker))
         self.follow(kernel)
 
     async def stop(self) -> None:
-        """End all engines; one whose worker does not answer ends without the controller's heartbeats."""
+        """Stop all engines. If a worker does not respond, its engine exits when the controller's heartbeats stop."""
         await asyncio.gather(*(self._stop_one(worker) for worker in self.others))
 
     async def leave(self, *, is_complete: bool) -> None:
-        """Release the links; what runs keeps running.
+        """Release the links; running processes keep running.
 
         Args:
-            is_complete: whether a start that is under way is completed first; else it is given up.
+            is_complete: whether to complete a start in progress first; otherwise, the start is abandoned.
         """
         if self._starting and is_complete:
             await asyncio.wait([self._starting], timeout=START_S)
@@ -136,7 +136,7 @@ class Slice:
         await self._release()
 
     async def call_everywhere(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Call a method about environments on all workers at once; return one answer for all of them.
+        """Call an environment method on all workers in parallel; return one combined response.
 
         Raises:
             TpuError: a worker's error, with its name.
@@ -166,7 +166,7 @@ class Slice:
         await asyncio.gather(*(self._pool.release(self._key(worker), link) for worker, link in links.items()))
 
     async def _named(self, worker: int, work: Awaitable[T]) -> T:
-        """Await `work`; an error gets the worker's name."""
+        """Await `work`; add the worker's name to an error."""
         try:
             return await work
         except TpuError as error:
@@ -235,7 +235,7 @@ class Slice:
                 task.cancel()
 
     async def _report_loss(self, worker: int, kernel: RemoteKernel) -> None:
-        """Wait for the end of an engine, and report how it ended unless that was requested."""
+        """Wait until an engine exits, and report how it exited, unless its shutdown was requested."""
         try:
             answer = await self._call(worker, "slice_info", {"wait": True})
         except TpuError as error:
@@ -268,14 +268,14 @@ class Slice:
 
 
 class _Progress:
-    """One line of progress for all workers: the step of one that still works, and how many are ready."""
+    """One progress line for all workers: the step of a worker that isn't ready, and the number of ready workers."""
 
     def __init__(self, workers: int, on_progress: OnProgress) -> None:
         self._workers = workers
         self._on_progress = on_progress
 
     def of(self, worker: int) -> OnProgress:
-        """Return what reports the progress of one worker."""
+        """Return the progress callback for one worker."""
 
         def report(progress: Mapping[str, Any]) -> None:
             message = Text("{message} (worker {worker})", message=progress["message"], worker=worker)
@@ -285,7 +285,7 @@ class _Progress:
 
 
 def _merged(answers: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return one answer to ``environments`` for one framework: ready if all are, and the step of the slowest."""
+    """Return one combined ``environments`` response for a framework: ready if all are, with the slowest one's step."""
     rows = [(answer["environments"] or [None])[0] for answer in answers]
     present = [row for row in rows if row]
     if not present:
@@ -305,5 +305,5 @@ def _merged(answers: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _notes(answers: list[dict[str, Any]]) -> list[str]:
-    """Return what could not be installed, once where it is the same on all workers."""
+    """Return notes on packages that could not be installed; merge notes that are the same on all workers."""
     return list(dict.fromkeys(note for answer in answers for note in answer.get("notes", ())))

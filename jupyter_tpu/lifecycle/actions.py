@@ -1,4 +1,4 @@
-"""The actions of the fleet's loop for an intent: requests that change something in the cloud, and reads."""
+"""The actions of the fleet's loop for an intent: cloud requests that change resources, and reads."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ class StartNode:
 
 @dataclass(frozen=True, slots=True)
 class GetNode:
-    """Read the node; answered by `NodeSeen`, `NodeMissing` or `NoAnswer`."""
+    """Read the node; results in `NodeSeen`, `NodeMissing` or `NoAnswer`."""
 
     name: NodeName
 
 
 @dataclass(frozen=True, slots=True)
 class GetOperation:
-    """Read the operation; answered by `OperationSeen` or `NoAnswer`."""
+    """Read the operation; results in `OperationSeen` or `NoAnswer`."""
 
     operation: str
 
 
 @dataclass(frozen=True, slots=True)
 class GetWorkerIdentities:
-    """Read the workers' published host keys; answered by `KeysSeen` or `NoAnswer`."""
+    """Read the workers' published host keys; results in `KeysSeen` or `NoAnswer`."""
 
     name: NodeName
 

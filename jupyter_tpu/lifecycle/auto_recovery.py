@@ -1,8 +1,8 @@
-"""Auto-recovery: recreate a pre-empted node whose user has turned this on.
+"""Auto-recovery: recreate a pre-empted node if its user has turned this on.
 
-`decide` takes the stored `Recovery` and what is seen now, and returns the next `Recovery` and the request to send. The
-caller saves it before it sends the request. A node that someone stopped or deleted is not recreated. An on-demand node
-that disappears counts as deleted: the user may have deleted it in the Cloud console.
+`decide` takes the stored `Recovery` and the current observation, and returns the next `Recovery` and the request to
+send. The caller saves the `Recovery` before it sends the request. A node that someone stopped or deleted is not
+recreated. An on-demand node that disappears counts as deleted: the user may have deleted it in the Cloud console.
 
     watching → clearing (the leftover is deleted) → waiting → making → watching
        └──────────────────────────────────────────┴─ off, given_up
@@ -51,7 +51,7 @@ _HOPELESS = (BadInput, BudgetExceeded, PermissionDenied, ApiDisabled, NotAllowli
 
 
 def decide(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
-    """Return what to do next; `recovery` itself when there is nothing to do."""
+    """Return the next decision; return `recovery` unchanged if there is nothing to do."""
     if not recovery.is_on or recovery.phase in ("off", "given_up"):
         return recovery, None
     # before any phase: a node whose deletion was requested must never come back
@@ -70,7 +70,7 @@ def decide(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
 
 
 def refused(recovery: Recovery, error: TpuError, at: float) -> Recovery:
-    """Return the recovery after the fleet refused to begin the attempt's intent."""
+    """Return the recovery after the fleet rejected the attempt's intent."""
     if isinstance(error, _HOPELESS):
         return _given_up(
             recovery, at, Text("{node} is not recreated: {message}", node=_id(recovery), message=error.message)
@@ -149,7 +149,7 @@ def _clearing(recovery: Recovery, seen: Observation) -> Step:
 
 
 def _unqueue(recovery: Recovery, seen: Observation) -> Step:
-    """Delete a queued resource without a node: it counts towards the quota, and its name must be free first."""
+    """Delete a queued resource without a node, because it counts toward the quota and its name must be free."""
     queued = seen.queued
     if queued is None or not queued.is_leftover or 0 <= seen.at - recovery.asked_at < _ASK_AGAIN_S:
         return recovery, None
@@ -157,12 +157,12 @@ def _unqueue(recovery: Recovery, seen: Observation) -> Step:
 
 
 def _is_being_suspended(queued: QueuedResource | None) -> bool:
-    """Whether the cloud is still deleting the nodes of a pre-empted queued resource, one after the other."""
+    """Return whether the cloud is still deleting the nodes of a pre-empted queued resource, one by one."""
     return queued is not None and queued.state == "SUSPENDING"
 
 
 def _was_by_user(queued: QueuedResource | None) -> bool:
-    """Whether a user deleted the node of a queued resource, or the queued resource with it."""
+    """Return whether a user deleted the node of a queued resource, or the queued resource with its node."""
     if queued is None or not queued.is_leftover:
         return True
     return queued.state == "SUSPENDED" and not queued.is_reclaimed
@@ -223,7 +223,7 @@ def _half_made(recovery: Recovery, node: Node, at: float, why: str) -> Step:
 
 
 def _next_attempt(recovery: Recovery, seen: Observation, why: str) -> Step:
-    """Start or plan the next attempt, or give up; called when the node's name is free again."""
+    """Start or schedule the next attempt, or give up; called when the node's name is free again."""
     if recovery.attempts >= recovery.max_attempts:
         message = Text(
             "{why} It is not recreated: {attempts} of {most} attempts are used up.",
@@ -256,7 +256,7 @@ def _create(recovery: Recovery) -> CreateNode:
 
 
 def _watch(recovery: Recovery, node: Node, at: float) -> Recovery:
-    """Apply the setting to another node with that name, which the user created meanwhile."""
+    """Apply the setting to a new node with the same name, which the user has created in the meantime."""
     watched = replace(recovery, uid=node.uid, was_ready=node.state == "READY", is_queued=False, spec=spec_of(node))
     return _moved(watched, "watching", watching_text(watched), at)
 
@@ -265,7 +265,7 @@ def _watch(recovery: Recovery, node: Node, at: float) -> Recovery:
 
 
 def _is_over_cap(recovery: Recovery, seen: Observation) -> bool:
-    """Whether the cap is reached; an unknown cost counts as above it."""
+    """Return whether the cap is reached; an unknown cost counts as above the cap."""
     return recovery.max_usd is not None and (seen.spent_usd is None or seen.spent_usd >= recovery.max_usd)
 
 
@@ -302,7 +302,7 @@ def _being_made(recovery: Recovery) -> str:
 
 
 def _not_by_us(recovery: Recovery, what: str) -> str:
-    """Return why a node that was perhaps deleted on purpose is not recreated."""
+    """Return why a node that may have been deleted on purpose is not recreated."""
     name = recovery.name
     return Text(
         "{node} {what}, but not by jupyter_tpu. Someone may have done this on purpose, so the node is not"

@@ -1,4 +1,4 @@
-"""Whether a new intent repeats, overrules or contradicts open intents about the same node."""
+"""Check whether a new intent repeats, overrules or contradicts open intents for the same node."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ DOING = {"create": "created", "delete": "deleted", "stop": "stopped", "start": "
 
 
 def settle_conflict(open_intents: Iterable[Intent], wanted: Intent) -> Intent:
-    """Return the intent to perform: an open one that means the same, or else `wanted`.
+    """Return the intent to perform: an equivalent open one, or else `wanted`.
 
-    A double click, two tabs or a retry must not create two nodes. One intent at a time changes a node, unless one
-    overrules the other, see `overrules`.
+    A double-click, two tabs or a retry must not create two nodes. Only one intent at a time changes a node, unless one
+    overrules the other; see `overrules`.
 
     Raises:
         NodeExists: the node is being created with other properties, or the name is not free yet.
@@ -33,10 +33,10 @@ def settle_conflict(open_intents: Iterable[Intent], wanted: Intent) -> Intent:
 
 
 def overrules(newer: Intent, older: Intent) -> bool:
-    """Whether a newer intent cancels an older one about the same node.
+    """Return whether a newer intent cancels an older one for the same node.
 
-    A deletion cancels everything else. A stop cancels a creation or a start whose node is READY, so billed, and still
-    booting: auto-stop and budgets must not wait until it has booted.
+    A deletion cancels everything else. A stop cancels a creation or start if the node is READY (and therefore billed)
+    but still booting, because auto-stop and budgets must not wait for the boot.
     """
     if newer.verb == "delete":
         return older.verb != "delete"
@@ -44,7 +44,10 @@ def overrules(newer: Intent, older: Intent) -> bool:
 
 
 def intents_to_show(intents: Iterable[Intent]) -> Iterator[Intent]:
-    """Yield the open intents, and for each node the newest if it failed: a later one says more than an old failure."""
+    """Yield the open intents and, for each node, its newest intent if that failed.
+
+    Failures with a later intent are outdated.
+    """
     ordered = sorted(intents, key=lambda each: (each.created_at, each.intent_id))
     newest = {(each.endpoint, each.node_name): each for each in ordered}
     for each in ordered:
@@ -53,7 +56,7 @@ def intents_to_show(intents: Iterable[Intent]) -> Iterator[Intent]:
 
 
 def may_appear(open_intents: Iterable[Intent], wanted: Intent) -> bool:
-    """Whether a deletion begins while its node is being created, so that the cloud may not list it yet."""
+    """Return whether a deletion starts while its node is being created, so that the cloud may not list the node yet."""
     return wanted.verb == "delete" and any(
         _same_node(each, wanted) and each.verb == "create" and each.phase not in (ROLLING_BACK, BOOTING)
         for each in open_intents
@@ -61,7 +64,7 @@ def may_appear(open_intents: Iterable[Intent], wanted: Intent) -> bool:
 
 
 def _same_node(one: Intent, other: Intent) -> bool:
-    """Whether both are about the same name in the same cloud."""
+    """Return whether both intents have the same node name and cloud."""
     return (one.endpoint, one.node_name) == (other.endpoint, other.node_name)
 
 

@@ -1,7 +1,7 @@
-"""Create a node: request it once, and adopt it by its label if the response is lost.
+"""Create a node: send one request, and identify the node by its label if the response is lost.
 
-A second request could create, and bill, a second node, so an unanswered one is never repeated: phase `checking` looks
-for the node instead.
+A second request could create and bill a second node, so a request without a response is never repeated. Instead, the
+phase `checking` looks for the node.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def send_request(intent: Intent, event: Started, limits: Limits) -> Outcome:
 
 
 def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
-    """Fail an intent whose process died before it sent the request: the user may no longer want the node."""
+    """Fail an intent whose process died before sending the request, because the user may no longer want the node."""
     error = TpuError(Text("jupyter_tpu exited before it requested the node {node}.", node=intent.node_name.node_id))
     return failed(
         intent, event.at, error, exists=intent_texts.NOTHING_CREATED, hint="Create the node again if you still need it."
@@ -45,7 +45,7 @@ def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
 
 
 def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
-    """Follow the operation that the cloud has started."""
+    """Track the operation that the cloud has started."""
     # the answer has the operation's first state, which may be a failure already
     begun = moved(
         intent, event.at, PROVISIONING, Text("The cloud is creating the node."), operation=event.operation.name
@@ -54,7 +54,7 @@ def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
 
 
 def refused(intent: Intent, event: Refused, limits: Limits) -> Outcome:
-    """Fail, unless the refusal says that the node exists: it may be ours, from a request whose answer was lost."""
+    """Fail, unless the error is that the node exists: it may be ours, from a request whose response was lost."""
     if isinstance(event.error, NodeExists):
         message = Text("A node with that name exists; checking whether it is this one.")
         return moved(intent, event.at, "checking", message, cause=event.error), ()
@@ -62,18 +62,18 @@ def refused(intent: Intent, event: Refused, limits: Limits) -> Outcome:
 
 
 def unanswered(intent: Intent, event: Unanswered, limits: Limits) -> Outcome:
-    """Look for the node: it may have been created."""
+    """Look for the node, because it may have been created."""
     message = Text("The cloud did not respond; checking whether the node was created.")
     return moved(intent, event.at, "checking", message, cause=event.error), ()
 
 
 def recheck(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
-    """Look for the node: the process that ended may have requested it."""
+    """Look for the node, because the previous process may have requested it."""
     return moved(intent, event.at, "checking", Text("Resumed; checking whether the node was created.")), ()
 
 
 def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """Adopt the node that carries our label; a node without it was created by someone else."""
+    """Adopt the node if it has our label; a node without the label was created by someone else."""
     # the label has the intent's id, so that a node from the user's earlier intent does not count as ours
     if event.node.intent_id == intent.intent_id:
         adopted = moved(
@@ -93,7 +93,7 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 
 def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
-    """Fail, once the cloud has had the time to list the node."""
+    """Fail once the cloud has had enough time to list the node."""
     intent, missing_s = missing_for(intent, event.at)
     # lists lag, so the node may still appear
     if missing_s <= limits.unsure_s:

@@ -1,4 +1,4 @@
-"""The events of an intent. Each carries its time, because the lifecycle has no clock."""
+"""The events of an intent. Each event includes its time, because the lifecycle has no clock."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Started(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed(Event):
-    """Another process claimed the intent; what its previous owner did last is unknown."""
+    """Another process claimed the intent; the previous owner's last action is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overruled(Event):
-    """A newer intent cancels this one, see `jupyter_tpu.lifecycle.conflicts.overrules`."""
+    """A newer intent cancels this one; see `jupyter_tpu.lifecycle.conflicts.overrules`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +39,14 @@ class Accepted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused(Event):
-    """The cloud refused the request and did nothing."""
+    """The cloud rejected the request and changed nothing."""
 
     error: TpuError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unanswered(Event):
-    """The cloud did not answer the request; it may or may not have carried it out."""
+    """The request got no response; the cloud may or may not have performed it."""
 
     error: TpuError
 
@@ -60,12 +60,15 @@ class NodeSeen(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMissing(Event):
-    """The cloud lists no such node; its list may lag behind."""
+    """The cloud doesn't list the node; the list may be out of date."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeysSeen(Event):
-    """The workers' guest attributes were read; `published`: every worker of the `node` has published host keys."""
+    """The workers' guest attributes were read.
+
+    `published` is true if every worker of `node` has published host keys.
+    """
 
     node: Node
     published: bool
@@ -80,6 +83,6 @@ class OperationSeen(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoAnswer(Event):
-    """A read of the node or its operation failed; nothing new is known."""
+    """Reading the node or its operation failed; there is no new information."""
 
     error: TpuError

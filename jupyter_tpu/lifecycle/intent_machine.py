@@ -1,7 +1,7 @@
-"""The state machine of intents: one table per verb, one function to step through it.
+"""The state machine of intents: one table per verb, and one function to step through it.
 
 ``step(intent, event)`` returns the intent's next state and the requests to send. The caller writes the intent to the
-journal before it sends them: whatever happens to the process, the journal has everything that may cost money.
+journal before it sends them, so that even if the process dies, the journal lists everything that may cost money.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UNASKED = frozenset({"requested", "asking"})
 
 
 class IllegalEvent(Exception):
-    """An event that cannot happen in this phase; the intent stays as it was."""
+    """An event that cannot happen in this phase; the intent stays unchanged."""
 
 
 def step(intent: Intent, event: Event, limits: Limits = _DEFAULT_LIMITS) -> Outcome:

@@ -1,4 +1,4 @@
-"""Sentences for the user about what exists, what it costs and what to do."""
+"""User-facing sentences about existing nodes, their costs and possible actions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NOT_BILLED = {
 
 
 def cost(accelerator_type: str, zone: str, provisioning: Provisioning) -> str:
-    """Return the price, such as ``$9.60 per hour``, or a text that the price is unknown."""
+    """Return the price, such as ``$9.60 per hour``, or text saying that the price is unknown."""
     if provisioning == "reserved":
         return Text("the price of its reservation (not in the price list)")
     price = price_on_terms(accelerator_type, zone, provisioning)
@@ -54,7 +54,7 @@ def billing(node: Node) -> str:
 
 
 def node_exists(node: Node) -> str:
-    """Return a sentence that the node exists, with its state and what it costs now."""
+    """Return a sentence saying that the node exists, with its state and current cost."""
     if node.state == "READY":
         usd = cost(node.accelerator_type, node.name.zone, node.provisioning)
         return Text("The node {node} exists and costs {cost}.", node=node.name.node_id, cost=usd)
@@ -67,17 +67,20 @@ def node_exists(node: Node) -> str:
 
 
 def command(verb: str, name: NodeName) -> str:
-    """Return the command line for a verb. Names need no quoting: the API allows letters, digits and hyphens only."""
+    """Return the command line for a verb.
+
+    Names need no quoting, because the API allows only letters, digits and hyphens.
+    """
     return f"`jupyter tpu {verb} {name.node_id} --zone {name.zone}`"
 
 
 def delete_hint(name: NodeName) -> str:
-    """Return how to delete the node."""
+    """Return a hint on how to delete the node."""
     return Text("If you don't need the node, delete it with {command}.", command=command("delete", name))
 
 
 def elsewhere_hint(spec: NodeSpec) -> str:
-    """Return what to do about a stock-out: search other zones, or wait in the cloud's queue."""
+    """Return a hint on what to do about a stock-out: search other zones, or wait in the cloud's queue."""
     kind, node_id = find_accelerator(spec.accelerator_type), spec.name.node_id
     model = "" if spec.provisioning == "on-demand" else f" --provisioning {spec.provisioning}"
     queue = f"`jupyter tpu queue add {node_id} --type {spec.accelerator_type} --zone {spec.name.zone}{model}`"

@@ -21,25 +21,26 @@ class Intent:
     """One request about one node, as the journal stores it.
 
     Attributes:
-        intent_id: also the value of the label that a created node carries, so that it can be adopted.
-        endpoint: the cloud that has the node, as in `CloudSettings.endpoint`; empty = Google's. Another cloud may have
-            a node with the same name.
+        intent_id: also the value of the created node's label, so that the node can be identified.
+        endpoint: the node's cloud, as in `CloudSettings.endpoint`; empty for Google's. Another cloud may have a node
+            with the same name.
         spec: what to create; None for other verbs.
         phase: a stable word. create: requested, asking, checking, provisioning, rolling_back, booting, ready;
             delete: requested, asking, checking, deleting, deleted; stop: requested, asking, checking, stopping,
             stopped; start: as create, with starting for provisioning. All: failed, cancelled.
         message: one sentence for display about the current phase.
-        error: why it failed; set only when settled.
+        error: why the intent failed; set only when settled.
         settled: done or failed; no more requests are sent.
         created_at, updated_at: Unix seconds.
-        owner: the process that performs it, see `jupyter_tpu.journal.owner`; empty = none.
-        operation: name of the cloud's operation; empty until the cloud has answered.
-        asked_at: when the last request was sent (Unix seconds); 0 = never.
+        owner: the process that performs the intent, see `jupyter_tpu.journal.owner`; empty for none.
+        operation: name of the cloud's operation; empty until the cloud has responded.
+        asked_at: when the last request was sent (Unix seconds); 0 for never.
         phase_since: when the current phase began (Unix seconds).
-        missing_since: when the cloud first had no such node (Unix seconds); 0 = it has one, or was not asked.
-        cause: why the request or operation failed, until it is known what that left behind.
-        because: for stop and delete: why the node is asked to end; None = the user asked.
-        may_appear: for delete: a creation of the node was open when this began, and no node has been seen yet.
+        missing_since: when the node was first missing in the cloud (Unix seconds); 0 if it exists or was not queried.
+        cause: why the request or operation failed, until the remaining resources are known.
+        because: for stop and delete: why the node is stopped or deleted; None if the user requested it.
+        may_appear: for delete: whether a creation of the node was open when this intent began, and no node has been
+            seen yet.
     """
 
     intent_id: str
@@ -68,7 +69,7 @@ class Intent:
         return self.settled and self.error is None and self.phase not in FAILED_PHASES
 
     def to_json(self) -> dict[str, Any]:
-        """Return all fields, as the journal stores them; `from_json` is the inverse."""
+        """Return all fields in the journal's format; `from_json` is the inverse."""
         return {
             "intent_id": self.intent_id,
             "verb": self.verb,
@@ -95,7 +96,7 @@ class Intent:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Intent:
-        """Read what `to_json` wrote, in this version or an earlier one."""
+        """Parse the output of `to_json` from this version or an earlier one."""
         return cls(
             intent_id=data["intent_id"],
             verb=data["verb"],

@@ -1,4 +1,4 @@
-"""The results of a step: an intent that moved on, is done, failed or was cancelled."""
+"""The results of a step: an intent that has advanced, is done, has failed or was cancelled."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Table = dict[tuple[str, type[Event]], Callable[[Intent, Any, Limits], Outcome]]
 
 
 def moved(intent: Intent, at: float, phase: str, message: str, **changes: Any) -> Intent:
-    """Return the intent in a phase, which may be the current one; `phase_since` changes only with the phase."""
+    """Return the intent in a phase, which may be its current phase; `phase_since` changes only with the phase."""
     since = intent.phase_since if phase == intent.phase else at
     return replace(intent, phase=phase, message=message, updated_at=at, phase_since=since, **changes)
 
 
 def continue_polling(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
-    """Keep polling after another process claimed the intent: its phase says what to look for."""
+    """Keep polling after another process claimed the intent; its phase determines what to look for."""
     return moved(intent, event.at, intent.phase, intent.message), ()
 
 
@@ -40,7 +40,7 @@ def failed(
 ) -> Outcome:
     """Settle the intent with an error.
 
-    `exists` says what is left in the cloud; `hint` and `actions` replace the error's own.
+    `exists` describes what remains in the cloud; `hint` and `actions` replace those of the error.
     """
     # of the same type: its code tells front ends what kind of failure it is
     full = type(error)(
@@ -50,13 +50,13 @@ def failed(
 
 
 def cancelled(intent: Intent, at: float) -> Outcome:
-    """Settle the intent: a newer one stops or deletes the node."""
+    """Settle the intent as cancelled, because a newer one stops or deletes the node."""
     message = Text("Cancelled: the node is being stopped or deleted.")
     return moved(intent, at, "cancelled", message, settled=True, cause=None), ()
 
 
 def unchanged(intent: Intent) -> Outcome:
-    """Return the intent unchanged, with no request."""
+    """Return the intent unchanged, without requests."""
     return intent, ()
 
 

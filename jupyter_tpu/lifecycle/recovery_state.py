@@ -1,4 +1,4 @@
-"""Auto-recovery of one node: the user's setting, the progress of a re-creation, and its texts. Values only."""
+"""Auto-recovery of one node: the user's setting, the progress of a re-creation, and its messages. Values only."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ class Recovery:
     """The auto-recovery setting of one node, and the progress of a re-creation.
 
     Attributes:
-        choice_id: tells the attempts under this setting from those under earlier ones.
+        choice_id: distinguishes attempts under this setting from attempts under earlier settings.
         spec: the node to recreate.
-        max_attempts: the maximum number of attempts, failed ones included.
-        max_usd: give up once the node has cost this much since the setting was made; None = no such cap.
+        max_attempts: the maximum number of attempts, including failed ones.
+        max_usd: the cost of the node since the setting was made at which to give up; None for no cap.
         message: one sentence for display about the phase.
-        uid: the node that is watched, or the leftover that is deleted.
-        was_ready: whether that node was READY; only such a node is recreated.
-        is_queued: a queued resource created that node, and must be deleted with it.
-        attempts: how many were started.
-        retry_at: the earliest time at which the next one starts (Unix seconds).
-        asked_at: when the leftover's deletion was requested last (Unix seconds); 0 = never.
-        chosen_at, since: when the setting was made, when the phase began (Unix seconds, this computer's clock).
-        chosen_at_of_cloud: when the setting was made by the cloud's clock, as costs are dated; None = not known.
-        owner: the process that acts on it now, see `jupyter_tpu.journal.owner`; empty = none.
+        uid: the node that is being watched, or the leftover that is being deleted.
+        was_ready: whether that node was READY; otherwise it is not recreated.
+        is_queued: whether a queued resource created that node and must be deleted with it.
+        attempts: the number of attempts that were started.
+        retry_at: the earliest start of the next attempt (Unix seconds).
+        asked_at: when deletion of the leftover was last requested (Unix seconds); 0 for never.
+        chosen_at, since: when the setting was made, and when the phase began (Unix seconds, local clock).
+        chosen_at_of_cloud: when the setting was made, by the cloud's clock, which also dates costs; None if unknown.
+        owner: the process that currently owns it, see `jupyter_tpu.journal.owner`; empty for none.
     """
 
     choice_id: str
@@ -67,7 +67,7 @@ class Recovery:
 
     @property
     def name(self) -> NodeName:
-        """Return the node's name, which all its successors have."""
+        """Return the node's name, which all of its successors share."""
         return self.spec.name
 
     @property
@@ -109,25 +109,25 @@ class Recovery:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Recovery:
-        """Read what `to_json` wrote; raises KeyError, TypeError or ValueError for anything else."""
+        """Parse the output of `to_json`; raises KeyError, TypeError or ValueError if it is invalid."""
         return cls(**{**data, "spec": NodeSpec.from_json(data["spec"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """One observation of the node, the cloud's and the journal's.
+    """An observation of the node in the cloud and the journal.
 
     Attributes:
         at: Unix seconds.
-        node: as the cloud shows it; None when there is none.
-        missing_s: for how many seconds there has been none.
+        node: its state in the cloud; None if it doesn't exist.
+        missing_s: the number of seconds for which the node has been missing.
         is_witnessed: whether this process saw the node shortly before it disappeared.
-        was_deleted: whether the cloud has the deletion of a node that disappeared among its operations.
-        queued: the queued resource that created it; None when the cloud has none.
+        was_deleted: whether the cloud lists a delete operation for the node that disappeared.
+        queued: the queued resource that created the node; None if the cloud has none.
         deletion: an intent to delete the node since the setting was made.
-        stop: an intent to stop it since then.
+        stop: an intent to stop the node since the setting was made.
         making: the intent of the latest attempt.
-        spent_usd: what the node has cost since then; None when that is not known.
+        spent_usd: the node's cost since the setting was made; None if unknown.
     """
 
     at: float
@@ -154,7 +154,7 @@ Step = tuple[Recovery, DeleteNode | DeleteQueued | CreateNode | None]
 
 
 def spec_of(node: Node) -> NodeSpec:
-    """Return the spec that creates such a node again."""
+    """Return the spec to recreate the node."""
     labels = {key: value for key, value in node.labels.items() if not key.startswith(_OUR_LABELS)}
     return NodeSpec(
         name=node.name,
@@ -168,17 +168,17 @@ def spec_of(node: Node) -> NodeSpec:
 
 
 def is_preemptible(node: Node) -> bool:
-    """Whether the cloud may pre-empt the node."""
+    """Return whether the cloud may pre-empt the node."""
     return node.spot or node.preemptible
 
 
 def is_lost(node: Node) -> bool:
-    """Whether the node was pre-empted and can only be deleted. A stopped on-demand node can be started again."""
+    """Return whether the node was pre-empted and can only be deleted. A stopped on-demand node can be started again."""
     return node.state in _TAKEN or (is_preemptible(node) and node.state == "STOPPED")
 
 
 def watching_text(recovery: Recovery) -> str:
-    """Return the message of the phase ``watching``: what will happen after a pre-emption."""
+    """Return the message for the phase ``watching``, which describes what happens after a pre-emption."""
     left = max(recovery.max_attempts - recovery.attempts, 0)  # the user may have lowered the number meanwhile
     cap = "" if recovery.max_usd is None else Text(", until it has cost ${cap}", cap=f"{recovery.max_usd:,.2f}")
     node, times = recovery.name.node_id, _times(left)
@@ -197,7 +197,7 @@ def _times(left: int) -> str:
 
 
 def outlook(recovery: Recovery) -> str:
-    """Return what will happen next, for the user of a kernel that was lost with its node."""
+    """Return a message about the next step, for the user of a kernel that was lost with its node."""
     if recovery.is_being_recreated:
         # before the phase `making` the next attempt is not counted yet
         attempt = recovery.attempts if recovery.phase == "making" else recovery.attempts + 1

@@ -1,7 +1,7 @@
-"""Search for capacity: try one candidate after the other, each by an ordinary intent, until a node is READY.
+"""Search for capacity: try the candidates one by one, each with an ordinary intent, until a node is READY.
 
-Pure: what to do next, and what the end of a try means. A search has at most one open try, and the next one begins when
-nothing of it is left in the cloud (`Try.is_clean`).
+Pure: this module decides on the next step and evaluates the result of a try. A search has at most one open try. The
+next try begins when all leftovers of the previous one are gone from the cloud (`Try.is_clean`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def checked(search: Search) -> Search:
     """Return the search if it is valid.
 
     Raises:
-        BadInput: it has no candidates, too many of them, or an invalid name.
+        BadInput: the search has no candidates, too many candidates or an invalid name.
     """
     if not search.candidates:
         raise BadInput(
@@ -72,7 +72,7 @@ def checked(search: Search) -> Search:
 
 
 def ordered(candidates: Iterable[Candidate], is_covered: Callable[[Candidate], bool]) -> tuple[Candidate, ...]:
-    """Sort by cost to the user: candidates that a grant covers first, then by list price; unknown prices last."""
+    """Sort by cost to the user: candidates covered by a grant first, then by list price; unknown prices last."""
     return tuple(sorted(candidates, key=lambda each: _cost(each, is_covered(each))))
 
 
@@ -83,27 +83,27 @@ def _cost(candidate: Candidate, is_covered: bool) -> tuple[bool, bool, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """Begin a try of the candidate with this index."""
+    """The step to begin a try of the candidate with this index."""
 
     index: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """Wait; `search` is its new state."""
+    """The step to wait; `search` is the search's new state."""
 
     search: Search
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """End the search; `search` is its final state."""
+    """The step to finish the search; `search` is its final state."""
 
     search: Search
 
 
 def next_step(search: Search, now: float) -> Begin | Wait | End:
-    """Return the next step when no try is open."""
+    """Return the next step if no try is open."""
     if search.is_cancelled:
         return End(search=ended(search, "cancelled", Text("The search was cancelled, and no resources are left.")))
     if search.stop:
@@ -138,7 +138,7 @@ def ended(search: Search, phase: Phase, message: str) -> Search:
 
 
 def begun(search: Search, index: int, now: float) -> Search:
-    """Return the search with a new try, to save before the request is sent."""
+    """Return the search with a new try; the caller saves it before sending the request."""
     wanted = search.candidates[index]
     tries = (*search.tries, Try(index=index, at=now))[-MOST_TRIES:]
     message = Text("Trying {type} in {zone}.", type=wanted.accelerator_type, zone=wanted.zone)
@@ -186,7 +186,7 @@ def lost(search: Search, error: TpuError) -> Search:
 
 
 def outcome_of(error: TpuError) -> Outcome:
-    """Return the outcome that an error means for its try."""
+    """Return the outcome of a try that failed with this error."""
     match error:
         case AddressQuotaExceeded():
             return "address"
@@ -203,7 +203,7 @@ def outcome_of(error: TpuError) -> Outcome:
 
 
 def _hopeless_with(search: Search, index: int, error: TpuError) -> set[int]:
-    """Return the candidates, by index, that would get the same refusal however long the search waits."""
+    """Return the indexes of the candidates that would get the same error no matter how long the search waits."""
     outcome = outcome_of(error)
     tried = search.candidates[index]
     if outcome == "quota":
@@ -217,7 +217,7 @@ def _hopeless_with(search: Search, index: int, error: TpuError) -> set[int]:
 
 
 def _has_quota_of(tried: Candidate, other: Candidate, in_region: bool) -> bool:
-    """Whether the same limit refuses both: it is per accelerator type, and both need as many chips."""
+    """Return whether the same quota limits both: the same accelerator type and the same number of chips."""
     if (tried.accelerator_type, _quota_kind(tried)) != (other.accelerator_type, _quota_kind(other)):
         return False
     return region_of(tried.zone) == region_of(other.zone) if in_region else tried.zone == other.zone
@@ -228,7 +228,7 @@ def _quota_kind(candidate: Candidate) -> tuple[bool, bool]:
 
 
 def resumed(search: Search, now: float) -> Search:
-    """Return the search after another process claimed it; one that was abandoned for long starts no new try."""
+    """Return the search after another process claimed it; a long-abandoned search starts no new try."""
     is_stale = now - search.updated_at > STALE_S
     stop = (
         Text("The search was interrupted for too long and was given up. Start it again if you still need a node.")

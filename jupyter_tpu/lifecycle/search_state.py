@@ -1,4 +1,4 @@
-"""A search for capacity: its candidates, its tries so far, and its state. Values only."""
+"""A search for capacity: its candidates, tries and state. Values only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_TRIES = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A node that the user would accept, with its provisioning model, see `jupyter_tpu.provisioning`."""
+    """A node that the user would accept, with its provisioning model; see `jupyter_tpu.provisioning`."""
 
     zone: str
     accelerator_type: str
@@ -36,16 +36,16 @@ class Candidate:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Return no labels; `provisioning_of` reads those of a node."""
+        """Return no labels; for a node, `provisioning_of` reads its labels."""
         return {}
 
     @property
     def provisioning(self) -> Provisioning:
-        """Return the provisioning model that the flags stand for."""
+        """Return the provisioning model selected by the flags."""
         return provisioning_of(self)
 
     def spec(self, project: str, node_id: str) -> NodeSpec:
-        """Return the spec of this node with that name; raises `BadInput` if it is invalid."""
+        """Return the spec of this node with the given name; raises `BadInput` if it is invalid."""
         return NodeSpec(
             name=NodeName(project=project, zone=self.zone, node_id=node_id),
             accelerator_type=self.accelerator_type,
@@ -55,13 +55,13 @@ class Candidate:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return all fields, with the options among them; `from_json` is the inverse."""
+        """Return all fields, including the options; `from_json` is the inverse."""
         data = asdict(self)
         return {**data.pop("options"), **data}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Candidate:
-        """Read what `to_json` wrote; raises TypeError or ValueError for anything else."""
+        """Parse the output of `to_json`; raises TypeError or ValueError if it is invalid."""
         data = dict(data)
         others = {name: value for name, value in data.items() if name not in NODE_OPTIONS}
         return cls(**others, options=NodeOptions.pick(data))
@@ -72,14 +72,14 @@ class Try:
     """One try of one candidate.
 
     Attributes:
-        index: of the candidate.
-        at: when it began (Unix seconds).
-        intent_id: the intent that creates the node; empty until that is known.
-        message: how it ended, in one sentence; empty while it is open.
+        index: the candidate's index.
+        at: when the try began (Unix seconds).
+        intent_id: the intent that creates the node; empty until it is known.
+        message: the result in one sentence; empty while the try is open.
         raw: the cloud's own message.
-        is_clean: nothing is left of it in the cloud, or it was won.
-        was_interrupted: its process died while it was open, perhaps before the request was sent.
-        deleted_at: when the deletion of what it left was requested last (Unix seconds); 0 = never.
+        is_clean: whether the try left nothing in the cloud, or was successful.
+        was_interrupted: whether its process died while the try was open, possibly before the request was sent.
+        deleted_at: when deletion of the leftovers was last requested (Unix seconds); 0 for never.
     """
 
     index: int
@@ -98,20 +98,20 @@ class Search:
     """The search for one node.
 
     Attributes:
-        candidates: in the order in which they are tried.
-        until: no try begins after that (Unix seconds); None: each candidate is tried once.
+        candidates: the candidates, in the order of the tries.
+        until: the time after which no try begins (Unix seconds); None to try each candidate once.
         tries: the newest `MOST_TRIES`, oldest first.
         tried: the total number of tries.
-        round: how many rounds over all candidates are complete.
+        round: the number of completed rounds over all candidates.
         position: index of the next candidate in this round.
-        next_at: no try before that (Unix seconds).
-        hopeless: candidates that are not tried again, by index: waiting does not help them.
-        stop: why no further try starts, although there is time; empty while tries continue.
-        accept_unknown_price: the user accepts candidates without a list price.
-        is_cancelled: the user cancelled it; the phase says so once nothing is left in the cloud.
-        node_name: full name of the node that was found; empty = none.
-        updated_at: when its owner last worked on it (Unix seconds, to about a minute).
-        owner: the process that drives it, see `jupyter_tpu.journal.owner`; empty = none.
+        next_at: the earliest start of the next try (Unix seconds).
+        hopeless: indexes of candidates that are not tried again, because waiting does not help.
+        stop: why no further tries start although there is time left; empty while tries continue.
+        accept_unknown_price: whether the user accepts candidates without a list price.
+        is_cancelled: whether the user cancelled the search; the phase changes once nothing is left in the cloud.
+        node_name: full name of the node that was found; empty for none.
+        updated_at: when the owner last worked on the search (Unix seconds, accurate to about a minute).
+        owner: the process that runs the search, see `jupyter_tpu.journal.owner`; empty for none.
     """
 
     search_id: str
@@ -137,12 +137,12 @@ class Search:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the phase is a final one."""
+        """Whether the phase is final."""
         return self.phase != "trying"
 
     @property
     def last(self) -> Try | None:
-        """Return the latest try; None before the first."""
+        """Return the latest try; None if there are no tries yet."""
         return self.tries[-1] if self.tries else None
 
     def name(self, index: int) -> NodeName:
@@ -155,13 +155,13 @@ class Search:
         return replace(spec, labels={SEARCH_LABEL: self.search_id})
 
     def to_json(self) -> dict[str, Any]:
-        """Return all fields, as the journal stores them; `from_json` is the inverse."""
+        """Return all fields in the journal's format; `from_json` is the inverse."""
         # by field names: renaming a field would change the journal
         return {**asdict(self), "candidates": [each.to_json() for each in self.candidates]}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Search:
-        """Read what `to_json` wrote; raises KeyError, TypeError or ValueError for anything else."""
+        """Parse the output of `to_json`; raises KeyError, TypeError or ValueError if it is invalid."""
         return cls(
             **{
                 **data,

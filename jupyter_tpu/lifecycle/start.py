@@ -1,4 +1,4 @@
-"""Start a stopped node: request it once, because it costs money; without a response the node's state decides."""
+"""Start a stopped node: send one request, because starting costs money. Without a response, check the node's state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def send_request(intent: Intent, event: Started, limits: Limits) -> Outcome:
 
 
 def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
-    """Fail an intent whose process died before it sent the request: the user may no longer want it."""
+    """Fail an intent whose process died before sending the request, because the user may no longer want the node."""
     error = TpuError(
         Text("jupyter_tpu exited before it requested the start of the node {node}.", node=intent.node_name.node_id)
     )
@@ -41,23 +41,23 @@ def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
 
 
 def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
-    """Follow the operation that the cloud has started."""
+    """Track the operation that the cloud has started."""
     begun = moved(intent, event.at, STARTING, Text("The node is starting."), operation=event.operation.name)
     return to_ready.operation_seen(begun, OperationSeen(at=event.at, operation=event.operation), limits)
 
 
 def unsure(intent: Intent, event: Refused | Unanswered, limits: Limits) -> Outcome:
-    """Check the node: it may be starting, even if the response says otherwise."""
+    """Check the node, because it may be starting even if the response indicates otherwise."""
     return moved(intent, event.at, "checking", Text("Checking the node."), cause=event.error), ()
 
 
 def recheck(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
-    """Check the node: the process that ended may have requested the start."""
+    """Check the node, because the previous process may have requested the start."""
     return moved(intent, event.at, "checking", Text("Resumed; checking the node.")), ()
 
 
 def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """Decide by the node's state whether it was started."""
+    """Determine from the node's state whether it was started."""
     if event.node.state in ("STARTING", "READY"):
         begun = moved(seen(intent), event.at, STARTING, Text("The node is starting."), cause=None)
         return to_ready.node_seen(begun, event, limits)
@@ -70,7 +70,7 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 
 def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
-    """Fail: there is no node to start."""
+    """Fail, because there is no node to start."""
     intent, missing_s = missing_for(intent, event.at)
     # the refusal and the read agree: no need to wait
     if missing_s <= limits.vanished_s and not isinstance(intent.cause, NodeNotFound):

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Time limits of an intent.
+    """The time limits of an intent.
 
     Attributes:
-        unsure_s: how long a node that should exist may be missing, or one that should be gone may be listed: the
-            cloud's lists lag behind its changes.
-        vanished_s: the same for a node that was seen before.
-        create_s: from the request until the node is READY.
-        boot_s: from READY until the workers have published their host keys.
-        change_s: for a deletion or a stop.
-        ask_again_s: between two requests for a deletion or a stop that got no answer.
+        unsure_s: how long a node that should exist may be missing, or a deleted node may still be listed, because the
+            cloud's lists lag behind.
+        vanished_s: how long a node may be missing that was seen before.
+        create_s: the time from the request until the node is READY.
+        boot_s: the time from READY until the workers have published their host keys.
+        change_s: the time for a deletion or a stop.
+        ask_again_s: the time before a deletion or stop request without a response is repeated.
     """
 
     # Google states none of these; where no source is named they are our own bounds.

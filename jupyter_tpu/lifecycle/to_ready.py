@@ -1,7 +1,7 @@
-"""Follow a node until it is READY and has published its host keys: the common part of create and start.
+"""Track a node until it is READY and has published its host keys: the common part of create and start.
 
-The node's state decides, not the operation: Google sometimes leaves the operation of a creation unfinished long after
-the node is READY. The operation is read to learn early that it failed, and why.
+The result depends on the node's state, not on the operation, because a create operation sometimes stays unfinished long
+after the node is READY. The operation is read only to detect a failure and its reason early.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _GONE = "The node no longer exists; nothing is billed."
 
 
 def node_seen(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """Decide by the node's state: booting, lost, halted or still coming."""
+    """Advance according to the node's state: booting, lost, stopped or still being created or started."""
     intent = seen(intent)
     state = event.node.state
     if state == "READY":
@@ -73,7 +73,7 @@ def _coming(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 
 def _halted(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """Handle STOPPED: someone else stopped it, or our start has not taken effect yet or has failed."""
+    """Handle STOPPED: someone else stopped the node, or our start has failed or not taken effect yet."""
     # a start whose operation runs has the time of a creation; without one it gets the lag of a list
     waiting = intent.verb == "start" and intent.phase != BOOTING and intent.cause is None
     if waiting and event.at - intent.phase_since <= (limits.create_s if intent.operation else limits.unsure_s):
@@ -93,7 +93,7 @@ def _halted(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 
 def node_missing(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
-    """Decide whether the node was rolled back, disappeared, or is not listed yet."""
+    """Determine whether the node was rolled back, has disappeared or is not listed yet."""
     intent, missing_s = missing_for(intent, event.at)
     if intent.phase == ROLLING_BACK:
         exists = intent_texts.NOTHING_CREATED if intent.verb == "create" else _GONE
@@ -113,7 +113,7 @@ def _patience(intent: Intent, limits: Limits) -> float:
 
 
 def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outcome:
-    """Notice a failed operation; success is decided by the node's state."""
+    """Detect a failed operation; success is determined by the node's state."""
     if event.operation.error is not None:
         message = Text("{message} Checking for leftovers of the node.", message=event.operation.error.message)
         return moved(intent, event.at, ROLLING_BACK, message, operation="", cause=event.operation.error), ()
@@ -123,7 +123,7 @@ def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outc
 
 
 def keys_seen(intent: Intent, event: KeysSeen, limits: Limits) -> Outcome:
-    """Finish when all host keys are published: no SSH connection is made without them."""
+    """Finish when all host keys are published, because SSH connections require them."""
     if event.published:
         return done(intent, event.at, READY, Text("The node is ready."))
     # only a fresh read of the keys counts: after a sleep of this computer the last one is as old as the limit
@@ -142,12 +142,12 @@ def keys_seen(intent: Intent, event: KeysSeen, limits: Limits) -> Outcome:
 
 
 def silent(intent: Intent, event: NoAnswer, limits: Limits) -> Outcome:
-    """Keep polling: a missing response proves nothing."""
+    """Keep polling, because a missing response proves nothing."""
     return moved(intent, event.at, intent.phase, Text("{message} Trying again.", message=event.error.message)), ()
 
 
 def _after_stock_out(intent: Intent) -> tuple[str, tuple[Action, ...]]:
-    """Return the hint and actions; an error from an operation knows neither type nor terms of the node."""
+    """Return the hint and actions, because an operation's error lacks the node's type and provisioning model."""
     if intent.spec is None or not isinstance(intent.cause, OutOfCapacity):
         return "", ()
     return intent_texts.elsewhere_hint(intent.spec), elsewhere(intent.spec, queue=True)
@@ -185,7 +185,7 @@ def _too_late(intent: Intent, limits: Limits) -> TpuError:
 
 
 def table(coming: str) -> Table:
-    """Return the rows from the cloud's acceptance on; `coming` is the phase while it creates or starts the node."""
+    """Return the rows that follow the cloud's acceptance; `coming` is the phase while it creates or starts the node."""
     common: Table = {
         (phase, event): act
         for phase in (coming, ROLLING_BACK, BOOTING)

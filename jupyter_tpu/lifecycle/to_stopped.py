@@ -1,7 +1,7 @@
 """Stop or delete a node.
 
-Both requests may be repeated without harm. They are repeated until the cloud answers, also when it refuses them only
-because too many were sent: a node that costs money must not be forgotten.
+Both requests are idempotent. They are repeated until the cloud responds, and also if the cloud rejects them because of
+a rate limit, because a billed node must not be forgotten.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class VerbDetails:
 
     Attributes:
         action: the request to the cloud.
-        phase: the intent's phase while the cloud carries it out.
-        under_way: the node's state meanwhile.
+        phase: the intent's phase while the cloud performs the action.
+        under_way: the node's state during this phase.
         end: the intent's last phase.
-        end_state: the node's state then; empty = there is no node.
+        end_state: the node's final state; empty if the node no longer exists.
     """
 
     action: Callable[[NodeName], DeleteNode | StopNode]
@@ -67,7 +67,7 @@ BY_VERB = {
 
 
 def send_request(intent: Intent, event: Event, limits: Limits) -> Outcome:
-    """Send the request, for the first time or again."""
+    """Send or repeat the request."""
     message = (
         Text("Requesting the stop of the node.")
         if intent.verb == "stop"
@@ -79,7 +79,7 @@ def send_request(intent: Intent, event: Event, limits: Limits) -> Outcome:
 
 
 def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
-    """Follow the operation; a response that names none counts as no response."""
+    """Track the operation; a response without an operation counts as no response."""
     if not (event.operation.name or event.operation.done):
         return unsure(intent, Unanswered(at=event.at, error=_empty_answer(intent)), limits)
     details = BY_VERB[intent.verb]
@@ -89,7 +89,7 @@ def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
 
 
 def unsure(intent: Intent, event: Refused | Unanswered, limits: Limits) -> Outcome:
-    """Check the node: its state decides, even if the response says otherwise."""
+    """Check the node, because its state determines the result, even if the response indicates otherwise."""
     if isinstance(event.error, NodeNotFound):
         # a creation that is still open may bring the node into existence after this deletion
         if not intent.may_appear:
@@ -106,7 +106,7 @@ def unsure(intent: Intent, event: Refused | Unanswered, limits: Limits) -> Outco
 
 
 def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """Decide by the node's state whether the request was carried out, and repeat or give up if not."""
+    """Determine from the node's state whether the request was performed; if not, repeat it or give up."""
     details = BY_VERB[intent.verb]
     intent = replace(seen(intent), may_appear=False)
     if event.node.state == details.end_state:
@@ -125,7 +125,7 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 
 def _may_succeed(cause: TpuError | None) -> bool:
-    """Return whether the same request may succeed a few seconds after it failed for this cause; None = unknown."""
+    """Return whether a retry after a few seconds may succeed if the request failed for this cause; None if unknown."""
     return cause is None or isinstance(cause, (CloudUnavailable, RateExceeded))
 
 
@@ -134,7 +134,7 @@ def _is_refusal(cause: TpuError | None) -> bool:
 
 
 def watched(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """Wait until the node is in its end state; give up if the cloud does not get it there in time."""
+    """Wait until the node is in its final state; give up if this takes too long."""
     intent = seen(intent)
     if event.node.state == BY_VERB[intent.verb].end_state:
         return _ended(intent, event)
@@ -146,7 +146,7 @@ def watched(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 
 def node_missing(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
-    """Finish a deletion; fail a stop, whose node someone else deleted."""
+    """Finish a deletion; fail a stop, because someone else deleted the node."""
     intent, missing_s = missing_for(intent, event.at)
     if intent.verb == "stop" and missing_s <= limits.vanished_s:
         return unchanged(intent)
@@ -156,7 +156,7 @@ def node_missing(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
 
 
 def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outcome:
-    """Notice a failed operation; success is decided by the node's state."""
+    """Detect a failed operation; success is determined by the node's state."""
     if event.operation.error is not None:
         return moved(
             intent, event.at, "checking", Text("Checking the node."), operation="", cause=event.operation.error
@@ -167,7 +167,7 @@ def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outc
 
 
 def silent(intent: Intent, event: NoAnswer, limits: Limits) -> Outcome:
-    """Keep polling, unless the cloud refused both the request and the read for good."""
+    """Keep polling, unless the cloud permanently rejected both the request and the read."""
     if _is_refusal(intent.cause) and _is_refusal(event.error):
         exists = Text("The node {node} may still exist.", node=intent.node_name.node_id)
         return failed(intent, event.at, _cause(intent), exists=exists)

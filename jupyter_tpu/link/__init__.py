@@ -1,9 +1,9 @@
-"""A resumable connection to the agent of one worker: nothing is lost, and nothing arrives twice.
+"""A resumable connection to the agent of one worker: no message is lost or delivered twice.
 
-A `Link` opens a connection, prepares the worker, talks to the agent and reconnects after every cut. Calls wait,
-requests are stored until the agent has acknowledged them, and each message of a kernel is delivered once and in order.
-It lives in one asyncio loop and is used from that loop only. It must not know what Jupyter's messages mean, and never
-signs one. Start reading at `link`.
+A `Link` opens a connection, prepares the worker, communicates with the agent and reconnects after every disconnect.
+While disconnected, calls wait. Requests are stored until the agent has acknowledged them, and each kernel message is
+delivered once and in order. It runs in one asyncio loop and is used only from that loop. It must not interpret or sign
+Jupyter messages. Start reading at `link`.
 """
 
 from jupyter_tpu.link.interfaces import ByteStream, Connection, LinkState, OnMessage, ProcessStream

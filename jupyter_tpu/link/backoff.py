@@ -1,4 +1,4 @@
-"""When to reconnect to a worker: at once, then every 2 s for an hour, then every 15 s."""
+"""The schedule for reconnecting to a worker: immediately, then every 2 s for an hour, then every 15 s."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PATIENT_DELAY_S = 15.0
 
 
 def reconnect_delays() -> Iterator[float]:
-    """Yield the pauses before each attempt in seconds, without end."""
+    """Yield the pause before each attempt, in seconds, indefinitely."""
     yield from (0.0, 0.5, 1.0)
     yield from repeat(_EAGER_DELAY_S, _EAGER_TRIES)
     yield from repeat(_PATIENT_DELAY_S)
@@ -25,7 +25,7 @@ class Attempts:
     """The pauses between attempts, which `hurry` cuts short.
 
     Args:
-        hurried_s: seconds that a connection in progress may still take after `hurry`.
+        hurried_s: seconds that a connection attempt in progress may still take after `hurry`.
     """
 
     def __init__(self, hurried_s: float) -> None:
@@ -35,7 +35,7 @@ class Attempts:
         self._limit: asyncio.Timeout | None = None
 
     def begin(self) -> None:
-        """Restart with short pauses, because the connection was lost just now."""
+        """Restart with short pauses, because the connection has just been lost."""
         self._delays = reconnect_delays()
 
     async def pause(self) -> None:
@@ -50,9 +50,9 @@ class Attempts:
             self._delays = reconnect_delays()
 
     def hurry(self) -> None:
-        """Try at once, because the network may be back.
+        """Retry immediately, because the network may be back.
 
-        A connection in progress may have started on a network that is gone, so it gets only `hurried_s` more.
+        A connection attempt in progress may use a network that is gone, so it gets only `hurried_s` more.
         """
         self._hurried.set()
         if self._limit is not None:
@@ -60,7 +60,7 @@ class Attempts:
 
     @asynccontextmanager
     async def opening(self) -> AsyncIterator[None]:
-        """Context for opening a connection; raises `TimeoutError` if that takes too long after `hurry`."""
+        """Limit the time to open a connection; raises `TimeoutError` if it takes too long after `hurry`."""
         try:
             async with asyncio.timeout(None) as self._limit:
                 yield

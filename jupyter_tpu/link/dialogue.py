@@ -18,7 +18,7 @@ _READ_BYTES = 256 * 1024  # the size of one DATA frame of the agent
 class Dialogue:
     """An exchange of frames over a byte stream, for one connection.
 
-    It sends three pings in `silence_s` seconds, and ends when nothing was received for that long.
+    A dialogue sends three pings in `silence_s` seconds, and closes if it receives nothing for that long.
     """
 
     def __init__(self, stream: ByteStream, silence_s: float) -> None:
@@ -30,17 +30,20 @@ class Dialogue:
         self._is_open = True
 
     def send_hello(self, hello: Mapping[str, Any]) -> None:
-        """Send the hello, the first frame; until the agent's hello only frames that every version knows may follow."""
+        """Send the hello, the first frame.
+
+        Until the agent's hello arrives, only frames that every version supports may follow.
+        """
         self.send(encode_json(Kind.HELLO, hello))
 
     async def receive_hello(self) -> Mapping[str, Any]:
         """Wait for the agent's hello and return its description of itself.
 
         Raises:
-            ProtocolError: the peer is not an agent, or speaks none of our protocol versions.
-            WorkerUnreachable: there was no answer within `silence_s`, or the connection broke.
+            ProtocolError: the peer is not an agent, or supports none of our protocol versions.
+            WorkerUnreachable: no response arrived within `silence_s`, or the connection was lost.
             EOFError: the agent closed the channel.
-            OSError: the connection broke.
+            OSError: the connection was lost.
         """
         try:
             async with asyncio.timeout(self._silence_s):  # wait_for may swallow a cancellation before Python 3.12
@@ -65,10 +68,10 @@ class Dialogue:
         raise EOFError
 
     async def run(self, handle: Callable[[Frame], None], after_batch: Callable[[], None]) -> None:
-        """Call `handle` for each frame, and `after_batch` after each read, until the connection ends.
+        """Call `handle` for each frame, and `after_batch` after each read, until the connection closes.
 
         Raises:
-            ProtocolError: the agent broke the protocol.
+            ProtocolError: the agent violated the protocol.
         """
         self._received_at = asyncio.get_running_loop().time()
         receiving = asyncio.create_task(self._receive(handle, after_batch))
@@ -98,7 +101,7 @@ class Dialogue:
             await asyncio.sleep(0)
 
     async def _read(self) -> bytes:
-        """Return the next bytes, or ``b""`` once the connection has ended for any reason."""
+        """Return the next bytes, or ``b""`` once the connection is closed for any reason."""
         try:
             return await self._stream.read(_READ_BYTES) if self._is_open else b""
         except (OSError, EOFError, TpuError):
@@ -111,21 +114,21 @@ class Dialogue:
             await asyncio.sleep(min(left_s, self._silence_s / 3))
 
     def probe(self) -> None:
-        """Ping now, and wait only a third of the usual time for the answer."""
+        """Ping immediately, and wait only a third of the usual time for the response."""
         self._received_at = asyncio.get_running_loop().time() - self._silence_s * 2 / 3
         self.send(encode_frame(Kind.PING))
 
     def send(self, data: bytes) -> None:
-        """Write, unless the connection has ended.
+        """Write data, unless the connection is closed.
 
-        Nothing is reported here, because the link repeats what is still needed on the next connection.
+        A failure is not reported, because the link resends all required data on the next connection.
         """
         if self._is_open:
             with suppress(OSError):
                 self._stream.write(data)
 
     def close(self) -> None:
-        """Close the stream; harmless when repeated."""
+        """Close the stream; idempotent."""
         if self._is_open:
             self._is_open = False
             self._stream.close()

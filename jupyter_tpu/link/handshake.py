@@ -1,4 +1,4 @@
-"""Open a dialogue with the agent over a fresh connection; prepare the worker first if needed."""
+"""Open a dialogue with the agent over a new connection; prepare the worker first if needed."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class LinkSettings:
 
     Attributes:
         on_progress: called with each step of the preparation.
-        python: the Python that kernels run on; empty for the worker's own choice.
-        silence_s: seconds without a received byte after which the connection counts as dead.
-        patience_s: seconds without progress after which the preparation is given up.
+        python: the Python interpreter for kernels; empty to let the worker choose.
+        silence_s: seconds without received data after which the connection counts as dead.
+        patience_s: seconds without progress after which the preparation is abandoned.
     """
 
     on_progress: OnProgress
@@ -52,7 +52,7 @@ class LinkSettings:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open dialogue, the agent's description of itself, and whether the worker was prepared for it just now."""
+    """An open dialogue, the agent's description of itself, and whether the worker was just prepared for it."""
 
     dialogue: Dialogue
     agent: Mapping[str, Any]
@@ -61,7 +61,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Greeting:
-    """The start of a dialogue: our hello, and the function that then sends everything still open."""
+    """The start of a dialogue: our hello, and the function that then resends all pending requests."""
 
     hello: Mapping[str, Any]
     follow_up: Callable[[Dialogue], None]
@@ -70,12 +70,12 @@ class Greeting:
 async def open_dialogue(
     connection: Connection, greeting: Greeting, demands: LinkSettings, memory: PreparationCache
 ) -> Opened:
-    """Greet the agent where it was last; if it is not there, prepare the worker first.
+    """Greet the agent at its last socket; if it is not there, prepare the worker first.
 
-    An agent that crashes at its start gets a few attempts.
+    If the agent crashes on startup, this is retried a few times.
 
     Raises:
-        AgentBroken: the agent does not start (`raw` has the end of its log), or breaks the protocol.
+        AgentBroken: the agent does not start (`raw` contains the end of its log), or violates the protocol.
         EnvironmentFailed, WorkerUnreachable: from `prepare_worker`.
     """
     if opened := await _greet_where_it_was(connection, greeting, demands, memory):
@@ -107,8 +107,8 @@ async def _greet_where_it_was(
 ) -> Opened | None:
     """Greet the agent at the socket of the last preparation; return None if it is not there.
 
-    This saves the three round trips of a preparation and the start of a Python there. Not waiting for the agent's
-    hello saves one more: an agent that was healthy before will send it.
+    This saves the three round trips of a preparation and a Python start on the worker. Not waiting for the agent's
+    hello saves one more round trip; an agent that was healthy before will send it.
     """
     ready = memory.ready
     # Other code of ours, or another Python for kernels, needs a preparation first.
@@ -123,9 +123,9 @@ async def _greet_where_it_was(
 
 
 async def prepare_in_background(connection: Connection, demands: LinkSettings, memory: PreparationCache) -> None:
-    """Prepare a worker whose agent was greeted without preparation, to repair what broke before the next kernel starts.
+    """Prepare a worker whose agent was greeted without preparation, to fix problems before the next kernel starts.
 
-    If that fails, the next connection prepares first and reports the reason.
+    If this fails, the next connection prepares the worker first and reports the reason.
     """
     try:
         ready = await prepare_worker(
@@ -174,7 +174,7 @@ async def _greet(
 
 
 def broken_agent(error: ProtocolError) -> AgentBroken:
-    """Return the error to show to the user for a broken protocol."""
+    """Return the user-facing error for a protocol violation."""
     return AgentBroken(
         "The process that answers on the worker does not speak the agent's protocol.",
         exists="Kernels there keep running.",

@@ -1,4 +1,4 @@
-"""The interfaces of a link: the connection it needs, and the states and messages it delivers."""
+"""The interfaces of a link: the connection that it needs, and the states and messages that it delivers."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ class ByteStream(Protocol):
 
 
 class ProcessStream(ByteStream, Protocol):
-    """A command that runs on the worker: reads its standard output, writes its standard input."""
+    """A running command on the worker, to read its standard output and write to its standard input."""
 
     def write_eof(self) -> None:
         """Close the command's standard input."""
 
     async def exit_status(self) -> int:
-        """Wait for the command's end; negative if a signal ended it."""
+        """Wait until the command exits, and return its exit status; negative if a signal killed it."""
 
     async def read_stderr(self) -> str:
-        """Wait for the command's end; return the end of its standard error."""
+        """Wait until the command exits, and return the end of its standard error."""
 
 
 class Connection(Protocol):
-    """A connection to a worker; implemented by what `jupyter_tpu.ssh.connect` returns."""
+    """A connection to a worker; implemented by the return value of `jupyter_tpu.ssh.connect`."""
 
     async def execute(self, command: str) -> ProcessStream:
         """Run a fixed shell command on the worker."""

@@ -1,4 +1,4 @@
-"""The link itself: it runs one dialogue with the agent at a time, and owns everything that must survive its end."""
+"""The link itself: it runs one dialogue with the agent at a time, and owns the state that must survive a dialogue."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ class Link:
     """The link to one worker.
 
     Args:
-        connect: opens a connection; called again after every disconnect. Raises `TpuError` when it cannot.
-        memory: the result of the worker's last preparation; a new, empty one if None.
+        connect: opens a connection; called again after every disconnect. Raises `TpuError` if this fails.
+        memory: the result of the worker's last preparation; empty if None.
         on_progress: called with ``{"phase", "message", "fraction"}`` while the worker is prepared.
         on_state: called with each new state, the error that caused it or None, and the time of the change (Unix
-            seconds); called again with the same state when only the error is new.
-        python: the Python that kernels run on; empty for the worker's own choice.
-        silence_s: seconds without a received byte after which the connection counts as dead.
-        patience_s: seconds without progress after which the preparation of the worker is given up.
-        clock: monotonic seconds that also run while this computer sleeps; gives the age of waiting messages.
+            seconds); called again with the same state if only the error has changed.
+        python: the Python interpreter for kernels; empty to let the worker choose.
+        silence_s: seconds without received data after which the connection counts as dead.
+        patience_s: seconds without progress after which the worker's preparation is abandoned.
+        clock: returns monotonic seconds, including sleep time of this machine; measures the age of waiting messages.
     """
 
     def __init__(
@@ -117,31 +117,31 @@ class Link:
 
     @property
     def is_up(self) -> bool:
-        """Whether the agent answers; old messages may still be arriving."""
+        """Whether the agent responds; old messages may still be arriving."""
         return self._state in ("live", "resuming")
 
     @property
     def spare(self) -> Mapping[str, Any] | None:
-        """``{"kernel_info": …}`` of the pre-warmed kernel on the worker; None when there is none."""
+        """``{"kernel_info": …}`` of the pre-warmed kernel on the worker; None if there is none."""
         return self._spare
 
     @property
     def error(self) -> TpuError | None:
-        """Why the link is down or lost; None if it is neither, or was closed on purpose."""
+        """Why the link is down or lost; None if it is connected or was closed on purpose."""
         return self._error
 
     @property
     def agent(self) -> Mapping[str, Any]:
-        """The agent's description of itself from its hello: version, pid, Python of kernels."""
+        """The agent's description of itself from its hello: version, pid and Python for kernels."""
         return self._agent
 
     async def open(self) -> None:
-        """Connect, prepare the worker and greet the agent; from then on the link reconnects whenever it is cut.
+        """Connect, prepare the worker and greet the agent; afterwards, the link reconnects after every disconnect.
 
         Raises:
             WorkerUnreachable, HostKeyChanged, LoginRefused: from `connect`.
             EnvironmentFailed: the worker could not be prepared.
-            AgentBroken: the agent does not start, or breaks the protocol.
+            AgentBroken: the agent does not start or violates the protocol.
         """
         self._set_state("connecting", None)
         try:
@@ -155,7 +155,7 @@ class Link:
         self._runner = asyncio.create_task(self._stay_connected(dialogue))
 
     def begin(self) -> None:
-        """Open in the background and retry as after a disconnect; calls wait meanwhile."""
+        """Open in the background, with retries as after a disconnect; calls wait in the meantime."""
         self._set_state("connecting", None)
         self._runner = asyncio.create_task(self._stay_connected(None))
 
@@ -170,26 +170,26 @@ class Link:
             self._lose(None)
 
     def hurry(self) -> None:
-        """Test the connection now, or reconnect at once: the network may have changed."""
+        """Test the connection or reconnect immediately, because the network may have changed."""
         if self._dialogue is not None:
             self._dialogue.probe()
         self._attempts.hurry()
 
     async def call(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Call a method of the agent; over a disconnect the call waits and is answered once the link is back.
+        """Call a method of the agent; while disconnected, the call waits and completes after the link has reconnected.
 
-        - ``start_kernel`` {kernel_id, key, signature_scheme?, env?, cwd?, python?, extra_arguments?}: a kernel that
-          runs is left as it is, a dead one is started again with the same record
-        - ``restart_kernel`` {the same}: ends the old process first and waits until it is gone
+        - ``start_kernel`` {kernel_id, key, signature_scheme?, env?, cwd?, python?, extra_arguments?}: a running kernel
+          is left unchanged; a dead kernel is started again with the same record
+        - ``restart_kernel`` {the same}: kills the old process first and waits until it is gone
         - ``kill_kernel`` {kernel_id, signal?}: sends SIGKILL by default, then returns once the exit is recorded
         - ``interrupt`` {kernel_id}: SIGINT to the kernel and its children
-        - ``forget_kernel`` {kernel_id}: ends it and removes its record
+        - ``forget_kernel`` {kernel_id}: kills the kernel and removes its record
         - ``kernel_info`` {kernel_id}, ``list_kernels``, ``status``
         - ``activity``: activity on the node and the next auto-stop; the call itself is not activity
         - ``set_rules`` {rules?, revision?, keep?, keep_revision?, ready_for_s?}: the auto-stop rules of the node
-        - ``keep`` {for_s | until | while_busy}: keep the node running; without parameters, cancel that
-        - ``metrics`` {history_s?, points?}: samples of the chips, ``who``: the processes that use them
-        - ``free`` {pid?, force?, by?}: ends the processes that use the chips; a kernel's record stays
+        - ``keep`` {for_s | until | while_busy}: keeps the node running; without parameters, cancels this
+        - ``metrics`` {history_s?, points?}: chip metrics; ``who``: the processes that use the chips
+        - ``free`` {pid?, force?, by?}: kills the processes that use the chips; a kernel's record is kept
 
         Raises:
             TpuError: the agent's error, or `WorkerUnreachable` when the link is lost.
@@ -211,14 +211,13 @@ class Link:
         on_message: OnMessage,
         on_express: OnMessage | None = None,
     ) -> KernelStream:
-        """Deliver the kernel's messages from `from_seq` on, recorded and new ones; 0 means all there are.
+        """Deliver the kernel's recorded and new messages, starting at `from_seq`; 0 delivers all messages.
 
-        With ``"end"`` only new messages are delivered. Replies on the control channel that would wait behind much
-        output go to `on_express` ahead of their turn, with a seq above `applied_seq`; `on_message` gets them again in
-        their turn.
+        With ``"end"``, only new messages are delivered. If a reply on the control channel would wait behind a lot of
+        output, `on_express` gets it early, with a seq above `applied_seq`; `on_message` gets it again in sequence.
 
-        May follow a ``start_kernel`` without its result: ``asyncio.create_task(link.call(…))``, one turn of the loop,
-        then `attach`. That saves a round trip.
+        To save a round trip, you can call this before ``start_kernel`` returns: ``asyncio.create_task(link.call(…))``,
+        one iteration of the event loop, then `attach`.
         """
         self._last_stream += 1
         stream = KernelStream(
@@ -243,7 +242,7 @@ class Link:
         return stream
 
     def _find_end(self, stream: KernelStream) -> None:
-        """Request the record's end by a call that agents of all versions know; requests wait until it is known."""
+        """Request the record's end with a call that all agent versions support; requests wait for the result."""
         if self._state == "lost":
             return
         call = self._calls.add("kernel_info", {"kernel_id": stream.kernel_id})
@@ -261,7 +260,7 @@ class Link:
             stream.begin(answer.result().get("next_seq"))
 
     def _agent_knows(self, parameter: str) -> bool:
-        """Whether the agent is new enough for a parameter of `AGENT_KNOWS`; False before the first hello."""
+        """Return whether the agent is new enough for a parameter of `AGENT_KNOWS`; False before the first hello."""
         known = self._agent.get("knows")
         return isinstance(known, list) and parameter in known
 
@@ -271,7 +270,7 @@ class Link:
     # -- connecting and reconnecting -------------------------------------------------------------------------------
 
     async def _stay_connected(self, dialogue: Dialogue | None) -> None:
-        """Run one dialogue after the other until one breaks the protocol or the link is closed."""
+        """Run successive dialogues until one violates the protocol or the link is closed."""
         watch = asyncio.create_task(watch_for_wake(self.hurry))
         try:
             while True:
@@ -327,7 +326,7 @@ class Link:
         return opened.dialogue
 
     def _resend(self, dialogue: Dialogue) -> None:
-        """Send again everything that is unanswered, calls first: one may start the kernel that a stream belongs to."""
+        """Resend all calls and requests without a response, calls first, because a call may start a stream's kernel."""
         self._dialogue = dialogue
         for frame in self._calls.frames():
             dialogue.send(frame)

@@ -1,4 +1,4 @@
-"""Calls to the agents of workers without a kernel in between; start reading at `agent_calls`.
+"""Direct calls to workers' agents, without a kernel. Start reading at `agent_calls`.
 
-It must not know kernels' messages or front ends.
+This package must not depend on kernel messages or front ends.
 """

@@ -1,4 +1,4 @@
-"""Calls to agents over links of their own: list kernels, end a kernel, anything else."""
+"""Calls to agents over dedicated links, for example to list kernels or shut one down."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LATEST = 1e11  # Unix seconds: beyond the year 5000, and still one that every p
 
 
 def workers_with_kernels(nodes: Iterable[Node], settings: CloudSettings) -> tuple[WorkerKey, ...]:
-    """Return the first worker of each node, and the other workers with kernels in this machine's registry."""
+    """Return the first worker of each node, and all other workers that have kernels in this machine's registry."""
     places = {(str(node.name), 0) for node in nodes}
     names = {name for name, _ in places}
     noted = {(note.node, note.worker_id) for note in KernelRegistry().list() if note.endpoint == settings.endpoint}
@@ -47,14 +47,14 @@ def workers_of(node: Node, endpoint: str) -> tuple[WorkerKey, ...]:
 
 
 def _worker(node_name: str, endpoint: str, worker_id: int) -> WorkerKey:
-    """Return a worker with the proxy and login of its node's kernelspec, if there is one."""
+    """Return a worker with the proxy and login of its node's kernelspec, if it has one."""
     specs = [spec for spec in list_kernelspecs() if (spec.node_name, spec.endpoint) == (node_name, endpoint)]
     way = {"proxy_command": specs[0].proxy_command, "ssh_user": specs[0].ssh_user} if specs else {}
     return WorkerKey(node=NodeName.parse(node_name), endpoint=endpoint, worker_id=worker_id, **way)
 
 
 async def list_kernels(keys: Iterable[WorkerKey]) -> tuple[dict[WorkerKey, list[dict[str, Any]]], list[TpuError]]:
-    """Return the kernels of all workers as their agents describe them, and the errors of workers without an answer."""
+    """Return the kernels of all workers as reported by their agents, and the errors of workers that don't respond."""
     keys = tuple(keys)
     answers = await asyncio.gather(*(_try_to_list(key) for key in keys))
     found = {key: answer for key, answer in zip(keys, answers, strict=True) if not isinstance(answer, TpuError)}
@@ -62,21 +62,21 @@ async def list_kernels(keys: Iterable[WorkerKey]) -> tuple[dict[WorkerKey, list[
 
 
 async def end_kernel(key: WorkerKey, kernel_id: str) -> None:
-    """End a kernel and remove everything that is stored about it, on the worker and here.
+    """Shut down a kernel and remove all of its stored data, on the worker and on this machine.
 
     Raises:
-        KernelFailed: there is no such kernel.
-        TpuError: the worker does not answer.
+        KernelFailed: the kernel doesn't exist.
+        TpuError: the worker does not respond.
     """
     await call_agent(key, "forget_kernel", {"kernel_id": kernel_id})
     KernelRegistry().remove(kernel_id)
 
 
 async def end_registered_kernel(note: RegisteredKernel) -> None:
-    """End a kernel that its user has ended while its node was out of reach.
+    """Shut down a kernel that the user shut down while its node was unreachable.
 
     Raises:
-        TpuError: the worker does not answer this time either; the registry entry stays.
+        TpuError: the worker still does not respond; the registry entry is kept.
     """
     try:
         await call_agent(
@@ -98,10 +98,10 @@ async def _try_to_list(key: WorkerKey) -> list[dict[str, Any]] | TpuError:
 
 
 def kernels_of(answer: Mapping[str, Any], node: NodeName) -> list[dict[str, Any]]:
-    """Return the kernels of an answer to ``list_kernels``; a start that is no time is left out.
+    """Return the kernels from a ``list_kernels`` response, omitting invalid start times.
 
     Raises:
-        AgentBroken: the answer is not a list of kernels. One worker must not hide the kernels of the others.
+        AgentBroken: the response is not a list of kernels. The caller still lists the kernels of other workers.
     """
     rows = answer.get("kernels")
     if not isinstance(rows, list) or not all(
@@ -116,10 +116,10 @@ def _moment_or_none(value: Any) -> float | None:
 
 
 async def call_agent(key: WorkerKey, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Call a method of a worker's agent over a new link, see `Link.call`; texts in the result are made plain.
+    """Call a method of a worker's agent over a new link, see `Link.call`; strings in the result are sanitized.
 
     Raises:
-        TpuError: the agent refuses, or the worker does not answer within `PATIENCE_S`.
+        TpuError: the agent returns an error, or the worker does not respond within `PATIENCE_S`.
     """
     try:
         async with asyncio.timeout(PATIENCE_S), open_agent_link(key) as link:
@@ -136,10 +136,10 @@ def _ignore(_progress: Mapping[str, Any]) -> None:
 
 @asynccontextmanager
 async def open_agent_link(key: WorkerKey, on_progress: OnProgress = _ignore) -> AsyncIterator[Link]:
-    """Open a new link to a worker's agent for the context; prepare the worker first if needed.
+    """Open a new link to a worker's agent and close it on exit; prepare the worker first if needed.
 
     Raises:
-        TpuError: the worker does not answer, or cannot be prepared.
+        TpuError: the worker does not respond or cannot be prepared.
     """
     worker = Worker(key, on_progress)
     link = Link(worker.connect, memory=worker.preparation, python=key.python, on_progress=on_progress)

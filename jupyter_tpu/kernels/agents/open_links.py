@@ -1,6 +1,6 @@
-"""Call agents over links that this process has open, for auto-stop, which must not open any.
+"""Call agents over this process's open links, for auto-stop, which must not open new links.
 
-`WorkerAgents` is for a process without open links that may wait: it opens one for each call.
+`WorkerAgents` opens a link for each call. It is for a process that has no open links and may wait.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from jupyter_tpu.models import Node, NodeName
 
 
 class LinkedAgents:
-    """Call the agents of the nodes' first workers in one cloud, over open links only.
+    """Calls to the agents of nodes' first workers in one cloud, over open links only.
 
     Args:
         endpoint: the cloud's, see `CloudSettings`.
-        pages: returns how many pages show kernels of a node here. The number is sent with each ``activity`` call: a
-            server follows its kernels even when no page is open, so the agent cannot count pages itself.
+        pages: returns the number of open pages that show kernels of a node. Each ``activity`` call sends this number,
+            because a server stays connected to its kernels even when no page is open, so the agent cannot count pages.
     """
 
     def __init__(self, endpoint: str, pages: Callable[[NodeName], int] | None = None) -> None:
@@ -32,10 +32,10 @@ class LinkedAgents:
         self._pages = pages
 
     async def call(self, node: NodeName, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the result of `method`; None if no link to the node is up.
+        """Return the result of `method`; None if no link to the node is connected.
 
         Raises:
-            TpuError: the agent refuses.
+            TpuError: the agent returns an error.
         """
         if not link_thread.is_used:
             return None
@@ -61,16 +61,16 @@ class LinkedAgents:
 
 
 class WorkerAgents:
-    """Call agents over a new link for each call; for a command that shows one node."""
+    """Calls to agents over a new link for each call, for a command that shows one node."""
 
     def __init__(self, settings: CloudSettings, nodes: tuple[Node, ...]) -> None:
         self._keys = {key.node: key for key in workers_with_kernels(nodes, settings) if key.worker_id == 0}
 
     async def call(self, node: NodeName, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the result of `method`; None for a node that was not given.
+        """Return the result of `method`; None for a node that was not passed to the constructor.
 
         Raises:
-            TpuError: the worker does not answer, or the agent refuses.
+            TpuError: the worker does not respond, or the agent returns an error.
         """
         return await call_agent(self._keys[node], method, params) if node in self._keys else None
 
@@ -80,5 +80,5 @@ class WorkerAgents:
 
 
 def was_reached(node: Node) -> bool:
-    """Return whether an address of the node's first worker is saved here. Reads a few small files."""
+    """Return whether this machine has a saved address of the node's first worker. Reads a few small files."""
     return KnownAddresses(data_dir() / "workers").has(host_key_alias(node, 0))

@@ -1,4 +1,5 @@
-"""Links to workers: one per worker and process, shared by its kernels.
+"""Links to workers: one per worker and process, shared by the worker's kernels.
 
-Start reading at `pool`; `worker` goes from a node's name to an SSH connection. It must not know kernels' messages.
+Start reading at `pool`; `worker` opens an SSH connection from a node's name. This package must not depend on kernel
+messages.
 """

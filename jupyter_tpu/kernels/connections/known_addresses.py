@@ -1,8 +1,8 @@
-"""The last known addresses of workers, on disk, so that a new process connects without a request to the cloud.
+"""The last known addresses of workers, saved on disk so that a new process can connect without calling the cloud API.
 
-A process that only runs a kernel then needs neither the cloud's client (some 50 MiB), nor its round trips, nor those of
-a preparation. A saved address is only a hint: host keys are pinned, a worker that is no longer there is looked up in
-the cloud, and one whose agent does not answer is prepared.
+A process that only runs a kernel then needs neither the cloud client (about 50 MiB) nor the round trips of a lookup and
+a preparation. A saved address is only a hint: host keys are pinned, a worker that has moved is looked up in the cloud,
+and a worker whose agent does not respond is prepared again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class KnownAddresses:
         self._folder = folder
 
     def load(self, worker: str) -> SavedWorker | None:
-        """Return the saved values for `worker`, any text that identifies it; None if there is nothing usable."""
+        """Return the saved values for `worker`, a string that identifies it; None if no usable values are saved."""
         try:
             content = json.loads(self._path(worker).read_text())
             ready = content.pop("ready", None)
@@ -49,9 +49,9 @@ class KnownAddresses:
             return None
 
     def has(self, host_key_alias: str) -> bool:
-        """Return whether anything is saved for the worker with that host key alias, under any login name.
+        """Return whether an address is saved for the worker with this host key alias, under any login name.
 
-        True if the folder cannot be read: then the worker may have been used.
+        Returns True if the folder cannot be read, because the worker may have been used.
         """
         wanted = json.dumps({"host_key_alias": host_key_alias})[1:-1]
         try:
@@ -61,7 +61,10 @@ class KnownAddresses:
             return True
 
     def save(self, worker: str, known: SavedWorker) -> None:
-        """Save an address for the next process; a failure is only logged, since it only costs time."""
+        """Save an address for later processes.
+
+        A failure is only logged, because the next connection is merely slower.
+        """
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             ready = asdict(known.ready) if known.ready else None

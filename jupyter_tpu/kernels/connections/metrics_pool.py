@@ -1,8 +1,8 @@
-"""Links to all workers of the nodes whose metrics are shown, held as long as metrics are requested.
+"""Links to all workers of the nodes whose metrics are shown, kept open while metrics are requested.
 
-A link that is already open, say for a kernel, is used; others are opened here, a few at a time, and released a while
-after the last request. A request creates and starts nothing, and never waits long: for a worker that does not answer,
-its last answer and the reason are returned.
+A link that is already open, for example for a kernel, is reused. Other links are opened here, a few at a time, and
+released some time after the last request. A request never creates or starts a node and never waits long: if a worker
+does not respond, the request returns the worker's last response and the error.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Answer:
     """The latest response from a worker's agent.
 
     Attributes:
-        content: the response; None before the first.
-        at: when it arrived, in Unix seconds.
-        error: why there is no newer one; None if it answers this request.
+        content: the response; None before the first response.
+        at: when the response arrived, in Unix seconds.
+        error: why no newer response is available; None if the response belongs to this request.
     """
 
     worker_id: int
@@ -50,7 +50,7 @@ class Answer:
 
 
 class MetricsPool:
-    """Call the agents of nodes' workers. Use it from one event loop; the links live in the link thread."""
+    """Calls to the agents of nodes' workers. Use a pool from one event loop; its links run in the link thread."""
 
     def __init__(self) -> None:
         self._nodes: dict[_Key, _Node] = {}
@@ -65,14 +65,14 @@ class MetricsPool:
         uid: str = "",
         patience_s: float | None = None,
     ) -> list[Answer]:
-        """Return the answers of all workers of one node, in the order of `keys`.
+        """Return the responses of all workers of one node, in the order of `keys`.
 
         Args:
             keys: the node's workers.
-            method, params: as of `Link.call`.
-            uid: the node's, so that answers of an earlier node of the same name are not returned.
-            patience_s: seconds for each worker to be reached and to answer; None: about a second, for callers that
-                will ask again.
+            method, params: see `Link.call`.
+            uid: the node's uid, so that responses from an earlier node with the same name are not returned.
+            patience_s: the timeout in seconds for connecting to each worker and receiving its response. None means
+                about one second, for callers that poll.
         """
         if not keys:
             return []
@@ -105,7 +105,7 @@ class MetricsPool:
 
 @dataclass
 class _Held:
-    """The link to one worker, if this pool has it open, and the worker's last answer over any link."""
+    """The link to one worker, if this pool has opened it, and the worker's last response over any link."""
 
     shared: WorkerLink | None = None
     last: Answer = field(default_factory=lambda: Answer(worker_id=0))
@@ -114,7 +114,7 @@ class _Held:
 
 
 class _Node:
-    """The workers of one node. All methods but `touch` run in the link thread."""
+    """The workers of one node. All methods except `touch` run in the link thread."""
 
     def __init__(self, pool: LinkPool, keys: tuple[WorkerKey, ...]) -> None:
         self._pool = pool
@@ -123,12 +123,12 @@ class _Node:
         self._is_over = False
 
     def touch(self) -> bool:
-        """Hold the links for another `HELD_S`; return False if they are already being released."""
+        """Keep the links open for another `HELD_S`; return False if they are already being released."""
         self._requested_at = time.monotonic()
         return not self._is_over
 
     async def hold(self) -> None:
-        """Hold the links until `HELD_S` after the last request, or until cancelled."""
+        """Keep the links open until `HELD_S` after the last request, or until cancelled."""
         try:
             while (left_s := self._requested_at + HELD_S - time.monotonic()) > 0:  # noqa: ASYNC110 - each request moves it
                 await asyncio.sleep(left_s)
@@ -137,7 +137,7 @@ class _Node:
             await asyncio.gather(*(self._release(key, held) for key, held in self._held.items()))
 
     async def call_all(self, method: str, params: Mapping[str, Any], patience_s: float | None) -> list[Answer]:
-        """Return the answers of all workers."""
+        """Return the responses of all workers."""
         self._open_some()
         calls = (self._call_worker(key, held, method, params, patience_s) for key, held in self._held.items())
         return list(await asyncio.gather(*calls))
@@ -190,7 +190,10 @@ class _Node:
 
 
 def _is_outdated(error: Exception | None) -> bool:
-    """Return whether the error says that a node is not READY, which is outdated: the caller has seen it READY."""
+    """Return whether the error reports that the node is not READY.
+
+    This error is outdated, because the caller has seen the node READY.
+    """
     return isinstance(error, WrongState)
 
 

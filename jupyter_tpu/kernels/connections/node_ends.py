@@ -1,6 +1,6 @@
-"""Find out how a node ended: from the intents in the journal, auto-recovery, and what the cloud shows.
+"""Find out why a node is gone, from the journal's intents, auto-recovery and the cloud's state.
 
-The journal is imported only where it is read: a kernel on an existing node must not wait for the import.
+The journal is imported only where it is read, so that a kernel on an existing node doesn't wait for the import.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def end_of_node(
     is_another: bool = False,
     queued: QueuedResource | None = None,
 ) -> NodeEnd:
-    """Return how and why the node has ended, and what its kernels' users can do. Blocks on the disk.
+    """Return how and why the node was stopped or deleted, and what users of its kernels can do. Blocks on the disk.
 
     Args:
-        node: as the cloud shows it now; None when there is none.
-        at: when the end was noticed (Unix seconds); a recorded one has its own time.
-        is_another: whether `node` was created since, under the same name.
-        queued: the queued resource that has ended with the node, if there is one.
+        node: the node's current state in the cloud; None if it doesn't exist.
+        at: when the end was noticed (Unix seconds), used unless a recorded end has a time.
+        is_another: whether `node` is a newer node with the same name.
+        queued: the queued resource that was suspended with the node, if any.
     """
     intents, choice = _intents_about(endpoint, name), recovery_setting(endpoint, name)
     is_replaced = is_another or (node is not None and node.state in RISING)
@@ -61,10 +61,10 @@ def end_of_node(
 
 
 async def suspended_with(cloud: CloudApi, name: NodeName) -> QueuedResource | None:
-    """Return the queued resource whose node this was, if the cloud has suspended it.
+    """Return the node's queued resource, if the cloud has suspended it.
 
-    A pre-empted node of a queued resource is deleted, without the state PREEMPTED: only the suspension distinguishes
-    this from a deletion by someone else.
+    When a node of a queued resource is pre-empted, it is deleted and never enters the state PREEMPTED. Only the
+    suspension distinguishes a pre-emption from a deletion by someone else.
     """
     try:
         listed = await cloud.list_queued_resources(name.zone)
@@ -74,7 +74,7 @@ async def suspended_with(cloud: CloudApi, name: NodeName) -> QueuedResource | No
 
 
 def _intents_about(endpoint: str, name: NodeName) -> tuple[Intent, ...]:
-    """Return all intents about the node, newest first; none if the journal cannot be read."""
+    """Return all intents for the node, newest first; none if the journal cannot be read."""
     from jupyter_tpu.journal.journal import FILE_NAME, Journal
     from jupyter_tpu.journal.paths import journal_dir
 
@@ -89,10 +89,10 @@ def _intents_about(endpoint: str, name: NodeName) -> tuple[Intent, ...]:
 
 
 def _request(intents: tuple[Intent, ...], *, is_replaced: bool) -> Intent | None:
-    """Return the request that ended the node; None if there is none.
+    """Return the request that stopped or deleted the node; None if there is none.
 
     Args:
-        is_replaced: whether the newest intent is about another node of the same name.
+        is_replaced: whether the newest intent belongs to another node with the same name.
     """
     newest = intents[1:] if is_replaced and intents and intents[0].verb in ("create", "start") else intents
     asked = bool(newest) and newest[0].verb in ("stop", "delete") and newest[0].error is None
@@ -100,7 +100,7 @@ def _request(intents: tuple[Intent, ...], *, is_replaced: bool) -> Intent | None
 
 
 def _cause_in_cloud(node: Node | None, choice: Recovery | None, is_another: bool) -> Cause:
-    """Return why the node ended without a request, as far as the cloud shows it."""
+    """Return why the node is gone without a request, as far as the cloud's state shows."""
     if _was_preempted(node, choice, is_another):
         return "preempted"
     return "repair" if node is not None and not is_another and node.state in _COMES_BACK else "unknown"
@@ -119,10 +119,10 @@ def _was_preempted(node: Node | None, choice: Recovery | None, is_another: bool)
 def _actions(
     name: NodeName, left: Node | None, intents: tuple[Intent, ...], queued: QueuedResource | None
 ) -> tuple[Action, ...]:
-    """Return the actions that bring the node back: start it, or open the form with its options.
+    """Return the actions that restore the node: start it, or open the creation form with its options.
 
     Args:
-        left: the node, if it was not deleted.
+        left: the node, if it still exists.
     """
     if left is not None and left.state in _COMES_BACK:  # it returns on its own; no start is possible before
         return ()

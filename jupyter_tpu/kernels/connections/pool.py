@@ -1,7 +1,7 @@
-"""The links of this process: one per worker, shared by its kernels, all in one background thread.
+"""The links of this process: one per worker, shared by the worker's kernels, all in one background thread.
 
-They have their own thread because a blocking KernelManager has no loop that runs between its calls, and because bulk
-output must not block Jupyter Server's loop.
+The links run in a separate thread because a blocking KernelManager has no event loop that runs between its calls, and
+because large outputs must not block Jupyter Server's event loop.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class LinkStatus:
 
     Attributes:
         state: connecting, live, down, resuming or lost; see `LinkState`.
-        since: Unix seconds of the change to this state.
-        message: why it is down or lost, for users.
-        error_code: the `TpuError.code` of the reason; empty if there is none.
+        since: when the link entered this state, in Unix seconds.
+        message: why the link is down or lost, for display.
+        error_code: the `TpuError.code` of the error; empty if there is none.
     """
 
     state: str
@@ -50,7 +50,7 @@ class LinkStatus:
 
     @property
     def needs_repair(self) -> bool:
-        """Whether the link is down until the user repairs something."""
+        """Whether the link stays down until the user fixes a problem."""
         return self.state == "down" and self.error_code in _REPAIR_CODES
 
 
@@ -58,7 +58,7 @@ class WorkerLink:
     """The link to one worker, shared by its users.
 
     Attributes:
-        users: how many have acquired it.
+        users: the number of users that have acquired the link.
         watchers: called with each new status, in the link thread.
         listeners: called with each step of the worker's preparation, in the link thread.
         status: the last status; may be read from any thread.
@@ -91,13 +91,13 @@ class WorkerLink:
         return self._worker.node_end
 
     async def open(self) -> None:
-        """Open the link; concurrent callers wait for the same attempt."""
+        """Open the link; concurrent callers share one attempt."""
         if self._opening is None:
             self._opening = asyncio.create_task(self.link.open())
         await asyncio.shield(self._opening)  # one caller's cancellation must not end the others' attempt
 
     def begin(self) -> None:
-        """Open the link in the background, as soon as the worker can be reached."""
+        """Open the link in the background as soon as the worker is reachable."""
         if self._opening is None:
             self.link.begin()
             self._opening = asyncio.get_running_loop().create_future()
@@ -128,7 +128,7 @@ class LinkPool:
     """The open links of one loop, by worker.
 
     Attributes:
-        context: the ZMQ context for kernels' sockets; ends with the pool.
+        context: the ZMQ context for kernels' sockets; closed with the pool.
     """
 
     def __init__(self) -> None:
@@ -136,10 +136,10 @@ class LinkPool:
         self._links: dict[WorkerKey, WorkerLink] = {}
 
     async def acquire(self, key: WorkerKey, listener: OnProgress) -> WorkerLink:
-        """Return the open link to a worker, which must be returned with `release`.
+        """Return the open link to a worker. The caller must release it with `release`.
 
         Args:
-            listener: called with each step while the worker is prepared.
+            listener: called with each step of the worker's preparation.
 
         Raises:
             TpuError: the link cannot be opened.
@@ -156,13 +156,16 @@ class LinkPool:
         return shared
 
     def join(self, key: WorkerKey) -> WorkerLink:
-        """Return the link to a worker, which need not be reachable now; it must be returned with `release`."""
+        """Return the link to a worker, even if the worker is unreachable.
+
+        The caller must release the link with `release`.
+        """
         shared = self._share(key)
         shared.begin()
         return shared
 
     def find_up(self, node: NodeName, endpoint: str, worker_id: int = 0) -> WorkerLink | None:
-        """Return a link to a worker that is up now, over any proxy or login, without acquiring it; None if none is."""
+        """Return a connected link to a worker, over any proxy or login, without acquiring it; None if there is none."""
         found = (
             shared
             for key, shared in self._links.items()
@@ -179,7 +182,7 @@ class LinkPool:
         return shared
 
     async def release(self, key: WorkerKey, shared: WorkerLink) -> None:
-        """Give a link back; the last user closes it."""
+        """Release a link; the last release closes it."""
         shared.users -= 1
         if not shared.users:
             if self._links.get(key) is shared:
@@ -192,7 +195,7 @@ class LinkPool:
 
 
 class LinkThread:
-    """The background thread with the links' loop; runs while it has users."""
+    """The background thread with the links' event loop; runs while it has users."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -201,11 +204,11 @@ class LinkThread:
 
     @property
     def is_used(self) -> bool:
-        """Whether the thread runs."""
+        """Whether the thread is running."""
         return self._running is not None
 
     def enter(self) -> LinkPool:
-        """Start the thread if needed and return its pool; must be followed by `leave`."""
+        """Start the thread if needed and return its pool. The caller must call `leave` afterwards."""
         with self._lock:
             if self._running is None:
                 self._running = _Running()
@@ -213,7 +216,7 @@ class LinkThread:
             return self._running.pool
 
     def leave(self) -> None:
-        """Remove one user; the last one ends the thread and waits for it, so this may block."""
+        """Remove one user. The last call stops the thread and waits for it, so it may block."""
         with self._lock:
             self._users -= 1
             if self._users:
@@ -223,13 +226,13 @@ class LinkThread:
             running.stop()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await `work` in the thread's loop, from any other loop; a cancellation is passed on."""
+        """Await `work` in the thread's loop, from any other loop; cancellation is propagated."""
         return await asyncio.wrap_future(self.submit(work))
 
     async def finish(self, work: Coroutine[Any, Any, None], patience_s: float) -> bool:
-        """Do the last `work` of a user, then call `leave`; return whether the work ended within `patience_s` seconds.
+        """Run a user's last `work`, then call `leave`; return whether the work finished within `patience_s` seconds.
 
-        If not, the work continues, and the thread with it: a call may have to wait for a disconnected link.
+        Otherwise, the work and the thread continue, because a call may have to wait for a disconnected link.
         """
         # Not `run`: a cancelled or timed out caller must not cancel the work.
         loop, ended, future = asyncio.get_running_loop(), asyncio.Event(), self.submit(work)
@@ -276,7 +279,7 @@ class _Running:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the loop and wait for the thread, unless called from it."""
+        """Stop the loop and wait for the thread, unless called from that thread."""
         self.loop.call_soon_threadsafe(self._stopped.set)
         if threading.current_thread() is not self._thread:
             self._thread.join()
@@ -287,7 +290,7 @@ class _Running:
         self.pool.close()
 
     async def _until_stopped(self) -> None:
-        """Wait for the last user to leave, then for the clean-up of cancelled tasks."""
+        """Wait for the last user to leave, and then for the cleanup of cancelled tasks."""
         await self._stopped.wait()
         tidying = asyncio.all_tasks() - {asyncio.current_task()}
         if tidying:

@@ -1,6 +1,6 @@
-"""Texts on the auto-recovery of a node that is gone or not READY, for the user of its kernels.
+"""Messages about the auto-recovery of a node that is gone or not READY, for users of its kernels.
 
-The journal is imported only where it is read: a kernel on an existing node must not wait for the import.
+The journal is imported only where it is read, so that a kernel on an existing node doesn't wait for the import.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def recovery_setting(endpoint: str, name: NodeName) -> Recovery | None:
-    """Return the node's auto-recovery setting from the journal; None if there is none, or the journal is unreadable.
+    """Return the node's auto-recovery setting from the journal; None if it is missing or the journal is unreadable.
 
     Blocks on the disk.
     """
@@ -37,11 +37,11 @@ def recovery_setting(endpoint: str, name: NodeName) -> Recovery | None:
 
 
 def with_outlook(error: TpuError, endpoint: str, name: NodeName, *, is_preempted: bool) -> TpuError:
-    """Add what auto-recovery does, if it is on, to the error for a node that is gone or not READY.
+    """If auto-recovery is on, add what it does to the error for a node that is gone or not READY.
 
     Args:
-        is_preempted: whether the cloud says that it pre-empted the node; if not, only a recovery in progress is
-        mentioned.
+        is_preempted: whether the cloud reports that it pre-empted the node; if not, only a recovery in progress is
+            mentioned.
     """
     from jupyter_tpu.lifecycle.recovery_state import outlook
 

@@ -1,8 +1,8 @@
-"""Links that are opened before they are needed, so that the first kernel on a node starts as fast as the next.
+"""Links that are opened in advance, so that the first kernel on a node starts as fast as later ones.
 
-The first connection to a new node takes long: SSH, the worker's environment, the agent. A link that is held here has
-done all that; kernels share it. A node that does not accept our key yet is left alone: showing a node must not change
-it.
+The first connection to a new node is slow, because it sets up SSH, the worker's environment and the agent. A link
+opened here has completed these steps, and kernels share it. A node that does not accept our key yet is skipped, because
+viewing a node must not change it.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def workers_to_hold(
 
 
 class ReadyLinks:
-    """Hold an open link to each worker of a changing set. Use it from one event loop."""
+    """Open links to a changing set of workers. Use an instance from one event loop."""
 
     def __init__(self) -> None:
         self._held: dict[WorkerKey, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def follow(self, workers: Collection[WorkerKey]) -> None:
-        """Start to open links to workers that are new in the set, and to release those of workers that left it."""
+        """Start opening links to workers added to the set, and releasing links to removed workers."""
         for key in self._held.keys() - set(workers):
             self._held.pop(key).cancel()
         for key in set(workers) - self._held.keys():
@@ -58,7 +58,10 @@ class ReadyLinks:
 
 
 async def _hold(key: WorkerKey) -> None:
-    """Hold the link until cancelled. A failure is only logged: the start of a kernel there reports it to the user."""
+    """Keep the link open until cancelled.
+
+    A failure is only logged, because starting a kernel on the worker reports it to the user.
+    """
     pool = link_thread.enter()
     try:
         await link_thread.run(_hold_in_thread(pool, key))
@@ -69,7 +72,7 @@ async def _hold(key: WorkerKey) -> None:
 
 
 async def _hold_in_thread(pool: LinkPool, key: WorkerKey) -> None:
-    """Acquire and release in the link thread, so that no cancellation can fall between the two."""
+    """Acquire and release the link in the link thread, so that a cancellation cannot leave it unreleased."""
     shared = await pool.acquire(key, _log_progress)
     try:
         await asyncio.Event().wait()

@@ -1,7 +1,7 @@
-"""From a node's name to an SSH connection to one of its workers.
+"""Open an SSH connection to one of a node's workers, given the node's name.
 
-It never costs money: nothing here creates, starts or resizes a node. The only thing it may change is the node's
-metadata, when our key is missing there, as `gcloud … ssh` does.
+This module never causes costs: it doesn't create, start or resize nodes. Like `gcloud … ssh`, it only adds our key to
+the node's metadata if the key is missing.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ OnProgress = Callable[[Mapping[str, Any]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerKey:
-    """Which worker, and how to reach it; kernels with equal keys share a link.
+    """A worker and how to connect to it; kernels with equal keys share a link.
 
     Attributes:
-        endpoint: the cloud's, see `CloudSettings`.
-        python: the Python that kernels run on; empty for the worker's own choice.
+        endpoint: the cloud's endpoint; see `CloudSettings`.
+        python: the Python interpreter for kernels; empty to let the worker choose.
         proxy_command: as in ssh's ProxyCommand; empty for none.
         ssh_user: login name; empty for the one in the node's metadata.
     """
@@ -83,7 +83,7 @@ class WorkerKey:
 
 
 class Worker:
-    """One worker of a node; a link calls `connect` for its first connection and after every disconnect.
+    """A worker of a node. A link calls `connect` for its first connection and after every disconnect.
 
     Args:
         on_progress: called with ``{"phase", "message", "fraction"}``.
@@ -92,7 +92,7 @@ class Worker:
         preparation: the result of the last preparation, by this process or an earlier one.
         last_host_key_alias: the host key alias of the last connection; a different one means a different node. Empty
             if unknown.
-        node_end: how the node has ended; None unless that is why `connect` failed last.
+        node_end: how the node was stopped or deleted; None unless this caused the last failure of `connect`.
     """
 
     def __init__(self, key: WorkerKey, on_progress: OnProgress) -> None:
@@ -105,12 +105,12 @@ class Worker:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def connect(self) -> SshConnection:
-        """Connect over SSH; the last known address is tried before the cloud is asked.
+        """Connect over SSH; try the last known address before querying the cloud.
 
         Raises:
             WrongState, NodeNotFound: the node is not READY, or gone.
             WorkerUnreachable, HostKeyChanged, LoginRefused: from SSH.
-            CredentialsMissing, CloudRefused, CloudUnavailable: the cloud does not say where the node is.
+            CredentialsMissing, CloudRefused, CloudUnavailable: the node's address cannot be queried.
         """
         user_key = await asyncio.to_thread(UserKey.load_or_create, data_dir() / "ssh")
         # 1. After a disconnect: the address of the last connection.
@@ -128,9 +128,10 @@ class Worker:
         return await self._connect_where_it_was(known, user_key)
 
     async def _connect_where_it_was(self, known: SavedWorker, user_key: UserKey) -> SshConnection:
-        """Connect to the saved address; the cloud is asked as well once that fails or takes long.
+        """Connect to the saved address; also query the cloud if this attempt fails or takes long.
 
-        The first attempt continues meanwhile: a distant worker needs longer than a user should wait for a dead address.
+        The first attempt continues meanwhile, because connecting to a distant worker can take longer than a user should
+        wait for a dead address.
         """
         self.last_host_key_alias, self.preparation.ready = known.address.host_key_alias, known.ready
         self._report("connecting", f"Connecting to {known.address.alias}")
@@ -143,7 +144,7 @@ class Worker:
     async def _connect_by_lookup(
         self, there: asyncio.Task[SshConnection], known: WorkerAddress, user_key: UserKey
     ) -> SshConnection:
-        """Connect to the address from the cloud, unless the first attempt is connecting to the same one."""
+        """Connect to the address from the cloud, unless the first attempt is connecting to the same address."""
         # Also ends when the first attempt fails: then there is nothing to wait for.
         await asyncio.wait([there], timeout=_KNOWN_ANSWERS_S)
         if _has_succeeded(there):
@@ -164,7 +165,7 @@ class Worker:
         task.add_done_callback(self._closing.discard)
 
     def _save_ready(self, ready: Ready | None) -> None:
-        """Save the preparation's result for the next process, without waiting for the disk."""
+        """Save the preparation's result for later processes, without waiting for the disk."""
         if self._address:
             known = SavedWorker(self._address, ready)
             asyncio.get_running_loop().run_in_executor(None, self._known_addresses.save, self._known_as, known)
@@ -178,7 +179,7 @@ class Worker:
         return f"{self.key.endpoint} {self.key.node} {self.key.worker_id} {self.key.ssh_user}"
 
     async def _connect_anew(self, user_key: UserKey, unless_unknown: TpuError | None = None) -> SshConnection:
-        """Connect to the address from the cloud; if the cloud does not answer, raise `unless_unknown`."""
+        """Connect to the address from the cloud; if the cloud does not respond, raise `unless_unknown`."""
         self._report("finding_node", f"Looking up {self.key.node.node_id}")
         try:
             address, key_is_new = await self._look_up(user_key)
@@ -229,7 +230,7 @@ class Worker:
             raise await asyncio.to_thread(with_outlook, shown, key.endpoint, key.node, is_preempted=is_taken) from error
 
     async def _refuse_another_node(self, node: Node) -> None:
-        """Raise an error for a node that was recreated under the same name: it has none of the old one's kernels."""
+        """Raise an error for a node that was recreated with the same name, because the old kernels are lost."""
         if self._address and self._address.host_key_alias != host_key_alias(node, self.key.worker_id):
             self._address = None
             self.node_end = end = await asyncio.to_thread(
@@ -244,7 +245,7 @@ class Worker:
     async def _connect_when_key_is_there(
         self, address: WorkerAddress, user_key: UserKey, delays_s: tuple[float, ...]
     ) -> SshConnection:
-        """Connect; while the worker does not know our new key yet, try again after each of `delays_s`."""
+        """Connect; if the worker does not accept our new key yet, retry after each of `delays_s`."""
         for delay_s in delays_s:
             try:
                 return await self._connect_to(address, user_key)
@@ -264,7 +265,7 @@ class Worker:
 
 
 def _explained(error: TpuError, end: NodeEnd) -> TpuError:
-    """Return the error for a node that is not READY or is gone, with the reason."""
+    """Return the error for a node that is gone or not READY, with the reason."""
     exists = Text("{why} {exists}", why=end.message, exists=error.exists) if error.exists else end.message
     return type(error)(error.message, exists=exists, hint=error.hint, raw=error.raw)
 
@@ -274,12 +275,12 @@ def _has_succeeded(task: asyncio.Task[Any]) -> bool:
 
 
 async def find_worker(cloud: CloudApi, name: NodeName, worker_id: int) -> tuple[Node, WorkerIdentity]:
-    """Return the READY node `name` and what its worker has published (guest attributes).
+    """Return the READY node `name` and the guest attributes that its worker has published.
 
     Raises:
         WrongState: the node is not READY.
-        NodeNotFound: there is no such node.
-        BadInput: it has no such worker.
+        NodeNotFound: the node doesn't exist.
+        BadInput: the node has no such worker.
     """
     node = await cloud.get_node(name)
     return node, await _identity(cloud, node, worker_id)
@@ -302,10 +303,10 @@ async def _identity(cloud: CloudApi, node: Node, worker_id: int) -> WorkerIdenti
 
 
 def worker_address(node: Node, identity: WorkerIdentity, user: str) -> WorkerAddress:
-    """Return the address of the worker of `identity`, and pin its host keys in our ``known_hosts``.
+    """Return the address of the worker with `identity`, and pin its host keys in our ``known_hosts``.
 
     Raises:
-        HostKeyChanged: the cloud publishes host keys other than the pinned ones.
+        HostKeyChanged: the published host keys differ from the pinned ones.
         WorkerUnreachable: no host keys have been published yet, or the worker has no address.
     """
     worker = next(worker for worker in node.workers if worker.worker_id == identity.worker_id)
@@ -328,7 +329,7 @@ def worker_address(node: Node, identity: WorkerIdentity, user: str) -> WorkerAdd
 
 
 def worker_alias(name: NodeName, worker_id: int = 0) -> str:
-    """Return the worker's name for ``ssh``: ``my-node.us-central1-a.tpu``, and ``my-node-w1.…`` for further workers."""
+    """Return the worker's name for ``ssh``: ``my-node.us-central1-a.tpu``, or ``my-node-w1.…`` for other workers."""
     suffix = f"-w{worker_id}" if worker_id else ""
     return f"{name.node_id}{suffix}.{name.zone}.tpu"
 
@@ -344,15 +345,16 @@ def alias_of_uid(uid: str, worker_id: int) -> str:
 
 
 def host_key_store() -> HostKeyStore:
-    """Return the pinned host keys of this user."""
+    """Return the user's pinned host keys."""
     return HostKeyStore(data_dir() / "ssh" / "known_hosts")
 
 
 async def ensure_login(cloud: CloudApi, node: Node, user_key: UserKey, ssh_user: str = "") -> tuple[str, bool]:
-    """Return the login name, and whether our key was added to the node just now.
+    """Return the login name, and whether this call added our key to the node.
 
     Args:
-        ssh_user: the wanted login name; empty for the one that our key has on the node, or else the local user's.
+        ssh_user: the requested login name. If empty, the name for our key on the node is used, or else the local user's
+            name.
 
     Raises:
         CloudRefused: the node's metadata cannot be changed.
@@ -376,7 +378,7 @@ async def ensure_login(cloud: CloudApi, node: Node, user_key: UserKey, ssh_user:
 
 
 def login_of(node: Node, user_key: UserKey) -> str:
-    """Return the login name of our key in the node's metadata; empty if it is not there."""
+    """Return the login name for our key in the node's metadata; empty if the key is missing."""
     ours = user_key.public_line.split()[:2]
     for line in node.metadata.get("ssh-keys", "").splitlines():
         user, _, key = line.partition(":")

@@ -1,4 +1,4 @@
-"""Python environments of kernels, as seen from this computer: a folder's requirements, builds, and what to restore.
+"""The local part of kernels' Python environments: a folder's requirements, builds, and packages to restore.
 
-Start reading at `environment`. The work on the worker is in `jupyter_tpu.agent.environments`.
+Start reading at `environment`. The worker's part is in `jupyter_tpu.agent.environments`.
 """

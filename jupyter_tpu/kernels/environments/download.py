@@ -1,7 +1,7 @@
-"""Download wheels on this machine for a worker that reaches no package index.
+"""Download wheels on this machine for a worker that cannot reach a package index.
 
-uv chooses the versions for the worker's Python and platform, and pip, which uv runs as a tool, downloads them; what was
-downloaded before is not downloaded again. Blocks for as long as that takes.
+uv resolves the versions for the worker's Python and platform. pip, run by uv as a tool, downloads them, except those
+downloaded before. Blocks until the download finishes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MACHINES = ("x86_64", "aarch64")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPlatform:
-    """The platform that wheels must fit: the worker's Python, such as ``3.10``, and its machine, such as ``x86_64``."""
+    """The platform that wheels must support: the worker's Python, such as ``3.10``, and machine, such as ``x86_64``."""
 
     python: str
     machine: str
@@ -53,14 +53,14 @@ class WorkerPlatform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Requirements for one Python, and a title for messages."""
+    """Requirements for one Python version, and a title for messages."""
 
     title: str
     lines: tuple[str, ...]
 
 
 def wanted_by_agent(platform: WorkerPlatform) -> Wanted:
-    """Return what the agent, and kernels outside of environments, need on the worker's own Python."""
+    """Return the requirements of the agent, and of kernels outside environments, for the worker's system Python."""
     uv = () if platform.has_uv else (UV,)
     return Wanted(title="what the agent needs", lines=(*KERNEL_NEEDS, *AGENT_NEEDS, *uv))
 
@@ -72,11 +72,11 @@ def wanted_by_environment(release: Release, requirements: Sequence[str]) -> Want
 
 
 def download_wheels(platform: WorkerPlatform, wanted: Wanted) -> tuple[Path, ...]:
-    """Download the wheels of `wanted` and of all its dependencies; return their paths.
+    """Download the wheels of `wanted` and all of its dependencies; return their paths.
 
     Raises:
         BadInput: this machine has no uv.
-        EnvironmentFailed: the requirements conflict, or something has no wheel for the worker.
+        EnvironmentFailed: the requirements conflict, or a package has no wheel for the worker.
     """
     uv = uv_command()
     lock = _resolved(uv, platform, wanted)
@@ -109,7 +109,7 @@ def _resolved(uv: Sequence[str], platform: WorkerPlatform, wanted: Wanted) -> st
 
 
 def _by_hashes(lock: str) -> tuple[list[str], list[str]]:
-    """Return the requirements with hashes, and those without, which come from a source repository."""
+    """Return the requirements with hashes, and the requirements without hashes, which come from source repositories."""
     lines = [line for line in lock.replace("\\\n", " ").splitlines() if line[:1].isalnum()]
     return [line for line in lines if "--hash=" in line], [line for line in lines if "--hash=" not in line]
 
@@ -134,12 +134,12 @@ def run_uv(argv: Sequence[str], purpose: str, stdin: str = "", **variables: str)
     """Run uv and return its standard output.
 
     Args:
-        purpose: what it is for, completing "This machine could not … for the worker".
-        stdin: its standard input.
+        purpose: completes the message "This machine could not … for the worker".
+        stdin: uv's standard input.
         variables: environment variables to set.
 
     Raises:
-        EnvironmentFailed: it failed; `raw` has the end of its standard error.
+        EnvironmentFailed: uv failed; `raw` contains the end of its standard error.
     """
     environment = {**os.environ, **variables}
     done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False, env=environment)

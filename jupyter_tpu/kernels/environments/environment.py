@@ -1,7 +1,7 @@
 """The environment that a kernel runs in: created on its worker if missing, and saved so that it can be recreated.
 
-An environment that was lost with its node is recreated with all that its user had installed in it. If part of that
-fails, the user is notified and the kernel starts anyway; for a new environment a failure is a failed kernel start.
+An environment that was lost with its node is recreated with all packages that the user had installed. If some of them
+fail, the user is notified and the kernel starts anyway. If a new environment fails, the kernel start fails.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ _LONGEST_INSTALL = 200
 
 
 async def make_environment(call: Call, order: Mapping[str, Any], on_progress: OnProgress) -> dict[str, Any]:
-    """Create an environment on the worker, or add what is missing; return the agent's description of it.
+    """Create an environment on the worker, or install missing packages; return the agent's description of it.
 
     Args:
         order: the parameters of the agent's ``make_environment``.
 
     Raises:
-        TpuError: the agent's error, or the link is lost. The worker continues with what it has started.
+        TpuError: the agent returned an error, or the link is lost. The worker continues an installation that has
+            started.
     """
     # The call returns only at the end, so its progress is polled in parallel.
     making = asyncio.ensure_future(call("make_environment", order))
@@ -71,7 +72,7 @@ async def _step(call: Call, framework: str) -> Mapping[str, Any] | None:
 
 
 class KernelEnvironment:
-    """The environment of one kernel, over all its restarts; does nothing if `framework` is empty."""
+    """The environment of one kernel across restarts; does nothing if `framework` is empty."""
 
     def __init__(self, key: WorkerKey, framework: str) -> None:
         self._framework = framework
@@ -82,15 +83,15 @@ class KernelEnvironment:
         self._learning: asyncio.Task[None] | None = None
 
     async def provide(self, launch: Launch, call: Call, on_progress: OnProgress, say: Notify) -> Launch:
-        """Create the environment if needed; return `launch` with its Python.
+        """Create the environment if needed; return `launch` with the environment's Python.
 
         Args:
             call: calls the worker's agent.
-            say: prints in the notebook what could not be restored.
+            say: prints in the notebook which packages could not be restored.
 
         Raises:
             EnvironmentFailed: the environment cannot be created, or the folder's requirements conflict with it.
-            TpuError: the worker does not answer, or refuses.
+            TpuError: the worker does not respond or returns an error.
         """
         if not self._framework:
             return launch
@@ -102,7 +103,7 @@ class KernelEnvironment:
         return replace(launch, python=self._python)
 
     async def report_lost_packages(self, codes: Iterable[str], on_progress: OnProgress, say: Notify) -> None:
-        """Report what these cells installed in a lost node's own Python."""
+        """Report what these cells installed in a lost node's system Python."""
         text = "" if self._framework else lost_packages_notice(codes)
         if text:
             on_progress(_step_of(text))
@@ -117,7 +118,7 @@ class KernelEnvironment:
         self._python = ""
 
     def observe(self, channel: str, parts: Sequence[bytes]) -> None:
-        """Observe a message from the kernel: after each cell, save what it has installed."""
+        """Observe a message from the kernel; after each cell, save the packages that the cell installed."""
         if channel != "shell" or not self._framework or self._call is None:
             return
         place = header_place(parts)
@@ -147,7 +148,7 @@ class KernelEnvironment:
     async def _restored(
         self, remembered: SavedEnvironment, needs: FolderNeeds, on_progress: OnProgress, say: Notify
     ) -> str:
-        """Recreate the environment that was lost with its node; return its Python, or an empty text if that failed."""
+        """Recreate the environment that was lost with its node; return its Python, or an empty string on failure."""
         python = ""
         on_progress(_step_of(f"Recreating {remembered.title} as it was on the lost node"))
         # The folder's requirements come second and separately: if they fail, what was there before is already restored.
@@ -205,9 +206,9 @@ def _step_of(text: str) -> dict[str, Any]:
 
 
 def lost_packages_notice(codes: Iterable[str]) -> str:
-    """Describe for users what these cells installed in a lost node's own Python; empty if nothing.
+    """Return a notice about what these cells installed in a lost node's system Python; empty if nothing.
 
-    No environment brings it back.
+    These packages are not part of an environment, so they are not restored.
 
     >>> lost_packages_notice(["x = 1"])
     ''

@@ -1,4 +1,4 @@
-"""Send wheels and a Python to a worker over SSH, for nodes that reach no package index."""
+"""Send wheels and a Python interpreter to a worker over SSH, for nodes that cannot reach a package index."""
 
 from __future__ import annotations
 
@@ -41,17 +41,18 @@ _UNPACKED = 4
 async def push_wheels(
     key: WorkerKey, framework: str, version: str, requirements: Sequence[str], on_progress: OnProgress
 ) -> str:
-    """Download what an environment needs and send what the worker lacks; return the framework's version.
+    """Download an environment's wheels and send the missing ones to the worker; return the framework's version.
 
-    If the worker's own Python does not fit, one that does is sent too. If this machine cannot fetch one either, the
-    newest release for the worker's own Python is used, unless `version` names one.
+    If the worker's system Python is not compatible, a compatible one is sent too. If this machine cannot fetch one, the
+    newest release for the worker's system Python is used, unless `version` names one.
 
     Args:
-        version: the framework's; empty for the newest that fits.
-        requirements: further packages.
+        version: the framework's version; empty for the newest compatible one.
+        requirements: additional packages.
 
     Raises:
-        TpuError: nothing fits, or the transfer failed. What has arrived stays there, and the next call continues.
+        TpuError: no version is compatible, or the transfer failed. Transferred data is kept, and the next call
+            continues from there.
     """
     connection = await Worker(key, on_progress).connect()
     try:
@@ -135,7 +136,7 @@ def _report(on_progress: OnProgress, message: str, fraction: float | None) -> No
 
 
 class _Dialogue:
-    """Exchange lines and files with the program on the worker that receives wheels."""
+    """The exchange of lines and files with the receiving program on the worker."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
@@ -147,7 +148,7 @@ class _Dialogue:
         await self._write(b"%d\n%b" % (len(source), source))
 
     async def give(self, wheel: Path) -> None:
-        """Send one wheel, starting where the worker's part of it ends."""
+        """Send one wheel, resuming at the end of the part that the worker already has."""
         content = await asyncio.to_thread(wheel.read_bytes)
         header = {"name": wheel.name, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         await self._write(json.dumps(header).encode() + b"\n")

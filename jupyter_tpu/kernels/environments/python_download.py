@@ -1,4 +1,4 @@
-"""Fetch a Python on this machine for a worker that cannot: the archive that uv would download there.
+"""Fetch a Python interpreter on this machine for a worker that cannot: the archive that uv would download.
 
 uv verifies and caches what it downloads, so nothing is downloaded twice.
 """
@@ -19,11 +19,11 @@ from jupyter_tpu.kernels.environments.download import WorkerPlatform, run_uv, uv
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedPython:
-    """A Python as an archive that can be unpacked anywhere on a worker.
+    """A Python interpreter as an archive that can be unpacked anywhere on a worker.
 
     Attributes:
         version: such as ``3.12.4``.
-        archive: under the name by which the agent finds it.
+        archive: its path; the agent finds the archive by this file name.
     """
 
     version: str
@@ -36,11 +36,11 @@ class FetchedPython:
 
 
 def fetch_python(platform: WorkerPlatform, release: Release) -> FetchedPython | None:
-    """Fetch a Python for `release` on the worker's platform; None if the worker's own Python fits. Blocks.
+    """Fetch a Python for `release` on the worker's platform; None if the worker's system Python is compatible. Blocks.
 
     Raises:
         BadInput: this machine has no uv.
-        EnvironmentFailed: there is no such Python, or it cannot be downloaded.
+        EnvironmentFailed: no such Python exists, or it cannot be downloaded.
     """
     preferred = preferred_python(release, platform.python_version)
     if preferred is None:
@@ -58,7 +58,7 @@ def fetch_python(platform: WorkerPlatform, release: Release) -> FetchedPython | 
 
 
 def _named(folder: Path, key: str) -> Path:
-    """Copy the archive that uv downloaded last, under the name of its Python, and return the path."""
+    """Copy the archive that uv downloaded last to a file named after its Python, and return the path."""
     named = folder / f"{key}.tar.gz"
     archives = [path for path in (folder / "fetched").iterdir() if path.name.endswith(".tar.gz")]
     if not archives:

@@ -30,11 +30,11 @@ class FolderNeeds:
     """The requirements of a notebook's folder.
 
     Attributes:
-        source: the name of the file; empty if there is none.
+        source: the file name; empty if there is no file.
         lines: PEP 508 requirements.
-        left_out: lines that cannot be used on a worker, such as paths of this machine and options of pip, and a note
-            on hashes that are not checked; for users, so credentials in addresses are removed.
-        fault: why the file cannot be used; empty if it can.
+        left_out: lines that cannot be used on a worker, such as local paths and pip options, and a note about unchecked
+            hashes. The lines are displayed, so credentials in URLs are removed.
+        fault: why the file cannot be used; empty if it is valid.
     """
 
     source: str = ""
@@ -44,10 +44,10 @@ class FolderNeeds:
 
 
 def folder_needs(folder: Path | None) -> FolderNeeds:
-    """Read ``requirements.txt``, or else ``pyproject.toml``, in this folder (no parent). Blocks on the disk.
+    """Read ``requirements.txt``, or else ``pyproject.toml``, in this folder (not in its parents). Blocks on the disk.
 
     Args:
-        folder: None gives no requirements.
+        folder: the notebook's folder; None for no requirements.
     """
     if folder is None:
         return FolderNeeds()
@@ -130,7 +130,7 @@ def _refuse_other_sources(data: Mapping[str, Any], project: Mapping[str, Any]) -
 
 
 def _table(data: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
-    """Return the table with that name; an empty one if there is none."""
+    """Return the table with that name; an empty table if it doesn't exist."""
     found: Any = data
     for name in names:
         found = found.get(name, {})
@@ -150,12 +150,12 @@ def _text_of(path: Path) -> str:
 
 
 def _open_nonblocking(path: str, flags: int) -> int:
-    """Open without waiting: a named pipe would block until a writer comes."""
+    """Open a file without blocking, because a named pipe would block until a writer opens it."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _is_requirement(line: str) -> bool:
-    """Return whether the line is a requirement for an index or a URL, not an option or a path of this machine."""
+    """Return whether the line is a requirement from an index or a URL, not an option or a local path."""
     name, _, address = line.partition("@")
     is_path = "/" in name or "\\" in name or (not address and line.endswith((".whl", ".tar.gz", ".zip")))
     is_local = is_path or address.strip().startswith(("file:", ".", "/"))

@@ -1,7 +1,7 @@
-"""The environments on nodes, saved on this machine, so that they can be recreated after a node was lost.
+"""The environments on nodes, saved on this machine so that they can be recreated after a node is lost.
 
-One small file per environment, with what its worker has reported; a node that is recreated under the same name gets
-back what the lost one had.
+Each environment has a small file with its worker's last report. A node that is recreated with the same name gets the
+lost node's environments.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _LISTS = ("requirements", "pins", "added")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedEnvironment:
-    """An environment as its worker reported it last. Saved on disk by these names.
+    """An environment as last reported by its worker. Saved on disk under these field names.
 
     Attributes:
         framework: a key of `FRAMEWORKS`.
-        version: the framework's.
-        requirements: those of the notebooks' folders.
-        pins: all that was installed for it, with versions.
-        added: what its user has installed in addition.
+        version: the framework's version.
+        requirements: the requirements of the notebooks' folders.
+        pins: all packages that were installed for the environment, with versions.
+        added: packages that the user has installed in addition.
     """
 
     framework: str
@@ -45,21 +45,21 @@ class SavedEnvironment:
 
     @property
     def title(self) -> str:
-        """The environment's name for users: ``JAX 0.10``."""
+        """The environment's display name, such as ``JAX 0.10``."""
         release = release_of(self.framework, self.version)
         return release.title if release else f"{self.framework} {self.version}"
 
     def to_order(self) -> dict[str, Any]:
-        """Return the parameters of the agent's ``make_environment`` that recreate it."""
+        """Return the parameters of the agent's ``make_environment`` that recreate this environment."""
         lists = {"requirements": self.requirements, "pins": self.pins, "packages": self.added}
         return {"version": self.version, **{name: list(lines) for name, lines in lists.items()}}
 
     @classmethod
     def from_json(cls, report: Mapping[str, Any]) -> SavedEnvironment:
-        """Read an agent's response, or the content of a file.
+        """Parse an agent's response or the content of a file.
 
         Raises:
-            KeyError, TypeError, ValueError: it is not an environment.
+            KeyError, TypeError, ValueError: the data is not an environment.
         """
         if report["framework"] not in FRAMEWORKS or not isinstance(report["version"], str):
             raise ValueError("not the environment of a framework")
@@ -71,7 +71,7 @@ class SavedEnvironments:
     """The saved environments of one node; every method reads or writes the disk.
 
     Args:
-        endpoint: the node's cloud, see `CloudSettings`.
+        endpoint: the endpoint of the node's cloud; see `CloudSettings`.
     """
 
     def __init__(self, node: NodeName, endpoint: str) -> None:
@@ -84,7 +84,7 @@ class SavedEnvironments:
         return tuple(each for each in found if each)
 
     def find(self, framework: str) -> SavedEnvironment | None:
-        """Return the saved environment of a framework; None if there is none, or it is unreadable."""
+        """Return the saved environment of a framework; None if it is missing or unreadable."""
         path = self._path(framework)
         try:
             return SavedEnvironment.from_json(json.loads(path.read_text()))
@@ -95,7 +95,7 @@ class SavedEnvironments:
             return None
 
     def save(self, report: Mapping[str, Any]) -> None:
-        """Save an agent's description of an environment that is ready; a failure is only logged."""
+        """Save an agent's description of a ready environment; a failure is only logged."""
         try:
             now = SavedEnvironment.from_json(report)
             if report["is_ready"] and self.find(now.framework) != now:
@@ -105,7 +105,7 @@ class SavedEnvironments:
             log.warning("an environment cannot be saved in %s: %s", self._folder, error)
 
     def remove(self, framework: str) -> None:
-        """Remove a saved environment that its user has deleted; do nothing if there is none."""
+        """Remove a saved environment that the user has deleted, if it exists."""
         self._path(framework).unlink(missing_ok=True)
 
     def _path(self, framework: str) -> Path:

@@ -1,5 +1,5 @@
-"""A kernel's messages on this computer: from its record on the worker to local ZMQ sockets and other readers.
+"""Local delivery of a kernel's messages, from its record on the worker to local ZMQ sockets and other readers.
 
-Start reading at `fanout`: each reader gets every message once and in order, at its own speed. It must not know nodes or
-SSH.
+Start reading at `fanout`: each reader gets every message once and in order, at its own speed. This package must not
+depend on nodes or SSH.
 """

@@ -1,7 +1,7 @@
-"""Deliver a kernel's record to the clients at its local sockets: everything, in order, as fast as they read.
+"""Deliver a kernel's record to the clients of its local sockets: all messages, in order, as fast as the clients read.
 
-A client that reads no output still waits for its replies, which come after that output. When it has read nothing for
-long, replies may overtake; its output waits in the record on the worker, not in the memory of this process.
+Replies follow the output that precedes them. If a client reads no output for a long time, replies may overtake that
+output, which waits in the record on the worker, not in this process's memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class LocalClients:
         self._all = fanout.read(self._deliver, from_seq)
 
     def hold(self) -> None:
-        """Pause: a client's queue is full."""
+        """Pause delivery, because a client's queue is full."""
         self._is_held = True
         self._all.pause()
 
@@ -53,7 +53,7 @@ class LocalClients:
         self._meet()
 
     def _meet(self) -> None:
-        """Merge the two readers once output has caught up with replies."""
+        """Merge the two readers once the output has caught up with the replies."""
         if self._replies and not self._is_held and self._all.next_seq == self._replies.next_seq:
             self._all.early |= self._replies.early
             self._replies.close()

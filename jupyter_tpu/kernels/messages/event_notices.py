@@ -1,4 +1,4 @@
-"""Notices to the notebook's user for events between a kernel's messages."""
+"""Notices to the notebook's user about events between a kernel's messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def event_notice(event: Mapping[str, Any]) -> str | None:
 
 
 def unreadable_event(seq: int) -> dict[str, Any]:
-    """Return the event for a message of the record that could not be delivered."""
+    """Return the event for a message in the record that could not be delivered."""
     return {"event": "unreadable", "seq": seq}
 
 

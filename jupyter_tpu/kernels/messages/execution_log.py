@@ -1,9 +1,9 @@
-"""The log of what was run on a kernel, in a file on this machine, because the record is lost with its node.
+"""The log of code executed on a kernel, in a file on this machine, because the record is lost with its node.
 
-One line per execute request, in the order sent; the first bytes of a line are its state and its number of outputs, and
-are rewritten in place by a single call. So a server that is killed leaves each line old or new, and at worst a torn
-last line. What was lost with a node is moved to a second file, until the user reruns or dismisses it, for 30 days. That
-file outlives the kernel: another kernel of the same notebook offers it too.
+Each execute request has one line, in the order sent. The first bytes of a line are its state and its number of outputs,
+and a single call rewrites them in place. A killed server therefore leaves each line either old or new, and at worst a
+torn last line. Runs that were lost with a node are moved to a second file for 30 days, until the user reruns or
+dismisses them. That file outlives the kernel, so another kernel of the same notebook offers them too.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _MOST_OUTPUTS = 10**9 - 1  # nine digits: a line's head has a fixed length
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedRun:
-    """One execute_request from a page or program. Saved on disk under these field names.
+    """An execute_request from a page or program. Saved on disk under these field names.
 
     Attributes:
-        cell_id: the notebook's cell; None if it was not a cell.
+        cell_id: the notebook's cell; None if the code is not from a cell.
         code: at most its first `MOST_CODE` characters.
         is_whole: whether `code` is complete.
-        node: the worker that it ran on, by its host key alias.
-        outputs: the number of messages with output so far.
+        node: the host key alias of the worker that ran the code.
+        outputs: the number of output messages received.
     """
 
     msg_id: str
@@ -58,20 +58,20 @@ class LoggedRun:
 
     @property
     def is_over(self) -> bool:
-        """Whether the request has ended, in any way."""
+        """Whether the request is finished, with any result."""
         return self.state in _OVER
 
     def to_line(self) -> bytes:
-        """Return the request's line in the log, whose head has a fixed length."""
+        """Return the request's line in the log; its header has a fixed length."""
         rest = json.dumps({name: value for name, value in asdict(self).items() if name not in ("state", "outputs")})
         return _head(self.state, self.outputs) + rest[1:].encode() + b"\n"
 
     @classmethod
     def from_line(cls, line: bytes) -> LoggedRun:
-        """Read a line that `to_line` wrote.
+        """Parse a line written by `to_line`.
 
         Raises:
-            KeyError, TypeError, ValueError: it is not such a line.
+            KeyError, TypeError, ValueError: the line is invalid.
         """
         data = json.loads(line)
         return cls(**{**data, "state": data["state"].strip()})
@@ -83,11 +83,11 @@ class LostRuns:
 
     Attributes:
         lost_at: Unix seconds.
-        reason: why the node is gone, for users.
+        reason: why the node is gone, for display.
         runs: in the order sent.
-        has_successor: whether the kernel was started again since, on another node.
+        has_successor: whether the kernel has been started again on another node.
         notebook: the kernel's notebook, see `ExecutionLog.notebook`.
-        end: how the node had ended, as `NodeEnd.to_json` writes it; None if an earlier version lost the runs.
+        end: how the node was stopped or deleted, from `NodeEnd.to_json`; None if an earlier version recorded the loss.
     """
 
     lost_at: float
@@ -99,7 +99,10 @@ class LostRuns:
 
 
 def _head(state: str, outputs: int) -> bytes:
-    """Return the head of a line, with the same length for all states and counts, so it can be rewritten in place."""
+    """Return the header of a line.
+
+    Its length is the same for all states and counts, so it can be rewritten in place.
+    """
     return f'{{"state": "{state:<7}", "outputs": {min(outputs, _MOST_OUTPUTS):9d}, '.encode()
 
 
@@ -107,20 +110,20 @@ def runs_folder() -> Path:
     """Return the folder of the logs.
 
     Raises:
-        JournalUnwritable: our data folder cannot be created.
+        JournalUnwritable: the data folder cannot be created.
     """
     return data_dir() / "runs"
 
 
 class ExecutionLog:
-    """The log of one kernel; every method reads or writes the disk, and none raises: a kernel runs without it too.
+    """The log of one kernel. Every method accesses the disk, and none raises, because a kernel can run without a log.
 
     Args:
-        folder: where the files are.
-        most_bytes: the log's largest size.
+        folder: the folder of the log files.
+        most_bytes: the maximum size of the log.
 
     Attributes:
-        ran_on: the worker of the newest run, by its host key alias, even if that run is lost; empty if there is none.
+        ran_on: the host key alias of the newest run's worker, even if that run is lost; empty if there are no runs.
         notebook: path of the kernel's notebook on this machine; empty if it has none.
     """
 
@@ -141,7 +144,7 @@ class ExecutionLog:
         self._guarded(self._rewrite, [])
 
     def resume(self) -> None:
-        """Continue the log that an earlier server left."""
+        """Continue the log of an earlier server."""
         self._guarded(lambda: self._rewrite(_read_runs(self._path)))
         lost = self.lost()
         if lost and lost.runs and not lost.has_successor:
@@ -159,7 +162,7 @@ class ExecutionLog:
             self._guarded(self._append, short)
 
     def is_open(self, msg_id: str) -> bool:
-        """Return whether the request is in the log and has not ended."""
+        """Return whether the request is in the log and not finished."""
         return msg_id in self._open
 
     def outputs_of(self, msg_id: str) -> int:
@@ -167,7 +170,7 @@ class ExecutionLog:
         return self._open[msg_id][1].outputs
 
     def move(self, msg_id: str, state: State | None = None, *, outputs: int = 0) -> None:
-        """Change the state of an open request, or add to its number of outputs."""
+        """Change the state of an open request, or increase its number of outputs."""
         if self._file and msg_id in self._open:
             place, run = self._open[msg_id]
             run = replace(run, state=state or run.state, outputs=run.outputs + outputs)
@@ -177,15 +180,15 @@ class ExecutionLog:
                 del self._open[msg_id]
 
     def lose(self, reason: str, at: float, end: Mapping[str, Any] | None = None) -> None:
-        """Move all runs to the lost runs, before those of earlier losses; see `LostRuns` for the arguments."""
+        """Move all runs to the lost runs, ahead of those from earlier losses; see `LostRuns` for the arguments."""
         self._guarded(self._lose, reason, at, end)
 
     def lost(self) -> LostRuns | None:
-        """Return this kernel's runs that wait for the user's answer; None if there are none."""
+        """Return this kernel's lost runs that wait for the user's decision; None if there are none."""
         return _read_lost(self._lost_path)
 
     def offered(self) -> LostRuns | None:
-        """Return `lost`, or else the newest runs that an earlier kernel of the notebook lost."""
+        """Return `lost`, or else the newest lost runs of an earlier kernel of the notebook."""
         return _read_lost(self._offered_path())
 
     def settle(self) -> None:
@@ -194,13 +197,13 @@ class ExecutionLog:
             self._offered_path().unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Stop writing; the files stay."""
+        """Stop writing; the files are kept."""
         if self._file:
             self._file.close()
             self._file = None
 
     def remove(self) -> None:
-        """Remove the log of an ended kernel; what was lost with a node stays."""
+        """Remove the log of a kernel that was shut down; runs that were lost with a node are kept."""
         self.close()
         self._open.clear()
         with suppress(OSError):
@@ -234,7 +237,7 @@ class ExecutionLog:
             raise OSError("the disk is full")
 
     def _rewrite(self, runs: Iterable[LoggedRun]) -> None:
-        """Replace the file with one with these runs, in one step."""
+        """Replace the file atomically with one that contains these runs."""
         self.close()
         entries = list(runs)
         lines = [run.to_line() for run in entries]
@@ -267,7 +270,7 @@ class ExecutionLog:
 
 
 def _with_earlier(runs: list[LoggedRun], earlier: LostRuns | None) -> tuple[LoggedRun, ...]:
-    """Return `runs`, followed by cells that were lost earlier and have not been rerun since."""
+    """Return `runs`, followed by cells that were lost earlier and haven't been rerun."""
     again = {run.cell_id for run in runs if run.cell_id} | {run.msg_id for run in runs}
     left = [run for run in (earlier.runs if earlier else ()) if run.cell_id not in again and run.msg_id not in again]
     return (*runs, *left)
@@ -298,7 +301,7 @@ def _read_runs(path: Path) -> list[LoggedRun]:
 
 
 def _read_lost(path: Path) -> LostRuns | None:
-    """Read lost runs; remove those that were not rerun or dismissed within `KEPT_S`."""
+    """Read the lost runs; remove runs that were not rerun or dismissed within `KEPT_S`."""
     try:
         if time.time() - path.stat().st_mtime > KEPT_S:
             path.unlink()

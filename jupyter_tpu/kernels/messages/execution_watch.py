@@ -1,6 +1,6 @@
-"""Log what is run on a kernel, for any client, by watching its live messages.
+"""Log the code that any client executes on a kernel, by watching the kernel's live messages.
 
-It sees every message, so a parent header is parsed only when it differs from the last one.
+Every message passes through this module, so a parent header is parsed only when it differs from the last one.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _STATES: dict[str, State] = {"ok": "ok", "error": "error", "aborted": "aborted",
 
 
 class ExecutionWatch:
-    """Observe a kernel's messages in the order of its record, and log its runs.
+    """An observer that reads a kernel's messages in the order of its record and logs the kernel's runs.
 
     Attributes:
-        node: returns the worker that the kernel is on, see `LoggedRun.node`.
+        node: returns the kernel's worker; see `LoggedRun.node`.
     """
 
     def __init__(self, runs: ExecutionLog) -> None:
@@ -47,7 +47,7 @@ class ExecutionWatch:
         self._runs.begin()
 
     def resume(self) -> None:
-        """Continue the log of a kernel that an earlier server has started."""
+        """Continue the log of a kernel that was started by an earlier server."""
         self._runs.resume()
 
     def lose(self, end: NodeEnd, at: float) -> None:
@@ -59,12 +59,12 @@ class ExecutionWatch:
         self._runs.note_successor()
 
     def lost_code(self) -> tuple[str, ...]:
-        """Return cells that had succeeded on a lost node, until the user reruns or dismisses them."""
+        """Return the code of cells that succeeded on a lost node, until the user reruns or dismisses them."""
         lost = self._runs.lost()
         return tuple(run.code for run in lost.runs if run.state == "ok") if lost else ()
 
     async def update_from_record(self, call: Call) -> None:
-        """Update open runs from the record, after a time without a server; a failure is only logged."""
+        """Update open runs from the record after a period without a server; a failure is only logged."""
         try:
             requests = (await call("list_requests", {}))["requests"]
             for each in requests:
@@ -82,7 +82,7 @@ class ExecutionWatch:
             self._runs.move(msg_id, "running", outputs=max(more, 0))
 
     def observe(self, channel: str, parts: Sequence[bytes]) -> None:
-        """Observe a message from the kernel, or of a client to the kernel."""
+        """Observe a message from the kernel or from a client to the kernel."""
         place = 0 if channel == "event" else header_place(parts)  # events are JSON without a header
         if place and channel == "request":
             self._asked(parts[place : place + 4])

@@ -1,8 +1,8 @@
 """The fan-out of one kernel's record: each reader gets every message once and in order, at its own speed.
 
-Readers that keep up share one live stream. A slow one leaves it, keeps its place, and catches up over a stream of its
-own. That costs the link bandwidth, but no reader waits for another, and memory stays bounded. Lives in the loop of its
-link.
+Readers that keep up share one live stream. A slow reader leaves it, keeps its position, and catches up over a separate
+stream. This uses more of the link's bandwidth, but no reader waits for another, and memory stays bounded. Runs in the
+event loop of its link.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Small compared with the link's window of 32 MiB: what is dropped here is read fr
 
 
 class RecordFanout:
-    """The readers of a kernel's record, and the live stream that those that keep up share.
+    """The readers of a kernel's record, and the live stream shared by the readers that keep up.
 
     Args:
-        watch: called with the channel and the parts of each message of the live stream, before readers get it.
+        watch: called with the channel and parts of each live message, before readers get it.
     """
 
     def __init__(self, watch: Watch | None = None) -> None:
@@ -45,22 +45,22 @@ class RecordFanout:
 
     @property
     def next_seq(self) -> int | None:
-        """The next seq of the live stream; None while only the worker knows it."""
+        """The next seq of the live stream; None until the worker has reported it."""
         if self._live and self._live.has_begun:
             return self._live.applied_seq + 1
         return None if self._next_seq == "end" else max(self._next_seq, 1)
 
     @property
     def stream(self) -> KernelStream | None:
-        """The live stream, while there is one."""
+        """The live stream, if it is open."""
         return self._live
 
     def begin_at_end(self) -> None:
-        """Skip the messages that the record has before `connect`."""
+        """Skip all messages that precede `connect`."""
         self._next_seq = "end"
 
     def connect(self, attach: Attach, on_message: OnMessage) -> None:
-        """Open the live stream where the last one ended; readers get each message before `on_message` does."""
+        """Open the live stream where the last one ended; readers get each message before `on_message`."""
         self._attach, self._on_message = attach, on_message
         self._live = attach(self._next_seq, self._receive, self._receive_early)
         for reader in tuple(self._readers):
@@ -68,7 +68,7 @@ class RecordFanout:
         self.balance()
 
     def disconnect(self) -> None:
-        """Close all streams. Readers keep their places for the next `connect`."""
+        """Close all streams. Readers keep their positions for the next `connect`."""
         # If the stream has not started, its wanted place ("end") still holds.
         self._next_seq = self.next_seq or self._next_seq
         live, self._live, self._attach = self._live, None, None
@@ -78,18 +78,18 @@ class RecordFanout:
             live.close()
 
     def reset(self) -> None:
-        """Start again at 1: the old record is gone, and the next one counts from 1."""
+        """Restart at seq 1, because the old record is gone and the next one starts at 1."""
         self.disconnect()
         self._next_seq = 0
         for reader in self._readers:
             reader.reset()
 
     def read(self, deliver: OnMessage, from_seq: Seq, *, early: Iterable[int] = ()) -> Subscriber:
-        """Add a reader from `from_seq`, or from the live stream's next message.
+        """Add a reader that starts at `from_seq`, or at the live stream's next message.
 
         Args:
             deliver: called with each message; must not block or raise.
-            early: seqs that the reader already has, ahead of their turn.
+            early: seqs that the reader has already received out of order.
         """
         reader = Subscriber(self, deliver, None if from_seq == "end" else max(from_seq, 1))
         reader.early |= {*early}
@@ -99,18 +99,18 @@ class RecordFanout:
         return reader
 
     def publish_event(self, event: str, **content: Any) -> None:
-        """Send all readers an event that is not in the record."""
+        """Send an event that is not in the record to all readers."""
         for reader in tuple(self._readers):
             reader.deliver_event([json.dumps({"event": event, **content}).encode()])
 
     # -- the readers' side -----------------------------------------------------------------------------------------
 
     def open_stream(self, from_seq: int, on_message: OnMessage, on_express: OnMessage) -> KernelStream | None:
-        """Open another stream of the record for one reader; None while there is no link."""
+        """Open a separate stream of the record for one reader; return None if there is no link."""
         return self._attach(from_seq, on_message, on_express) if self._attach else None
 
     def balance(self) -> None:
-        """Hold the live stream while none of its readers wants more; let readers that have caught up join it."""
+        """Pause the live stream if none of its readers needs more messages; let readers that have caught up join it."""
         if self._live is None:
             return
         if self._readers and not any(reader.wants_live(self.next_seq) for reader in self._readers):
@@ -119,7 +119,7 @@ class RecordFanout:
             self._live.resume()
 
     def remove(self, reader: Subscriber) -> None:
-        """Remove a reader; harmless when repeated."""
+        """Remove a reader; idempotent."""
         if reader in self._readers:
             self._readers.remove(reader)
             self.balance()
@@ -142,14 +142,13 @@ class RecordFanout:
 
 
 class Subscriber:
-    """One reader's place in the record; `deliver` is called with each message, and must not block or raise.
+    """A reader's position in the record. `deliver` is called with each message, and must not block or raise.
 
-    It is in one of three states: on the live stream, on a stream of its own until it reaches the live one, or paused
-    and on neither.
+    A subscriber is on the live stream, on a separate stream until it reaches the live one, or paused without a stream.
 
     Attributes:
-        next_seq: the first message that was not delivered yet; None until the first message or the live stream's place.
-        early: seqs after it that were delivered ahead of their turn.
+        next_seq: the first undelivered message; None until the first message or the live stream's position is known.
+        early: later seqs that were already delivered out of order.
     """
 
     def __init__(self, fanout: RecordFanout, deliver: OnMessage, next_seq: int | None) -> None:
@@ -164,7 +163,7 @@ class Subscriber:
         self.early: set[int] = set()
 
     def wants_live(self, live_seq: int | None) -> bool:
-        """Return whether this reader needs the live stream to continue: the reader is on it or further ahead."""
+        """Return whether this reader needs the live stream to continue, because it is on the stream or ahead of it."""
         is_ahead = self._own is not None and (self.next_seq or 0) > (live_seq or 0)
         return is_ahead or (self._is_live and not self._is_paused)
 
@@ -177,7 +176,7 @@ class Subscriber:
             self._fanout.balance()
 
     def resume(self) -> None:
-        """Continue after `pause`, over a stream of its own if it fell out of the live one."""
+        """Continue after `pause`, over a separate stream if the reader has left the live one."""
         self._is_paused = False
         if self._own:
             self._own.resume()
@@ -190,7 +189,7 @@ class Subscriber:
         self._fanout.remove(self)
 
     def catch_up(self) -> None:
-        """Join the live stream: at once if it is at this reader's place, else over a stream of the reader's own."""
+        """Join the live stream if it is at this reader's position, or else catch up over a separate stream."""
         if self._is_live or self._own or self._is_paused:
             return
         live_seq = self._fanout.next_seq
@@ -205,19 +204,19 @@ class Subscriber:
             self._own = self._fanout.open_stream(self.next_seq, receive, self.offer_early)
 
     def reset(self) -> None:
-        """Start again at 1, with the next record."""
+        """Restart at seq 1, with the next record."""
         self.next_seq = 1
         self.early.clear()
 
     def fall_out(self) -> None:
-        """Leave all streams, but keep the place."""
+        """Leave all streams, but keep the position."""
         self._is_live = False
         own, self._own = self._own, None
         if own:
             own.close()
 
     def offer(self, seq: int, channel: str, parts: list[bytes]) -> None:
-        """Accept or ignore a message of the live stream."""
+        """Accept or ignore a message from the live stream."""
         if _is_cut(channel, parts):
             self._cut(seq)
         # The live stream is ahead, so something was missed: fetch it over a stream of its own.
@@ -230,13 +229,13 @@ class Subscriber:
             self._join()
 
     def offer_early(self, seq: int, channel: str, parts: list[bytes]) -> None:
-        """Deliver a message ahead of its turn, once; in its turn it is skipped."""
+        """Deliver a message out of order, once; skip it later in the sequence."""
         if seq >= (self.next_seq or 1) and seq not in self.early:
             self.early.add(seq)
             self._deliver(seq, channel, parts)
 
     def _cut(self, last_seq: int) -> None:
-        """Report messages missing from the live stream; a reader's own stream reports its own gaps."""
+        """Report messages missing from the live stream; a separate stream reports its own gaps."""
         if self._is_live and (self.next_seq or 1) <= last_seq:
             event = {"event": "cut", "first_seq": self.next_seq or 1, "last_seq": last_seq}
             self._apply(last_seq, "event", [json.dumps(event).encode()])
@@ -246,7 +245,7 @@ class Subscriber:
         self._deliver((self.next_seq or 1) - 1, "event", parts)
 
     def _receive(self, opened: int, seq: int, channel: str, parts: list[bytes]) -> None:
-        """Accept a message of the reader's own stream, unless that was closed meanwhile."""
+        """Accept a message from the reader's separate stream, unless the stream has been closed."""
         if self._own is None or opened != self._opened:
             return
         if self._own.is_closed:
@@ -258,7 +257,7 @@ class Subscriber:
                 self._join()
 
     def _restart_at_new_record(self) -> None:
-        """Start again at 1: the worker does not have this position, so it belongs to a record that is gone."""
+        """Restart at seq 1, because the worker does not have this position, so it belongs to a deleted record."""
         self._own = None
         if self.next_seq != 1:
             self.deliver_event([json.dumps({"event": "new_record"}).encode()])
@@ -295,5 +294,5 @@ def _ignore_watch(channel: str, parts: list[bytes]) -> None:
 
 
 def _is_cut(channel: str, parts: list[bytes]) -> bool:
-    """Return whether this is the link's ``cut`` event, whose seq is the last missing message's."""
+    """Return whether this is the link's ``cut`` event; its seq is that of the last missing message."""
     return channel == "event" and json_object(parts[0]).get("event") == "cut"

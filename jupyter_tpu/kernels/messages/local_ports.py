@@ -1,4 +1,4 @@
-"""The addresses of a kernel's five local sockets: Unix sockets in our own folder, or loopback TCP ports.
+"""The addresses of a kernel's five local sockets: Unix sockets in a private folder, or loopback TCP ports.
 
 Unix sockets are bound under hidden names and published as symlinks, because a KernelManager unlinks the published
 names at every restart.
@@ -37,7 +37,7 @@ class PortTaken(Exception):
 
 
 class IpcAddresses:
-    """Unix sockets in a new folder with mode 0700, which is removed at the latest when the process ends."""
+    """Unix sockets in a new folder with mode 0700, which is removed when the process exits, if not earlier."""
 
     transport = "ipc"
 
@@ -48,11 +48,11 @@ class IpcAddresses:
         self._removal = weakref.finalize(self, shutil.rmtree, self._folder, True)
 
     def bind(self, channel_socket: zmq.Socket[bytes], channel: str) -> None:
-        """Bind the socket of a channel, under its hidden name."""
+        """Bind the socket of a channel to its hidden name."""
         channel_socket.bind(f"ipc://{self._hidden(channel)}")
 
     def publish(self) -> None:
-        """Create the public names that clients connect to; a KernelManager may have removed them."""
+        """Create the public names that clients connect to, because a KernelManager may have removed them."""
         for channel in CHANNELS:
             with contextlib.suppress(FileExistsError):
                 self.path(channel).symlink_to(self._hidden(channel).name)
@@ -70,10 +70,10 @@ class IpcAddresses:
 
 
 class TcpAddresses:
-    """Loopback TCP ports, for front ends that need them; port 0 is any free one.
+    """Loopback TCP ports, for front ends that need them; port 0 selects a free port.
 
     Raises:
-        BadInput: the address can be reached from other machines.
+        BadInput: the address is reachable from other machines.
     """
 
     transport = "tcp"
@@ -107,20 +107,20 @@ class TcpAddresses:
         self.ports[name] = int(endpoint.rpartition(":")[2])
 
     def publish(self) -> None:
-        """Do nothing: ports need no names."""
+        """Do nothing, because ports have no names."""
 
     def remove(self) -> None:
-        """Do nothing: ports are freed with their sockets."""
+        """Do nothing, because ports are freed with their sockets."""
 
 
 Addresses = IpcAddresses | TcpAddresses
 
 
 def addresses_of(connection: Mapping[str, Any]) -> TcpAddresses:
-    """Return the TCP ports of a connection file.
+    """Return the TCP ports from a connection file.
 
     Raises:
-        BadInput: the file names another transport, or lacks a port.
+        BadInput: the file specifies another transport, or a port is missing.
     """
     if connection.get("transport", "tcp") != "tcp":
         raise BadInput(
@@ -137,7 +137,7 @@ def addresses_of(connection: Mapping[str, Any]) -> TcpAddresses:
 
 
 def port_owner(port: int) -> str:
-    """Return the process that uses a TCP port of this machine, as ``python (pid 123)``; empty if unknown."""
+    """Return the process that uses a local TCP port, such as ``python (pid 123)``; empty if unknown."""
     import psutil  # the import takes 20 ms, and hardly any kernel's start needs it
 
     with contextlib.suppress(psutil.Error, OSError):  # on macOS only root may list them
@@ -148,12 +148,12 @@ def port_owner(port: int) -> str:
 
 
 def default_addresses() -> Addresses:
-    """Return Unix sockets on systems where ZMQ has them, else TCP ports."""
+    """Return Unix sockets on systems where ZMQ supports them, or else TCP ports."""
     return TcpAddresses() if sys.platform == "win32" else IpcAddresses()
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Remove the socket folders of processes that were killed and could not clean up."""
+    """Remove the socket folders of killed processes."""
     for folder in parent.glob(f"{_PREFIX}*-*"):
         pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
         with contextlib.suppress(OSError):
@@ -174,7 +174,7 @@ def _is_gone(pid: int) -> bool:
 
 
 def _is_listening(path: Path) -> bool:
-    """Return whether a process listens there, which may be one in a container with its own pids."""
+    """Return whether a process is listening on the socket; it may run in a container with separate pids."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))
@@ -184,7 +184,7 @@ def _is_listening(path: Path) -> bool:
 
 
 def _short_folder() -> Path:
-    """Create a folder with mode 0700 whose sockets' paths fit into an address."""
+    """Create a folder with mode 0700 whose path is short enough for socket addresses."""
     for parent in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):
         # 40 characters: for the folder's name, with the pid and a random part, and for the socket's name.
         if parent and len(parent) + 40 < _LONGEST_PATH and os.access(parent, os.W_OK):

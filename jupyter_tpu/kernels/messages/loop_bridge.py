@@ -1,4 +1,4 @@
-"""Read a kernel's record in an event loop other than the link's: batches out, messages in, with bounded memory."""
+"""Read a kernel's record in an event loop other than the link's, in batches and with bounded memory."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ _OBJECT_BYTES = 1000  # Python's overhead per message
 
 
 class KernelMessage(NamedTuple):
-    """A message of a kernel's record.
+    """A message in a kernel's record.
 
     Attributes:
-        seq: its place in the record, from 1; for an event that is in no record, the seq before it.
+        seq: its position in the record, from 1; for an event that is not in the record, the preceding seq.
         channel: shell, control, stdin, iopub, request, or event (one part, a JSON object).
-        parts: as they came from the kernel's socket: routing identities, ``<IDS|MSG>``, signature, header, …
-        is_early: whether it was delivered ahead of its turn; its seq is then no place to continue from.
+        parts: the message parts as read from the kernel's socket: routing identities, ``<IDS|MSG>``, signature, header,
+            …
+        is_early: whether it was delivered out of order; if so, don't resume from its seq.
     """
 
     seq: int
@@ -47,25 +48,26 @@ Send = Callable[[str, Sequence[bytes]], None]
 
 
 class LoopBridge:
-    """A reader of a kernel's record in another loop; created by `TPUProvisioner.follow` in the loop of `deliver`.
+    """A reader of a kernel's record in another event loop, created by `TPUProvisioner.follow` in the loop of `deliver`.
 
-    `deliver` gets messages in batches, each once and in order; the next batch comes when the awaitable that it returned
-    is done. A batch for which it raises is delivered again, message by message. Besides the record's own events there
-    are some that are in no record:
+    `deliver` gets messages in batches, each message once and in order. The next batch is sent when the awaitable
+    returned by `deliver` is done. If `deliver` raises, the batch is delivered again, message by message. In addition to
+    the record's events, these events are delivered that are not in the record:
 
-    - ``cut`` {first_seq, last_seq}: these messages are no longer stored
+    - ``cut`` {first_seq, last_seq}: the messages in this range are no longer stored
     - ``new_record`` {}: the kernel's record was removed; seqs start again at 1
-    - ``gone`` {message, error}: the worker has no such kernel; after a restart seqs start again at 1
-    - ``lost`` {message, error_code}: the link is lost; what follows a restart of the kernel is delivered
-    - ``unsent`` {channel, message}: a message was not sent to the kernel: too much waits for a link that is down
+    - ``gone`` {message, error}: the worker does not have this kernel; after a restart, seqs start again at 1
+    - ``lost`` {message, error_code}: the link is lost; delivery continues after a restart of the kernel
+    - ``unsent`` {channel, message}: a message was not sent, because too many are waiting for a disconnected link
     - ``not_run`` {asked, header, error}: a cell was not sent to the kernel; see `not_run.answers`
-    - ``node_ended`` {asked, header, error, is_first}: the node has ended before the kernel has answered a cell
-    - ``waits_for_node`` {}: auto-recovery recreates the node, on which the kernel is then started
-    - ``unreadable`` {seq}: `deliver` has raised for this message alone, which is skipped
-    - ``closed`` {}: the kernel was shut down; nothing will follow
+    - ``node_ended`` {asked, header, error, is_first}: the node was stopped or deleted before the kernel replied to a
+      cell
+    - ``waits_for_node`` {}: auto-recovery is recreating the node and will start the kernel on it
+    - ``unreadable`` {seq}: `deliver` raised for this single message, which is skipped
+    - ``closed`` {}: the kernel was shut down; this is the last event
 
     Attributes:
-        first_seq: the first seq; None while only the worker knows where the record ends.
+        first_seq: the first seq; None until the worker has reported where the record ends.
     """
 
     def __init__(self, deliver: Deliver) -> None:
@@ -85,16 +87,16 @@ class LoopBridge:
     def send(self, channel: Literal["shell", "control", "stdin"], parts: Sequence[bytes]) -> None:
         """Send a signed message: identity, ``<IDS|MSG>``, signature, header, parent header, metadata, content, buffers.
 
-        Returns at once. The reply has the same identity.
+        Returns immediately. The reply has the same identity.
 
         Raises:
-            BadInput: the message is larger than the link carries.
+            BadInput: the message exceeds the link's size limit.
         """
         refuse_too_large(parts)
         self._call_in_link_loop(self._pass_on, channel, parts)
 
     async def close(self) -> None:
-        """Stop; `deliver` is cancelled and not called again. Harmless when repeated, or when called by `deliver`."""
+        """Stop; `deliver` is cancelled and not called again. Idempotent, and may be called by `deliver`."""
         self._is_closed = True
         self._call_in_link_loop(self._leave)
         if self._pump is not asyncio.current_task():
@@ -147,7 +149,7 @@ class LoopBridge:
     # -- in the link's loop ----------------------------------------------------------------------------------------
 
     def begin(self, fanout: RecordFanout, from_seq: Seq, send: Send) -> None:
-        """Start to read from `from_seq`, or from the next message; called in the link's loop."""
+        """Start reading at `from_seq` or at the next message; called in the link's loop."""
         self._links, self._send = asyncio.get_running_loop(), send
         # Checked after `_links` was set; `close` does it the other way round, so one of the two sees the other.
         if not self._is_closed:

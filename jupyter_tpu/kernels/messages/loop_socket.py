@@ -1,7 +1,7 @@
-"""A ZMQ socket in an asyncio loop that sends without waiting.
+"""A ZMQ socket for an asyncio loop that sends without blocking.
 
-ZMQ's file descriptor is edge-triggered and signals *any* change: after every send and every batch of reads the socket
-has to be checked again, or messages would hang until the next change.
+ZMQ's file descriptor is edge-triggered and signals *any* change. The socket must therefore be checked again after every
+send and every batch of reads, or messages would be stuck until the next change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class LoopSocket:
 
     Args:
         on_message: called with each message that arrives.
-        on_writable: called when a queue that was full may have room again.
+        on_writable: called when a full queue may have room again.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class LoopSocket:
         self._schedule()
 
     def send(self, parts: Parts) -> bool:
-        """Send now; if a reader's queue is full, send nothing and return False."""
+        """Send immediately; if a reader's queue is full, send nothing and return False."""
         try:
             self._socket.send_multipart(parts, zmq.NOBLOCK)
         except zmq.Again:
@@ -49,7 +49,7 @@ class LoopSocket:
         return True
 
     def read_now(self) -> None:
-        """Read what has already arrived, without waiting for the loop's next turn."""
+        """Read the messages that have already arrived, without waiting for the loop's next iteration."""
         if self._socket.closed:
             return
         if int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
@@ -61,7 +61,7 @@ class LoopSocket:
         self._socket.setsockopt(option, value)
 
     def close(self) -> None:
-        """Close; ZMQ has 200 ms to deliver what was sent."""
+        """Close the socket; give ZMQ 200 ms to deliver sent messages."""
         if self._socket.closed:
             return
         self._loop.remove_reader(self._socket.FD)

@@ -1,4 +1,4 @@
-"""Answers for cells that no kernel will answer: an error, the status idle, and a reply, as a kernel would send them."""
+"""Responses to cells that no kernel will execute: an error, the status idle and a reply, as from a kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NODE_ENDED = "node_ended"
 
 
 class Answer(NamedTuple):
-    """One message in answer to a cell that no kernel answers."""
+    """A message in response to a cell that no kernel executes."""
 
     channel: str
     msg_type: str
@@ -27,7 +27,7 @@ def not_run(parts: Sequence[bytes], error: TpuError) -> dict[str, Any] | None:
 
     Args:
         parts: the request, routing identities first.
-        error: why it was not sent.
+        error: why the request was not sent.
     """
     if not is_execute_request(parts):
         return None
@@ -37,34 +37,34 @@ def not_run(parts: Sequence[bytes], error: TpuError) -> dict[str, Any] | None:
 
 
 class OpenRequests:
-    """The execute requests that were sent to a kernel and are not answered yet."""
+    """The execute requests that were sent to a kernel and have no reply yet."""
 
     def __init__(self) -> None:
         self._sent: dict[str, Sequence[bytes]] = {}
 
     def add(self, parts: Sequence[bytes]) -> None:
-        """Add a request that was sent; any other message is ignored."""
+        """Add a sent execute request; ignore any other message."""
         if is_execute_request(parts):
             self._sent[text_of(json_object(parts[header_place(parts)]), "msg_id")] = parts
 
     def answered(self, parts: Sequence[bytes]) -> None:
-        """Remove the request that this reply answers."""
+        """Remove the request that this reply belongs to."""
         place = header_place(parts)
         if self._sent and place:  # most replies come while no cell runs
             self._sent.pop(text_of(json_object(parts[place + 1]), "msg_id"), None)
 
     def remove(self, requests: Iterable[Sequence[bytes]]) -> None:
-        """Remove requests that were answered by this process."""
+        """Remove requests that this process has replied to."""
         for parts in requests:
             if place := header_place(parts):
                 self._sent.pop(text_of(json_object(parts[place]), "msg_id"), None)
 
     def clear(self) -> None:
-        """Drop all requests: no answer to them is needed."""
+        """Drop all requests, because they need no reply."""
         self._sent.clear()
 
     def end(self, error: TpuError) -> list[dict[str, Any]]:
-        """Drop all requests and return an event for each: the first gets the error, the others count as aborted."""
+        """Drop all requests and return an event for each: the error for the first, "aborted" for the others."""
         sent, self._sent = [*self._sent.values()], {}
         events = [event for parts in sent if (event := not_run(parts, error))]
         return [{**event, "event": NODE_ENDED, "is_first": number == 0} for number, event in enumerate(events)]
@@ -76,14 +76,14 @@ def routing_identities(event: Mapping[str, Any]) -> list[bytes]:
 
 
 def answers(event: Mapping[str, Any]) -> tuple[Answer, ...]:
-    """Return the messages that answer the cell of such an event; their parent is the event's ``header``."""
+    """Return the response messages for the cell of a `not_run` event; their parent is the event's ``header``."""
     if event["event"] == NODE_ENDED:
         return _error(event, "") if event.get("is_first") else quiet_answers()
     return _error(event, "The cell was not run.")
 
 
 def quiet_answers() -> tuple[Answer, ...]:
-    """Return messages that end a cell without any output, for pages that show the reason elsewhere."""
+    """Return messages that finish a cell without output, for pages that show the reason elsewhere."""
     return (
         Answer("iopub", "status", {"execution_state": "idle"}),
         Answer("shell", "execute_reply", {"status": "aborted"}),

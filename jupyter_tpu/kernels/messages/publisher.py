@@ -1,8 +1,8 @@
-"""Publish a kernel's output to local subscribers without losing what a slow subscriber has not read yet.
+"""Publish a kernel's output to local subscribers without losing messages that a slow subscriber has not read yet.
 
-ZMQ does not say whose queue is full, only that one is. Output waits for a single subscriber as long as it takes. If
-there are several, one that reads nothing for some seconds loses messages, as with any local kernel, because it would
-stop the others.
+ZMQ reports that a queue is full, but not which one. Output waits for a single subscriber without a time limit. If there
+are several subscribers, one that reads nothing for some seconds loses messages, as with any local kernel, because it
+would block the others.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _TICKS = 10
 
 
 class Publisher:
-    """Buffer what does not fit into a full queue, and hold the source while the buffer is full.
+    """A publisher that buffers messages while a queue is full, and pauses the source while the buffer is full.
 
     Args:
-        hold, resume: stop the source, and continue it; little more may come after `hold`.
-        starve: called when the only subscriber has read nothing for `patience_s`.
-        patience_s: seconds after which one of several subscribers that reads nothing loses messages.
+        hold, resume: pause and resume the source; after `hold`, only a few more messages may arrive.
+        starve: called if the only subscriber has read nothing for `patience_s`.
+        patience_s: seconds without reading after which one of several subscribers loses messages.
 
     Attributes:
         socket: the XPUB socket; None before it is open and after `close`.
-        subscriptions: how many there are now.
+        subscriptions: the current number of subscriptions.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Publisher:
                 self._resume()
 
     def close(self) -> None:
-        """Stop; buffered messages are dropped."""
+        """Stop publishing; drop buffered messages."""
         self._stop_patience()
         self.socket = None
 
@@ -101,7 +101,7 @@ class Publisher:
             self._hold()
 
     def _start_patience(self) -> None:
-        """Count patience in ticks of the loop: while this process is suspended, clients cannot read either."""
+        """Measure patience in event loop ticks, because clients cannot read while this process is suspended."""
         self._ticks_left = _TICKS
         self._wait_for_tick()
 

@@ -1,8 +1,9 @@
-"""The local end of a kernel: ZMQ sockets that behave as the kernel's own, connected to its stream from the worker.
+"""The local end of a kernel: ZMQ sockets that behave like the kernel's own, connected to its stream from the worker.
 
-Requests go to the worker unchanged, with the routing identities that bring the replies back to the right client. The
-heartbeat is answered here: it shows that this process lives, not how the network is. Messages are not parsed, with two
-exceptions: a new subscriber gets iopub_welcome as from ipykernel, and notices go to the cell that printed last.
+Requests are forwarded to the worker unchanged, with the routing identities that direct replies to the right client. The
+bridge answers the heartbeat, so it shows that this process is running, not the state of the network. Messages are not
+parsed, with two exceptions: a new subscriber gets iopub_welcome, as from ipykernel, and notices are shown in the cell
+that last produced output.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ ROUTED = ("shell", "control", "stdin")
 
 
 class Stream(Protocol):
-    """The kernel behind the bridge: where requests go and messages come from."""
+    """The kernel behind the bridge: the destination of requests and the source of messages."""
 
     def send(self, channel: Any, parts: Sequence[bytes]) -> None:
         """Send a client's request to the kernel."""
@@ -54,8 +55,8 @@ class Secrets:
     """The keys of a connection file.
 
     Attributes:
-        key: the HMAC key; empty = messages are not signed.
-        curve: public and secret key of the sockets if they are encrypted (CurveZMQ).
+        key: the HMAC key; empty if messages are not signed.
+        curve: the sockets' public and secret keys, if the sockets are encrypted (CurveZMQ).
     """
 
     key: bytes
@@ -66,10 +67,10 @@ class Secrets:
 class Bridge:
     """Five sockets at `addresses`; `open` binds them in the running loop.
 
-    Requests that come before `join` wait, so clients may connect before the kernel runs.
+    Requests that arrive before `join` wait, so clients may connect before the kernel runs.
 
     Args:
-        patience_s: how long a client may leave its output unread before the others no longer wait for it, in seconds.
+        patience_s: seconds for which a client may leave its output unread before other clients no longer wait for it.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class Bridge:
         """Bind and publish the sockets.
 
         Raises:
-            PortTaken: another process has a port; nothing is open then, and this may be called again.
+            PortTaken: another process uses a port. No socket is open in this case, and the caller may try again.
         """
         try:
             for channel in ROUTED:
@@ -115,11 +116,11 @@ class Bridge:
         self._addresses.publish()
 
     def join(self, stream: Stream, expected_info: Mapping[str, Any] | None = None) -> None:
-        """Send requests to `stream` from now on, starting with those that waited.
+        """Start sending requests to `stream`, beginning with those that are waiting.
 
         Args:
-            expected_info: how the kernel will answer a kernel_info_request, if known. Until another request comes or
-                the kernel has sent something, it is answered here, which saves waiting clients a round trip.
+            expected_info: the kernel's expected reply to a kernel_info_request, if known. Until another request arrives
+                or the kernel sends a message, the bridge sends this reply, which saves waiting clients a round trip.
         """
         self._stream, self._expected_info = stream, expected_info
         waiting, self._waiting = self._waiting, []
@@ -127,7 +128,7 @@ class Bridge:
             self._pass_on(stream, channel, parts)
 
     async def wait_for_reader(self) -> None:
-        """Wait until a client has subscribed to output, for 2 s at most."""
+        """Wait up to 2 s until a client subscribes to output."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_READER_COMES_S):
                 await self._has_reader.wait()
@@ -159,11 +160,11 @@ class Bridge:
             self.print_notice(notice)
 
     def print_notice(self, text: str) -> None:
-        """Print `text` to all subscribers, in the cell that printed last: front ends show output of no other cell."""
+        """Print `text` to all subscribers, in the cell that last produced output; front ends ignore others."""
         self._publish("stream", {"name": "stderr", "text": text + "\n"}, parent=json_object(self._last_parent))
 
     def close(self) -> None:
-        """Close the sockets and remove their names; harmless when repeated."""
+        """Close the sockets and remove their names; idempotent."""
         self._iopub.close()
         for socket in self._sockets.values():
             socket.close()
@@ -196,7 +197,7 @@ class Bridge:
         stream.send(channel, parts)
 
     def _answer(self, channel: str, parts: Parts, kernel_info: Mapping[str, Any]) -> bool:
-        """Answer a kernel_info_request as the kernel would; return whether it was one."""
+        """Reply to a kernel_info_request as the kernel would; return whether the message was one."""
         try:
             identities, rest = self._session.feed_identities(parts)
             request = self._session.deserialize(rest)
@@ -242,16 +243,16 @@ class Bridge:
 
 
 def _is_starting(parts: Parts) -> bool:
-    """Return whether this is the status "starting".
+    """Return whether the message is the status "starting".
 
-    A kernel accepts requests from then on, but sends no status before the first one. Without a request, as after a
-    restart with no page open, it would be listed as starting forever.
+    From this status on, a kernel accepts requests, but it sends no other status before the first request. Without a
+    request, for example after a restart with no open page, the kernel would be listed as starting forever.
     """
     return len(parts[-1]) < _STATUS_BYTES and json_object(parts[-1]).get("execution_state") == "starting"
 
 
 def _parent_header(parts: Parts) -> bytes:
-    """The header, as JSON, of the request that a message answers; empty where it answers none."""
+    """Return the JSON header of a message's parent request; empty if it has none."""
     place = parts.index(DELIM) + 3 if DELIM in parts else len(parts)
     return parts[place] if place < len(parts) else b""
 

@@ -10,7 +10,7 @@ _LONGEST = 4000  # characters, some 50 lines of a traceback
 
 
 def exit_code_of(event: Mapping[str, Any]) -> int:
-    """Return the exit code as `subprocess.Popen.returncode`; a signal unknown on this system counts as SIGKILL."""
+    """Return the exit code as in `subprocess.Popen.returncode`; a signal unknown on this system counts as SIGKILL."""
     if event.get("exit_code") is not None:
         return int(event["exit_code"])
     number = signal.Signals.__members__.get(str(event.get("signal")), signal.SIGKILL)
@@ -24,7 +24,7 @@ def stderr_of(event: Mapping[str, Any]) -> str:
 
 
 def exit_text(exit_code: int) -> str:
-    """Return how a process ended, for users: ``exit code 1``, ``SIGKILL``."""
+    """Return how a process exited, for display, such as ``exit code 1`` or ``SIGKILL``."""
     if exit_code >= 0:
         return f"exit code {exit_code}"
     try:

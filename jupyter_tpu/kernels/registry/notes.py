@@ -1,7 +1,8 @@
-"""The registry's entries on disk: one note per kernel, with which the next server takes the kernel over.
+"""The registry's entries on disk: one note per kernel, which lets the next server take over the kernel.
 
-One file per kernel, readable only by the user: it has the key that signs the kernel's messages. Everything else about a
-kernel comes from the agent. A note belongs to the server that wrote it while that process lives.
+Each kernel has one file. Only the user can read it, because it contains the key that signs the kernel's messages. All
+other information about a kernel comes from the agent. A note belongs to the server that wrote it for as long as that
+server is running.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _LONGEST_NOTE = 1024 * 1024  # bounds what is read at a server's start; a note h
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredSession:
-    """A session of the Jupyter server: the notebook or console that is open on the kernel."""
+    """A Jupyter Server session: the notebook or console that uses the kernel."""
 
     session_id: str
     path: str | None = None
@@ -46,16 +47,16 @@ class RegisteredSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredKernel:
-    """A kernel on a node, and the server it belongs to. Saved on disk by these names.
+    """A kernel on a node, and the server that it belongs to. Saved on disk under these field names.
 
     Attributes:
         node: the node's full name.
-        endpoint: the cloud's, see `CloudSettings`.
-        workers: how many workers run the kernel together.
+        endpoint: the cloud's endpoint; see `CloudSettings`.
+        workers: the number of workers that run the kernel together.
         key: the HMAC key of the kernel's messages.
-        root_dir: the server's folder of notebooks; only a server of the same folder takes the kernel over.
-        owner: the process that the kernel belongs to, as `jupyter_tpu.journal.owner` writes it.
-        is_ended: whether its user has ended it while its node was out of reach; it may still run there.
+        root_dir: the server's notebook folder; only a server with the same folder takes over the kernel.
+        owner: the process that the kernel belongs to, in the format of `jupyter_tpu.journal.owner`.
+        is_ended: whether the user shut down the kernel while its node was unreachable; it may still be running there.
     """
 
     kernel_id: str
@@ -75,12 +76,12 @@ class RegisteredKernel:
 
     @property
     def notebook(self) -> str:
-        """Path on this machine of the notebook or console that is open on the kernel; empty if unknown."""
+        """The local path of the notebook or console that uses the kernel; empty if unknown."""
         paths = [session.path for session in self.sessions if session.path]
         return str(Path(self.root_dir, paths[-1])) if paths else ""
 
     def with_session(self, session: RegisteredSession) -> RegisteredKernel:
-        """Return a copy with a session that is new or has changed."""
+        """Return a copy with a new or changed session."""
         return replace(self, sessions=tuple({each.session_id: each for each in (*self.sessions, session)}.values()))
 
     def to_json(self) -> dict[str, Any]:
@@ -92,10 +93,10 @@ class RegisteredKernel:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> RegisteredKernel:
-        """Read what `to_json` wrote.
+        """Parse the output of `to_json`.
 
         Raises:
-            KeyError, TypeError, ValueError: it is not such a record.
+            KeyError, TypeError, ValueError: the data is not a valid note.
         """
         note = cls(**{**{name: value for name, value in data.items() if name != "version"}, **_tuples(data)})
         if not all(isinstance(getattr(note, name), kind) for name, kind in _KINDS.items()):
@@ -121,10 +122,10 @@ def this_process() -> str:
 
 
 class KernelRegistry:
-    """The notes of this user on this machine; every method reads or writes the disk.
+    """The user's notes on this machine; every method accesses the disk.
 
     Args:
-        folder: where the files are; ``kernels`` in our data folder if None.
+        folder: the folder of the files; ``kernels`` in the data folder if None.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -132,14 +133,14 @@ class KernelRegistry:
 
     @property
     def folder(self) -> Path:
-        """Where the files are."""
+        """The folder of the files."""
         return self._folder or data_dir() / "kernels"
 
     def write(self, note: RegisteredKernel) -> None:
-        """Write or replace a note; a crash in between leaves the old one.
+        """Write or replace a note; a crash leaves the old note.
 
         Raises:
-            OSError: the disk is full, or may not be written.
+            OSError: the disk is full or not writable.
             ValueError: the kernel's id is not a valid file name.
         """
         path = self._path(note.kernel_id)
@@ -148,22 +149,22 @@ class KernelRegistry:
         write_whole(path, json.dumps(note.to_json()).encode(), is_durable=True)
 
     def remove(self, kernel_id: str) -> None:
-        """Remove a note; harmless when there is none."""
+        """Remove a note if it exists."""
         self._path(kernel_id).unlink(missing_ok=True)
 
     def find(self, kernel_id: str) -> RegisteredKernel | None:
-        """Return the note of one kernel; None if there is none, or it is unusable."""
+        """Return the note of a kernel; None if it is missing or unusable."""
         return _read(self._path(kernel_id)) if _KERNEL_ID.fullmatch(kernel_id) else None
 
     def list(self) -> tuple[RegisteredKernel, ...]:
-        """Return all usable notes; the others are logged and stay as they are."""
+        """Return all usable notes; log the others and leave them unchanged."""
         found = map(_read, sorted(self.folder.glob("*.json")))
         return tuple(note for note in found if note)
 
     def claim(self, root_dir: str) -> tuple[RegisteredKernel, ...]:
-        """Take over the notes of `root_dir` whose servers have ended, and return them.
+        """Take over the notes of `root_dir` whose servers have exited, and return them.
 
-        If two servers start at the same time, each note goes to one of them.
+        If two servers start at the same time, each note is claimed by only one of them.
         """
         if not any(self.folder.glob("*.json")):
             return ()
@@ -218,7 +219,7 @@ def _read(path: Path) -> RegisteredKernel | None:
 
 
 def _content(path: Path) -> str:
-    """Return the file's content, if no other user can have written it; revoke other users' read access."""
+    """Return the file's content if no other user can have written it; revoke other users' read access."""
     # O_NONBLOCK: opening a named pipe would wait for a writer
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     # an opener: what turns out to be a folder is closed too, which `os.fdopen` leaves open

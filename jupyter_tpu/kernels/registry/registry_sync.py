@@ -1,7 +1,7 @@
 """Keep the note of one kernel up to date, on this machine's disk and with its agent.
 
-With the note on disk the next server takes the kernel over; the agent's copy shows other machines, and users on the
-node, whose kernel it is. A failure of either must never keep a kernel from running.
+The note on disk lets the next server take over the kernel. The agent's copy shows the kernel's owner to other machines
+and to users on the node. If either write fails, the kernel must still run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class RegistrySync:
     """The note of one kernel, on disk and with the agent.
 
     Args:
-        send_to_agent: sends the agent its copy; may wait for the link for any time, and raise a `TpuError`.
+        send_to_agent: sends the agent its copy; may wait for the link without a time limit, and raise a `TpuError`.
     """
 
     def __init__(self, send_to_agent: SendToAgent) -> None:
@@ -44,7 +44,7 @@ class RegistrySync:
 
     @property
     def note(self) -> RegisteredKernel | None:
-        """The note on disk; None if there is none, or it could not be written."""
+        """The note on disk; None if it doesn't exist or could not be written."""
         return self._note if self._is_on_disk else None
 
     def adopt(self, note: RegisteredKernel) -> None:
@@ -52,13 +52,13 @@ class RegistrySync:
         self._note, self._is_on_disk = note, True
 
     async def write(self, note: RegisteredKernel) -> None:
-        """Write the note, and retry until the disk accepts it: without a note the kernel would end with its server."""
+        """Write the note, with retries, because a kernel without a note would shut down with its server."""
         async with self._changing:
             self._note = note
             await self._write(note)
 
     async def write_unwritten(self) -> None:
-        """Write now what the disk did not take."""
+        """Retry a failed write immediately."""
         async with self._changing:
             if self._unwritten:
                 await self._write(self._unwritten)
@@ -70,7 +70,7 @@ class RegistrySync:
                 await self._write(self._note)
 
     async def change(self, change: Callable[[RegisteredKernel], RegisteredKernel]) -> None:
-        """Change the note, if the kernel has one, on disk and with the agent."""
+        """Change the kernel's note, if it exists, on disk and with the agent."""
         async with self._changing:
             if self._note and (changed := change(self._note)) != self._note:
                 self._note = changed
@@ -79,7 +79,7 @@ class RegistrySync:
                     self.send_to_agent()
 
     async def remove(self) -> None:
-        """Remove the note, because the kernel has ended."""
+        """Remove the note, because the kernel was shut down."""
         self._stop_sending()
         async with self._changing:
             self._give_up()
@@ -88,7 +88,7 @@ class RegistrySync:
                 await asyncio.to_thread(self._notes.remove, self._note.kernel_id)
 
     async def mark_ended(self) -> None:
-        """Mark the kernel as ended while its node is out of reach; the next server then ends it there."""
+        """Mark the kernel as shut down while its node is unreachable; the next server shuts it down on the node."""
         self._stop_sending()
         async with self._changing:
             self._give_up()
@@ -104,7 +104,7 @@ class RegistrySync:
             self._sending = asyncio.create_task(self._send(_for_agent(self._note)))
 
     def close(self) -> None:
-        """Stop sending and writing; the note stays as it is."""
+        """Stop sending and writing; the note stays unchanged."""
         self._stop_sending()
         self._give_up()
 
@@ -135,7 +135,7 @@ class RegistrySync:
             await self.write_unwritten()
 
     def _give_up(self) -> None:
-        """Cancel later writes. Call it with the lock held where a write may be under way."""
+        """Cancel pending writes. If a write may be in progress, call this with the lock held."""
         self._unwritten = None
         if self._retrying:
             self._retrying.cancel()
@@ -149,7 +149,7 @@ class RegistrySync:
 
 
 def _for_agent(note: RegisteredKernel) -> dict[str, Any]:
-    """Return the agent's copy, which other users on the node may read: no keys."""
+    """Return the agent's copy, without keys, because other users on the node may read it."""
     return {
         "kernel_name": note.kernel_name,
         "host": socket.gethostname(),
