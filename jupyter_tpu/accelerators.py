@@ -275,7 +275,7 @@ def _newest(
     rows = [row for row in prices if _is_price_of(row, kind, zone, mode)]
     if not rows:
         return None
-    # Of two prices with the same date the higher one, so that an estimate is never too low.
+    # If two prices have the same date, use the higher one, so that an estimate is never too low.
     newest = max(rows, key=lambda row: (str(row["as_of"]), row["usd_per_chip_hour"]))
     dollars = round(newest["usd_per_chip_hour"] * kind.chips, 4)
     return Price(usd_per_hour=dollars, as_of=newest["as_of"], source=newest["source"], is_live=is_live)

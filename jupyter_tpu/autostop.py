@@ -37,9 +37,9 @@ ACTIONS = ("stop", "delete")
 DURATION_FIELDS = ("idle_after_s", "unattended_after_s", "session_s")
 """The fields of `Rules` that are durations in seconds; None turns each off."""
 
-# More than a year: whatever is longer is a typing error or a time stamp in the wrong place.
+# More than a year: a longer duration is a typo or a timestamp.
 LONGEST_S = 400 * 86400.0
-# A node that ends within a second of becoming idle could not be used at all.
+# A node that stops within a second of becoming idle would be unusable.
 _SHORTEST_S = 1.0
 
 
@@ -297,7 +297,7 @@ def _use(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: float
         if since is not None:
             reason = Text("no activity for {duration}", duration=duration_text(now - since))
         return _Use(verdict="idle", reason=reason, since=since, limit_s=rules.idle_after_s)
-    # A running cell or an unreadable source without proof: busy, unless the rules let such a sign expire.
+    # A running cell or an unreadable source without proof of use counts as busy, unless the rules let it expire.
     if ready_since is None or not _can_lapse(rules, activity, keep):
         if running:
             return _Use(verdict="busy", reason=_joined_details([*running, *_open_pages(activity)]))
@@ -389,7 +389,7 @@ def _latest(activity: Activity, names: Iterable[str], ready_since: float | None)
 
 
 def _warning_s(limit_s: float | None) -> float:
-    # A short idle timeout would otherwise show its warning all the time.
+    # Otherwise a short idle timeout would always show its warning.
     return WARNING_S if limit_s is None else min(WARNING_S, limit_s / 2)
 
 

@@ -96,9 +96,9 @@ class Finding:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Finding:
         """Rebuild a finding from `to_json`; raises KeyError, TypeError or ValueError for anything else."""
-        # It comes from another machine: no text may fill a terminal.
+        # The data comes from another machine, so limit the length of the texts.
         texts = {name: str(data[name])[:4000] for name in ("check", "state", "text", "fix")}
-        # agents of older versions send no code
+        # older agents send no code
         values = {str(name): str(value)[:100] for name, value in dict(data.get("fix_values", {})).items()}
         found = cls(**texts, fix_code=str(data.get("fix_code", "")), fix_values=values)
         if found.state not in STATES:

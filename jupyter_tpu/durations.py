@@ -6,7 +6,7 @@ import datetime
 import re
 
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
-# at most nine digits, so that no number gets too large for a float or a date
+# at most nine digits, so that a number is never too large for a float or a date
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*(s|m|min|h|d)")
 _TIME_OF_DAY = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
 
@@ -25,7 +25,7 @@ def parse_time_of_day(text: str, now: float) -> float | None:
     found = _TIME_OF_DAY.fullmatch(text.strip())
     if found is None:
         return None
-    # without a zone, so that the time of day is right on days when clocks change
+    # use a naive time, so that the time of day is correct on days when the clocks change
     wanted = datetime.datetime.fromtimestamp(now).replace(
         hour=int(found[1]), minute=int(found[2]), second=0, microsecond=0
     )
@@ -37,7 +37,7 @@ def parse_time_of_day(text: str, now: float) -> float | None:
 def duration_text(seconds: float) -> str:
     """Format a duration: ``3 h 5 min``, ``2 h``, ``12 min``, ``40 s``."""
     whole = max(0, int(seconds))
-    # Up to two minutes a whole number of minutes would be too coarse for a countdown.
+    # Below two minutes, whole minutes would be too coarse for a countdown.
     if whole < 120:
         return f"{whole} s"
     hours, minutes = divmod(whole // 60, 60)

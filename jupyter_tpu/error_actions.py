@@ -192,7 +192,7 @@ def _is_valid(data: object) -> bool:
     command, args = data.get("command"), data.get("args")
     if not isinstance(command, str) or command not in ARGUMENTS or not isinstance(args, dict):
         return False
-    # an earlier version may have known fewer options of a node
+    # an earlier version may have had fewer node options
     is_whole = ARGUMENTS[command] - {*NODE_OPTIONS} <= args.keys() <= ARGUMENTS[command]
     return is_whole and all(map(_is_argument, args.values()))
 

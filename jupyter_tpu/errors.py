@@ -52,7 +52,7 @@ from typing import Any, ClassVar
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _TO_SPACES = str.maketrans("\t\n\r", "   ")
 _FIELD = re.compile(r"\{(\w+)\}")
-# ours have two; a worker may send any number
+# our texts have two levels; a worker may send any number
 _DEEPEST_TEXT = 10
 
 
@@ -76,7 +76,7 @@ def plain(text: object, longest: int = 2000) -> str:
 
     Tabs and line breaks become spaces; other control and formatting characters are removed.
     """
-    # Cut first: a megabyte of text would cost time for every character.
+    # Truncate first: processing every character of a megabyte of text would be slow.
     return harmless(str(text)[:longest].translate(_TO_SPACES))
 
 
@@ -165,7 +165,8 @@ def templates_of(texts: Mapping[str, str]) -> dict[str, Any]:
     nested: dict[str, Any] = {}
     times: dict[str, float] = {}
     for part, text in texts.items():
-        # A text whose argument has another value under the same name cannot be translated, and stays in English.
+        # If two texts have different values for an argument of the same name, the text can't be translated and stays in
+        # English.
         if isinstance(text, Text) and all(arguments.get(name, it) == it for name, it in text.arguments.items()):
             shown = text.to_json()
             templates[part] = text.template
@@ -221,7 +222,7 @@ class TpuError(Exception):
     def __init__(
         self, message: str, *, exists: str = "", hint: str = "", raw: str = "", actions: Sequence[Action] = ()
     ) -> None:
-        # Each of them may quote a cloud, a worker or a file, and is shown in a terminal, a page and a log.
+        # Each text may quote a cloud, a worker or a file, and is shown in terminals, pages and logs.
         message, exists, hint = map(_harmless_text, (message, exists, hint))
         super().__init__(message)
         self.message = message
@@ -244,10 +245,10 @@ class TpuError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """Return the lines that IPython shows instead of a traceback, whose frames would not help the user."""
-        # Imported here because i18n needs this module, and only notebooks need i18n.
+        # Import here, because i18n imports this module, and only notebooks need i18n.
         from jupyter_tpu.i18n import _
 
-        # Cleaned again: attributes may have been set after the error was created.
+        # Sanitize again: attributes may have been set after the error was created.
         message, *rest = map(harmless, (*map(_, (self.message, self.exists, self.hint)), self.raw))
         return [f"\x1b[31m{type(self).__name__}\x1b[39m: {message}", *filter(None, rest)]
 
@@ -521,7 +522,7 @@ def text_from_json(data: Any, english: str, deepest: int = _DEEPEST_TEXT) -> str
         return english
     fields = _FIELD.findall(template)
     arguments = {name: values[name] for name in fields if isinstance(values.get(name), (str, int))}
-    # Checked before it is made: a few long values, often repeated, would fill the memory.
+    # Check the length before formatting: a few long values, repeated often, would fill the memory.
     if sum(len(str(arguments.get(name, ""))) for name in fields) > len(english):
         return english
     for name in arguments.keys() & texts.keys():

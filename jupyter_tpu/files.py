@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-# The umask of the process before `close_new_files`; -1 until then. Kernels and shells must get the user's own back.
+# The process's umask before `close_new_files`; -1 until then. Kernels and shells must use the user's own umask.
 _users_umask = -1
 
 
@@ -35,7 +35,7 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o600, is_durable: bo
     Raises:
         OSError: the file can't be written; the old file is unchanged.
     """
-    # In the same folder: a rename replaces a file atomically only within one file system.
+    # Use the same folder, because a rename is atomic only within one file system.
     descriptor, draft = tempfile.mkstemp(prefix=".new-", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:

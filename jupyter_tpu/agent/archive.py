@@ -37,14 +37,15 @@ _MODULES = (
 )
 _PACKAGES = ("commands", "wire", "agent", "notebook")
 _KINDS = (".py", ".txt", ".js", ".css")  # the last two are the front-end code of the notebook's widgets
-# The supervisor lives as long as the node: it loads none of the agent's modules, which would also delay its start.
+# The supervisor runs as long as the node, so it imports none of the agent's modules. Importing them would also delay
+# its start.
 _START = b"""import sys
 from importlib import import_module
 
 module = {"agent": "main", "supervise": "supervisor"}[sys.argv[1]]
 import_module(f"jupyter_tpu.agent.{module}").main(sys.argv[2:])
 """
-# The earliest date that a zip file can hold; a real one would change the hash.
+# The earliest date that the zip format supports. The real date would change the hash.
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 

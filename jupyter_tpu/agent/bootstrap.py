@@ -76,7 +76,7 @@ def unpack(content: bytes, folder: Path, draft: Path) -> None:
     try:
         draft.rename(folder)
     except OSError:
-        if not is_whole(folder):  # if it is, the agent and a client have unpacked it at the same time
+        if not is_whole(folder):  # otherwise another process has unpacked it at the same time
             raise
 
 
@@ -121,7 +121,7 @@ def hand_over(request: dict[str, Any]) -> None:
     root.mkdir(mode=0o700, exist_ok=True)
     refuse_if_shared(root)
     folder.parent.mkdir(exist_ok=True)
-    # Held until the supervisor runs: two clients must neither unpack nor start an agent at the same time.
+    # Hold the lock until the supervisor is running: two clients must not unpack or start an agent at the same time.
     with (root / "bootstrap.lock").open("w") as lock:
         wait_for_turn(lock)
         if not is_whole(folder):
@@ -130,7 +130,7 @@ def hand_over(request: dict[str, Any]) -> None:
         sys.path.insert(0, str(folder))
         from jupyter_tpu.agent.prepare import main as prepare
 
-        # `prepare` notes the user's own umask, for the kernels' processes.
+        # `prepare` stores the user's own umask for the kernels' processes.
         os.umask(users_umask)
         prepare(folder, request)
 

@@ -40,9 +40,9 @@ Params = Mapping[str, Any]
 Method = Callable[[Params], Awaitable[dict[str, Any]]]
 Answer: TypeAlias = "asyncio.Task[dict[str, Any]]"
 
-# A client repeats only calls that have no answer yet, and few are open at a time; the rest is a margin.
+# A client repeats only calls that have no result yet. Few are pending at a time; the rest is a safety margin.
 _REMEMBERED = 100
-# Every server, terminal and notebook that ever connected is a client; the bound keeps the agent's memory flat.
+# Every server, terminal and notebook that ever connected is a client, so this limit bounds the agent's memory.
 _REMEMBERED_CLIENTS = 1000
 _ONLY_READ = (
     "activity",
@@ -60,9 +60,9 @@ _ONLY_READ = (
 )
 _ONCE = ("start_kernel", "restart_kernel", "kill_kernel", "interrupt")
 _BY_PEOPLE = ("start_kernel", "restart_kernel", "interrupt", "free")
-# A note is a few paths and names; it is rewritten with the kernel's state at every change.
+# A note contains a few paths and names. Every change of the kernel's state rewrites the note.
 _NOTE_BYTES = 16 * 1024
-# Head and tail, each with one more entry (4 MiB at most, see `excerpt`), must fit in a RESULT frame as base64.
+# The head and the tail, each with one more entry (at most 4 MiB, see `excerpt`), must fit in a RESULT frame as base64.
 _HEAD_BYTES = 1024 * 1024
 _TAIL_BYTES = 2 * 1024 * 1024
 
@@ -121,7 +121,7 @@ class Methods:
             with suppress(TpuError, OSError):
                 kernel = self._kernels.get_or_make(call["params"].get("kernel_id"))
                 self._abort_what_came_before(kernel, call)
-                # Starting a running kernel does nothing, so its requests must not wait for another process.
+                # Starting a running kernel does nothing, so its requests must not wait for a new process.
                 if call["method"] == "restart_kernel" or not kernel.is_alive:
                     kernel.expect_start()
 
@@ -144,7 +144,7 @@ class Methods:
             )
         if name in _BY_PEOPLE:
             self._guard.note_human_act()
-        # These store the caller, so that not even the next agent repeats them.
+        # These methods store the caller, so that even the next agent doesn't repeat the call.
         if name in _ONCE:
             params = {**params, "caller": _caller(call)}
         return await self._table[name](params)
@@ -185,7 +185,7 @@ class Methods:
         number = _signal(params.get("signal", int(signal.SIGKILL)))
         if not kernel.signal_for(params["caller"], number):
             return kernel.describe()
-        # A kill is answered once its end is recorded, so that the next call may start another process.
+        # Respond to a kill only after the process's exit is recorded, so that the next call can start a new process.
         if number == signal.SIGKILL:
             await kernel.kill()
         else:
@@ -231,7 +231,7 @@ class Methods:
             )
         head, tail = _size(params, "head_bytes", _HEAD_BYTES), _size(params, "tail_bytes", _TAIL_BYTES)
         excerpt = Excerpt(kernel.record, lambda entry: kernel.requests.is_part(entry, request))
-        before = replace(request)  # a copy, because the request may grow while the record is read
+        before = replace(request)  # a copy, because the request may change while the record is read
         await excerpt.read(Span(request.first_seq, request.last_seq, request.bytes), head, tail)
         return {
             "entries": b64encode(b"".join(excerpt.entries)).decode(),
@@ -336,12 +336,12 @@ class Calls:
             return {"result": await self._methods.perform(call)}
         except TpuError as error:
             return {"error": error.to_json()}
-        except Exception as error:  # the agent serves other kernels too and must not end
+        except Exception as error:  # the agent must keep serving other kernels
             log.exception("method %s failed", call.get("method"))
             return {"error": _failed(call, error).to_json()}
 
     def _forget_old(self, answers: OrderedDict[int, Answer]) -> None:
-        # A running call stays, or its repetition would start it a second time.
+        # Keep a running call: otherwise a repetition would start it a second time.
         if len(answers) > _REMEMBERED and next(iter(answers.values())).done():
             answers.popitem(last=False)
         if len(self._answers) > _REMEMBERED_CLIENTS:

@@ -21,7 +21,8 @@ from jupyter_tpu.errors import AgentBroken
 
 log = logging.getLogger(__name__)
 
-# `prepare` waits some seconds for a restored socket, so a second is soon enough; a check is a few `stat` calls.
+# `prepare` waits several seconds for a restored socket, so checking every second is enough. A check is a few `stat`
+# calls.
 _EVERY_S = 1.0
 _CODE = Path(__file__).resolve().parents[2]
 _CANNOT = (
@@ -62,7 +63,7 @@ class HomeWatch:
             try:
                 if not self._is_whole():
                     await self._restore()
-                else:  # Only now: while `rm` might still remove the new lock, a client would start a second agent.
+                else:  # Not earlier: if `rm` removed the new lock, a client would start a second agent.
                     self._restore_code()
                 self._has_warned = False
             except (OSError, AgentBroken) as error:
@@ -70,7 +71,7 @@ class HomeWatch:
             await asyncio.sleep(_EVERY_S)
 
     def _is_whole(self) -> bool:
-        # The supervisor holds the lock while it lives; once it is gone, this agent must hold it.
+        # The supervisor holds the lock while it is running. After it exits, this agent must hold the lock.
         has_socket = self._socket is not None and self._socket == _identity(self._home.socket)
         is_locked = self._home.lock.exists() and (self._lock is not None or os.getppid() == self._supervisor)
         return has_socket and is_locked and self._kernels.are_whole

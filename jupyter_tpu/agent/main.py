@@ -43,9 +43,9 @@ from jupyter_tpu.files import close_new_files
 
 log = logging.getLogger(__name__)
 
-# Two slices of output (`SLICE_BYTES`) fit: more would delay a reply behind output that is already buffered.
+# Room for two slices of output (`SLICE_BYTES`). A larger buffer would delay replies behind buffered output.
 _WRITE_BUFFER_BYTES = 512 * 1024
-# Every kernel needs descriptors for its sockets, files and process: the usual soft limit of 1024 is soon reached.
+# Every kernel needs descriptors for its sockets, files and process, so the usual soft limit of 1024 is too low.
 _OPEN_FILES = 65536
 # The next agent listens on the same socket; Python 3.13 and later would remove its file.
 _KEEP_SOCKET: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
@@ -61,7 +61,8 @@ class Agent:
     def __init__(self, home: Home, python: str) -> None:
         self._home = home
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        # Four sockets and four monitors a kernel: ZMQ's default of 1023 would not do for much more than 100 kernels.
+        # Each kernel needs four sockets and four monitors, so ZMQ's default of 1023 would limit us to about 100
+        # kernels.
         self._context.set(zmq.MAX_SOCKETS, 16384)
         self._sessions: set[Session] = set()
         self.reports = ReportedExits()
@@ -135,10 +136,10 @@ class Agent:
         Args:
             listener: the socket that clients connect to, already listening.
         """
-        # Before the first client: it must find the kernels of the previous agent.
+        # Adopt before the first client connects, so that it finds the previous agent's kernels.
         self._slices.adopt()
         self._kernels.adopt()
-        if os.environ.get("JUPYTER_TPU_PREWARM") != "0":  # a test of something else saves the start of a second kernel
+        if os.environ.get("JUPYTER_TPU_PREWARM") != "0":  # tests can disable it to save the start of a second kernel
             self._launcher.spares.begin()
         await self._serve_at(listener)
         home_watch = HomeWatch(self._home, self._kernels, self._serve_at, self._end_sessions)
@@ -146,7 +147,8 @@ class Agent:
         parts = (self._guard, self._notice_watch, self._metrics, self._slices, home_watch, orphans)
         watches = [asyncio.create_task(part.run()) for part in parts]
         await stop.wait()
-        # First what could start something new, then the calls, and the kernels' sockets and records last.
+        # Stop the tasks that could start something new first, then the calls, and the kernels' sockets and records
+        # last.
         for watch in watches:
             watch.cancel()
         for server in self._servers:
@@ -212,9 +214,9 @@ def main(arguments: list[str]) -> None:
     """
     close_new_files()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s agent %(levelname)s %(name)s: %(message)s")
-    # asyncio warns at each write to a client whose connection was cut, which happens all day and filled the log.
+    # asyncio logs a warning for each write to a lost connection. That is so common that it would fill the log.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
-    # The supervisor blocks the signals it waits for, and its children inherit the mask.
+    # The supervisor blocks the signals that it waits for, and its child processes inherit the mask.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCHLD, signal.SIGTERM))
     _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard_limit, _OPEN_FILES), hard_limit))

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 _HOST_VARIABLE = "GCE_METADATA_HOST"
 _HOST = "metadata.google.internal"
-# The metadata server is local to the VM's host and answers in milliseconds.
+# The metadata server runs on the VM's host and responds within milliseconds.
 _ANSWERS_S = 5.0
-# Bounds memory; the largest value has a few KiB.
+# Bounds memory; the largest value is a few KiB.
 _LONGEST_ANSWER = 1024 * 1024
 
 
@@ -28,7 +28,7 @@ def read_metadata(host: str, path: str) -> str:
     """
     request = urllib.request.Request(f"http://{host}/computeMetadata/v1/{path}", headers={"Metadata-Flavor": "Google"})
     try:
-        # Never through the user's proxy: the answer may be a token.
+        # Never use the user's proxy, because the response may be a token.
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=_ANSWERS_S) as response:
             return str(response.read(_LONGEST_ANSWER).decode(errors="replace"))
     except urllib.error.HTTPError as error:

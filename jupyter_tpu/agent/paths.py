@@ -15,12 +15,12 @@ from pathlib import Path
 
 from jupyter_tpu.errors import AgentBroken, Text, WorkerDiskFull
 
-# A Unix socket's path may have 107 bytes (unix(7)): 17 are needed for a kernel's folder, and a few for the name.
+# A Unix socket's path is limited to 107 bytes (unix(7)). A kernel's folder needs 17, and the file name a few.
 _LONGEST_RUN_FOLDER = 70
-# How much of a removed file is copied at a time: bounds memory, a record's segment has 32 MiB.
+# Copy a removed file in pieces of this size. Bounds memory, because a record's segment has 32 MiB.
 _PIECE_BYTES = 1024 * 1024
 
-# EFBIG: a limit of this process, which ends writing like a full disk.
+# EFBIG: the process's file size limit, which stops writing just like a full disk.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 
@@ -75,7 +75,7 @@ def is_listening(path: Path) -> bool:
         probe.setblocking(False)
         try:
             probe.connect(str(path))
-        except BlockingIOError:  # its backlog is full, so there is a listener
+        except BlockingIOError:  # the backlog is full, so a process is listening
             return True
         except OSError:
             return False

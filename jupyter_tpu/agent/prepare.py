@@ -21,11 +21,11 @@ from jupyter_tpu.agent.paths import Home, is_listening, listen, try_lock
 from jupyter_tpu.errors import AgentBroken, TpuError
 from jupyter_tpu.files import close_new_files, users_umask
 
-# Two such logs are kept at most: this one and the old one.
+# At most two logs of this size are kept: the current and the previous one.
 _LOG_BYTES = 4 * 1024 * 1024
 # The last 30 lines or so, for an error message.
 _TAIL_BYTES = 3000
-# The agent checks its folder every second; one that has died needs a few seconds to be started again.
+# The agent checks its folder every second. Restarting a dead agent takes a few seconds.
 _RESTORED_WITHIN_S = 20.0
 _SUPERVISE = "supervise"
 
@@ -89,7 +89,7 @@ def _is_supervised(home: Home) -> bool:
 
 def _our_commands() -> Iterator[list[bytes]]:
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # the process ended meanwhile
+        with suppress(OSError):  # the process has exited in the meantime
             if process.stat().st_uid == os.getuid():
                 yield (process / "cmdline").read_bytes().split(b"\0")
 

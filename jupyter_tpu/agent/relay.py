@@ -38,7 +38,7 @@ def main() -> None:
         downwards(connection)
     except OSError as error:
         sys.exit(str(error))
-    os._exit(0)  # the other thread may wait for standard input forever
+    os._exit(0)  # the other thread may block on standard input forever
 
 
 if __name__ == "__main__":

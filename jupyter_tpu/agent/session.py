@@ -39,14 +39,15 @@ log = logging.getLogger(__name__)
 
 # One slice of output (`SLICE_BYTES`); requests are much smaller.
 _READ_BYTES = 256 * 1024
-# Replies waiting to be sent, beyond which the client has to read before we read on. Bounds memory per client.
+# Limit of unsent replies. Beyond it, stop reading until the client has read some. Bounds memory per client.
 _REPLY_BUFFER_BYTES = 4 * 1024 * 1024
-# A client pings every 4 s and gives up after 12 s of silence itself. One that is silent for longer is gone, whatever
-# its SSH server believes, or its path is dead in one direction, which only the agent can notice.
+# A client pings every 4 s and gives up after 12 s of silence. If it is silent for longer, either it is gone, even if
+# its SSH server hasn't noticed, or its connection is broken in one direction, which only the agent can notice.
 SILENCE_S = 14.0
-# Silence is counted in ticks, so that time during which this process itself was suspended does not count.
+# Count silence in ticks, so that time while this process was suspended does not count.
 _TICKS = 7
-# A minute, while replies of many MiB drain on a slow path: the client's pings are not read in that time.
+# One minute for sending replies of many MiB over a slow connection, because the client's pings are not read during that
+# time.
 _MOST_TICKS_OF_REPLIES = 30
 
 
@@ -173,7 +174,7 @@ class Session:
         while self._silent_ticks < (_MOST_TICKS_OF_REPLIES if self._is_draining else _TICKS):
             await asyncio.sleep(self._tick_s)
             self._silent_ticks += 1
-            if self._owes_sign and self.client_id:  # on a slow path a ping may wait behind the client's own message
+            if self._owes_sign and self.client_id:  # a ping may wait behind the client's own long message
                 self._give_sign()
         log.info("client %s is silent", self.client_id)
         self.end()
@@ -186,7 +187,8 @@ class Session:
             self._silent_ticks, self._owes_sign = 0, True
             for frame in decoder.feed(data):
                 self._handle(frame)
-            # Only for replies, whose buffer is larger than output ever fills: an interrupt must not wait for a flood.
+            # Wait only for replies: output never fills this buffer, so an interrupt doesn't wait behind a flood of
+            # output.
             if self._writer.transport.get_write_buffer_size() > _REPLY_BUFFER_BYTES:
                 await self._drain_replies()
 
@@ -236,7 +238,8 @@ class Session:
             self._pages = pages
 
     async def _answer(self, number: int, task: asyncio.Task[dict[str, Any]]) -> None:
-        # The call continues when this connection is cut; the client repeats it on the next and gets this result.
+        # The call continues if this connection is lost. The client repeats it on the next connection and gets this
+        # result.
         frame = encode_json(Kind.RESULT, await asyncio.shield(task), number=number)
         if len(frame) > JSON_BYTES:
             error = AgentBroken(f"The agent's answer is too large to send: {len(frame) >> 20} MiB.")
@@ -359,7 +362,7 @@ class Session:
     def _send_data(self, number: int, stream: Stream, data: bytes) -> None:
         self._writer.write(encode_frame(Kind.DATA, number, stream.offset, data))
         stream.offset += len(data)
-        # A stream that has run dry says nothing about the path's speed, see `Window`.
+        # A stream with no more data doesn't measure the connection's speed, see `Window`.
         starved = stream.offset == stream.kernel.record.end
         self._window.sent(len(data), time.monotonic(), starved=starved)
 

@@ -27,7 +27,8 @@ _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _SIGNALS = {signal.SIGCHLD, signal.SIGTERM}
 # An agent that lived this long had started; a crash later than that is not a crash at start.
 _STEADY_S = 10.0
-# Then the agent can't start at all (a broken environment, a full disk), and restarting it only burns CPU.
+# After this many crashes, assume that the agent can't start at all (a broken environment, a full disk); restarting it
+# would only waste CPU.
 _MOST_CRASHES = 5
 
 
@@ -95,7 +96,7 @@ class Supervisor:
         try:
             agent.stdin.write(json.dumps([pid, status]).encode() + b"\n")
             agent.stdin.flush()
-        except OSError:  # the agent has ended too; the next one gets the report
+        except OSError:  # the agent has exited too; the next one gets the report
             self._unreported[pid] = status
 
 

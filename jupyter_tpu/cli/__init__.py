@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from jupyter_tpu.standard_streams import prepare_streams
 
-_INTERRUPTED = 130  # as a shell reports a program that SIGINT ended: 128 + 2
+_INTERRUPTED = 130  # a shell's exit code for a program killed by SIGINT: 128 + 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,6 +26,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         from jupyter_tpu.cli.command_line import run
 
         return run(argv)
-    except KeyboardInterrupt:  # often while it imports; commands that must say more catch it themselves
+    except KeyboardInterrupt:  # often during imports; commands that must print more handle it themselves
         sys.stderr.write("Interrupted.\n")
         return _INTERRUPTED

@@ -39,7 +39,7 @@ def _run(arguments: list[str]) -> int:
     arguments = _renamed(arguments)
     parser = Overview(*arguments[:1])
     if not arguments:
-        # help that was not asked for is an error, so not on standard output
+        # help that the user didn't request is an error, so print it to standard error
         parser.print_help(sys.stderr)
         return 2
     try:
@@ -69,7 +69,7 @@ def _renamed(arguments: list[str]) -> list[str]:
 
 def _usage_error(error: UsageError, *, as_json: bool) -> int:
     """Report wrong usage and return exit code 2, as is usual."""
-    # a program that reads JSON gets a document for a wrong option too
+    # programs that read JSON get a JSON error even for a wrong option
     if as_json:
         report(error, as_json=True)
     else:
@@ -92,14 +92,14 @@ def _parsed(parser: Overview, arguments: list[str]) -> argparse.Namespace:
     if "--" in arguments:
         at = arguments.index("--")
         own, passed_on = arguments[:at], arguments[at + 1 :]
-    # argparse would list all commands; `refuse` suggests the one that was probably meant
+    # argparse would list all commands; `refuse` suggests the closest match
     if own and not own[0].startswith("-") and own[0] not in parser.commands.choices:
         parser.refuse(own[0])
     options, unknown = parser.parse_known_args(own)
-    if unknown:  # with the usage of the command, not with that of all commands
+    if unknown:  # show the usage of the command, not of the whole program
         own_parser = getattr(options, "parser", parser)
         own_parser.error(_("{argument} is not a valid argument here.", argument=" ".join(unknown)))
-    # only `ssh` and `demo` pass arguments on; elsewhere they are probably misplaced
+    # only `ssh` and `demo` pass arguments on; for other commands, they are probably misplaced
     if passed_on and not options.command.passes_on:
         parser.error(_("unexpected arguments after --: {passed_on}", passed_on=" ".join(passed_on)))
     options.passed_on = passed_on
@@ -117,7 +117,7 @@ def _perform(options: argparse.Namespace) -> int:
         apply_saved_choices(os.environ)
         _load_prices(options)
         return _function(options.command.name)(options)
-    except UsageError as error:  # for example two arguments that exclude each other, which the command itself checks
+    except UsageError as error:  # for example mutually exclusive arguments, which the command itself checks
         return _usage_error(error, as_json=getattr(options, "json", False))
     except TpuError as error:
         report(error, as_json=getattr(options, "json", False))
@@ -140,7 +140,7 @@ def _local_failure(error: OSError, *, as_json: bool) -> int:
     try:
         report(failure, as_json=as_json)
         sys.stdout.flush()
-    except OSError:  # standard output itself has failed
+    except OSError:  # writing to standard output has failed
         drop_output()
         report(failure, as_json=False)
     return 1

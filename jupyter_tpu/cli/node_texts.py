@@ -39,7 +39,7 @@ def dollars_text(usd: float | None) -> str:
     """Format an amount as ``$9.60``, with four decimals below 10 cents, or as ``unknown``."""
     if usd is None:
         return _("unknown")
-    # an amount below a cent must not look free
+    # show amounts below a cent with four digits, so that they don't look free
     return f"${usd:,.2f}" if usd >= 0.1 or not usd else f"${usd:.4f}"
 
 

@@ -39,7 +39,7 @@ def chosen_provisioning(options: argparse.Namespace) -> Provisioning:
     Raises:
         BadInput: there is no such model, or the two options contradict each other.
     """
-    # None means not given, so that --spot with another --provisioning is refused as a contradiction
+    # None means that the option is omitted, so that --spot with a contradictory --provisioning is rejected
     return parse_provisioning(options.provisioning or None, spot=options.spot or None)
 
 
@@ -65,7 +65,7 @@ def cloud_settings(options: argparse.Namespace) -> CloudSettings:
 
     from_environment = settings_from_environment()
     return CloudSettings(
-        # each option wins over its own variable
+        # each option overrides its environment variable
         project=options.project or from_environment.project,
         endpoint=options.endpoint or from_environment.endpoint,
     )

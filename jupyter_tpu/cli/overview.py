@@ -56,7 +56,7 @@ class Overview(CommandParser):
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, (), ())
         formatter.add_text(self.description)
-        # argparse cannot group commands, and a newcomer finds no order in a list of thirty
+        # argparse can't group commands, and a flat list of thirty is hard to read for newcomers
         for title, commands in GROUPS.items():
             formatter.start_section(_(title))
             formatter.add_arguments([argparse.Action((), each.name, help=_(each.help)) for each in commands])

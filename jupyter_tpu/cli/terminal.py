@@ -102,7 +102,7 @@ def can_ask() -> bool:
 
 def is_confirmed(question: str) -> bool:
     """Ask a yes-or-no question at the terminal; without a terminal, return False."""
-    # a script that does not say --yes has not agreed
+    # without --yes, a script has not agreed
     if not can_ask():
         return False
     print(f"{question}{QUESTION_END}", end="", file=sys.stderr, flush=True)  # noqa: T201 - a prompt has no line end
@@ -137,7 +137,7 @@ class Progress:
 
 
 def _cut(line: str) -> str:
-    # a line that wraps could not be erased; the last column stays free, as some terminals wrap when it is filled
+    # a wrapped line can't be erased; leave the last column free, because some terminals wrap when it is filled
     width = shutil.get_terminal_size().columns - 1
     if width_of(line) <= width:
         return line

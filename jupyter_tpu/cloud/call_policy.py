@@ -15,9 +15,9 @@ from google.api_core.retry import AsyncRetry, if_exception_type
 from jupyter_tpu.cloud.refusal_records import Request
 from jupyter_tpu.cloud.translation import CLOUD_EXCEPTIONS, error_of_exception
 
-# For reads, and for CreateQueuedResource, whose request id makes a repetition harmless: no other change may be sent
-# twice when its answer got lost. The delays grow from 0.2 s to 2 s; after 6 s
-# the caller learns of the outage, because a user may be waiting for the list.
+# For reads, and for CreateQueuedResource, whose request ID makes a retry harmless. Other changes must not be sent twice
+# if the response is lost. The delays grow from 0.2 s to 2 s. After 6 s, report the outage to the caller, because a user
+# may be waiting for the list.
 _SAFE_RETRY = AsyncRetry(
     predicate=if_exception_type(google_exceptions.ServiceUnavailable, google_exceptions.DeadlineExceeded),
     initial=0.2,
@@ -25,7 +25,8 @@ _SAFE_RETRY = AsyncRetry(
     maximum=2,
     timeout=6,
 )
-# Seconds for one call, which bound a server that hangs. A change gets more, since giving up leaves its outcome unknown.
+# Timeouts in seconds for one call, in case the server hangs. A change gets more time, because giving up leaves its
+# outcome unknown.
 READ: dict[str, Any] = {"retry": _SAFE_RETRY, "timeout": 30}
 CHANGE: dict[str, Any] = {"retry": None, "timeout": 60}
 

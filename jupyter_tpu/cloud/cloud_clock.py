@@ -28,7 +28,7 @@ of the user's processes then count by the clock on the screen, and no one is war
 _Bounds = tuple[float, float]
 """Bounds of how far the cloud's clock is ahead of the monotonic one, in seconds."""
 
-# On Linux the plain monotonic clock stops while the machine sleeps; CLOCK_BOOTTIME does not.
+# On Linux, the monotonic clock stops while the machine sleeps, but CLOCK_BOOTTIME continues.
 _STEADY: int = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", -1))
 
 
@@ -93,13 +93,13 @@ class CloudClock:
         """
         try:
             written = parsedate_to_datetime(date).timestamp()
-        except (ValueError, OverflowError):  # not a date: nothing is learned, and asking again would not help
+        except (ValueError, OverflowError):  # not a valid date, and another request would not help
             return True
         bounds = written - answered, written + 1.0 - asked
-        # It agrees with what is known: narrow the bounds.
+        # The response agrees with the known bounds: narrow them.
         if _gap_s(bounds, self._least_and_most or self._local_bounds()) <= WRONG_S:
             self._least_and_most, self._doubted = _both(bounds, self._least_and_most), None
-        # It disagrees, but confirms the doubted answer before it: replace the bounds.
+        # The response disagrees, but confirms the previous doubted response: replace the bounds.
         elif self._doubted is not None and _gap_s(bounds, self._doubted) <= WRONG_S:
             self._least_and_most, self._doubted = _both(bounds, self._doubted), None
         else:
@@ -142,7 +142,8 @@ class CloudClock:
         if self._least_and_most is None:
             return 0.0
         least, most = (wall - steady - bound for bound in reversed(self._least_and_most))
-        # Wrong only if even the nearer bound is: an estimate within the bounds would move with every answer.
+        # The clock is wrong only if even the nearer bound is. An estimate within the bounds would change with every
+        # response.
         return (least + most) / 2 if least > WRONG_S or most < -WRONG_S else 0.0
 
     def to_cloud(self, at: float) -> float:
@@ -193,7 +194,7 @@ def wrong_clock_text(ahead_s: float) -> str:
     """Return ``This computer's clock is wrong by 1 h (ahead). …``, or an empty text if it is correct."""
     if not ahead_s:
         return ""
-    # Rounded, so that the text stays the same while the clock is wrong, and is shown only once.
+    # Round the offset, so that the text doesn't change and is shown only once.
     unit = 60 if abs(ahead_s) >= 120 else 10
     text = (
         Text("This computer's clock is wrong by {duration} (ahead). Set it; costs are counted by the cloud's clock.")

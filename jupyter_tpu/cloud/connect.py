@@ -16,7 +16,8 @@ async def connect_cloud(settings: CloudSettings) -> CloudApi:
         CredentialsMissing: there are no credentials (never for an emulator).
         BadInput: neither the settings nor the credentials specify a project, or it is a project number.
     """
-    # Google's client takes more than a second to import: neither Jupyter Server's start nor its loop must wait for it.
+    # Importing Google's client takes more than a second, which must not delay Jupyter Server's start or block its event
+    # loop.
     google = await asyncio.to_thread(importlib.import_module, "jupyter_tpu.cloud.google")
     cloud: CloudApi = await google.connect(settings)
     return cloud

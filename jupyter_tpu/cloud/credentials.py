@@ -17,7 +17,7 @@ from jupyter_tpu.errors import BadInput, Text
 
 GOOGLE_VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"
 Place = Literal["chosen", "variable", "gcloud", "machine"]
-_LARGEST_FILE = 1024 * 1024  # a key file has some 2,000 bytes
+_LARGEST_FILE = 1024 * 1024  # a key file has about 2,000 bytes
 _TYPES = ("service_account", "authorized_user")
 
 
@@ -80,7 +80,7 @@ def read_credentials_file(path: str) -> Mapping[str, Any]:
             hint="Choose the JSON key of a service account, or application_default_credentials.json.",
         ) from error
     if kind not in _TYPES:
-        # other kinds name programs and addresses, to which a file that came from elsewhere must not lead
+        # other credential types can run programs and contact addresses, which an untrusted file must not do
         raise BadInput(
             Text(
                 "{path} contains credentials of an unsupported type ({kind}).",
@@ -101,7 +101,7 @@ def _of_file(content: Mapping[str, Any], path: str, scopes: Sequence[str]) -> An
         if content["type"] == "service_account":
             return service_account.Credentials.from_service_account_info(content, scopes=scopes)  # type: ignore[no-untyped-call]  # it has no types
         return credentials.Credentials.from_authorized_user_info(content, scopes=scopes)  # type: ignore[no-untyped-call]  # it has no types
-    except ValueError as error:  # a field is missing, or the key is no key
+    except ValueError as error:  # a field is missing, or the key is invalid
         raise BadInput(
             Text("The credentials in {path} are incomplete.", path=path[:300]),
             hint="Download the file again.",

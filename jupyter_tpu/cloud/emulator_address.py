@@ -55,5 +55,5 @@ def _is_on_this_machine(address: str) -> bool:
         is_loopback = ipaddress.ip_address(parts.hostname or "").is_loopback
         is_bare = not (parts.path or parts.query or parts.fragment or parts.username)
         return parts.scheme == "http" and is_loopback and parts.port is not None and is_bare
-    except ValueError:  # a host name could resolve to another machine; or no address at all
+    except ValueError:  # a host name, which could resolve to another machine, or not an address at all
         return False

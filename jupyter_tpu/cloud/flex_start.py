@@ -58,7 +58,7 @@ def flex_start_body(spec: QueuedSpec, valid_for_s: float | None, run_for_s: floa
 def _refusal(status: int, text: str) -> Refusal:
     """Parse Google's error envelope; a response without one is from another source, such as a proxy."""
     error = _object(text).get("error")
-    # UNAVAILABLE stands for an unknown outcome: the request may have arrived.
+    # UNAVAILABLE means an unknown outcome: the request may have arrived.
     if not isinstance(error, dict):
         return Refusal(code=code_pb2.UNAVAILABLE if status >= 500 else code_pb2.UNKNOWN, message=text[:2000])
     details = [each for each in error.get("details", ()) if isinstance(each, dict)]

@@ -50,23 +50,23 @@ _SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 _HOST = "tpu.googleapis.com:443"
 
 _CHANNEL_OPTIONS = [
-    # No limit: by default gRPC refuses answers over 4 MiB, and a list of many nodes may be larger.
+    # No limit: by default, gRPC rejects responses over 4 MiB, but a list of many nodes may be larger.
     ("grpc.max_receive_message_length", -1),
     # gRPC's own delays grow to 2 min, too long for a laptop that has just woken up.
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 5000),
-    # Off by default; without it a connection that died silently is noticed only when a call times out.
+    # Off by default. Without keepalive, a silently lost connection is noticed only when a call times out.
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 10_000),
 ]
-# A proxy from the environment is for other machines, not for this one.
+# Ignore a proxy from the environment: it is not for this machine.
 _LOOPBACK_OPTIONS = [*_CHANNEL_OPTIONS, ("grpc.enable_http_proxy", 0)]
 
 
 async def connect(settings: CloudSettings) -> CloudApi:
     """Connect to the cloud; see `jupyter_tpu.cloud.connect_cloud`."""
     clock = CloudClock()
-    # The dates come last, so that the clock times the bare call.
+    # The clock's interceptor comes last, so that it times only the call itself.
     interceptors: list[Any] = [UnreadableAnswerInterceptor(), ClockInterceptor(clock, is_emulated=settings.is_emulated)]
     if settings.is_emulated:
         headers = emulator_authorization(os.environ)
@@ -74,9 +74,9 @@ async def connect(settings: CloudSettings) -> CloudApi:
         channel = grpc.aio.insecure_channel(settings.endpoint, options=_LOOPBACK_OPTIONS, interceptors=interceptors)
         return GoogleCloud(_with_project(settings, ""), channel, clock)
     with translated(Request(what=Text("sign in to Google Cloud"), project=settings.project)):
-        # In a thread, because it may read files and ask the machine's metadata server.
+        # Use a thread, because this may read files and query the machine's metadata server.
         credentials, project = await asyncio.to_thread(load_credentials, _SCOPES, os.environ)
-        # Credentials may be for a sovereign cloud with a domain of its own, whose hosts may get them too.
+        # Credentials may be for a sovereign cloud with its own domain, whose hosts may receive them too.
         universe = await asyncio.to_thread(lambda: credentials.universe_domain) if settings.endpoint else ""
     settings.check_host_may_get_credentials(universe, os.environ)
     channel = TpuGrpcAsyncIOTransport.create_channel(
@@ -149,7 +149,7 @@ class GoogleCloud:
         nodes: list[Node] = []
         unreachable: set[str] = set()
         with translated(self._request(Text("list the nodes"), zone)):
-            # Large pages save round trips; the API may return smaller ones.
+            # Request large pages to save round trips; the API may return smaller ones.
             request = tpu_v2.ListNodesRequest(parent=self._parent(zone), page_size=500)
             pager = await self._client.list_nodes(request, **READ)
             async for page in pager.pages:
@@ -201,7 +201,7 @@ class GoogleCloud:
 
     async def update_node_metadata(self, name: NodeName, metadata: Mapping[str, str]) -> Operation:
         """See `CloudApi.update_node_metadata`."""
-        # The API replaces the whole map, so the keys of others, such as SSH keys, are read first and sent back.
+        # The API replaces the whole map, so first read the other keys, such as SSH keys, and send them back.
         present = (await self.get_node(name)).metadata
         about = self._node_request(Text("change the metadata of node {node} in {zone}"), name)
         with translated(about):
@@ -259,7 +259,7 @@ class GoogleCloud:
     async def get_worker_identities(self, name: NodeName) -> tuple[WorkerIdentity, ...]:
         """See `CloudApi.get_worker_identities`."""
         with translated(self._node_request(Text("read the host keys of node {node} in {zone}"), name)):
-            # an empty worker id stands for all workers, as in gcloud's requests
+            # an empty worker ID means all workers, as in gcloud's requests
             request = tpu_v2.GetGuestAttributesRequest(name=str(name), worker_ids=[""])
             answer = await self._client.get_guest_attributes(request, **READ)
         workers = tpu_v2.GetGuestAttributesResponse.pb(answer).guest_attributes

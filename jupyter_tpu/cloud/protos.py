@@ -23,7 +23,7 @@ def node_of(message: Any) -> Node:
     config = message.accelerator_config
     scheduling = message.scheduling_config
     workers = _workers_of(message)
-    # Texts pass through `plain`: they are shown in terminals, and other people's nodes may carry anything.
+    # Sanitize texts with `plain`: they are shown in terminals, and other people's nodes may contain anything.
     return Node(
         name=NodeName.parse(message.name),
         state=enum_name(tpu_v2.Node.State, message.state),

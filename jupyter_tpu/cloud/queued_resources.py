@@ -70,7 +70,7 @@ class QueueCalls:
             request_id=request_id_of(spec),
         )
         with translated(about):
-            # Retried like a read: by the request id the API recognises the repetition.
+            # Retry like a read: the API recognises a retry by its request ID.
             answer = await self._client.create_queued_resource(request, **{**READ, "timeout": 60})
         return protos.operation_of(answer.operation, about)
 
@@ -87,7 +87,7 @@ async def create_flex_start(
     settings: CloudSettings, spec: QueuedSpec, valid_for_s: float | None, run_for_s: float
 ) -> Operation:
     """Queue a flex-start node; raise the same errors as `QueueCalls.create`."""
-    # The REST client takes a while to import, and is seldom needed.
+    # Importing the REST client is slow, and it is rarely needed.
     flex_start = await asyncio.to_thread(importlib.import_module, "jupyter_tpu.cloud.flex_start")
     about = replace(
         _about(Text("queue the queued resource {queued} in {zone}"), spec.name),
@@ -112,7 +112,7 @@ def _name_of(queued: QueuedResource) -> QueuedName:
 
 def request_id_of(spec: QueuedSpec) -> str:
     """Return an id that stays the same for a repeated request, and changes for the next one with that name."""
-    # The labels contain the intent's id (`models.INTENT_LABEL`), so they tell two requests with one name apart.
+    # The labels contain the intent's ID (`models.INTENT_LABEL`), so they distinguish two requests with the same name.
     labels = sorted(spec.node.labels.items())
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"//tpu.googleapis.com/{spec.name} {labels}"))
 
@@ -126,7 +126,7 @@ def queued_to_create(spec: QueuedSpec, valid_for_s: float | None) -> tpu_v2.Queu
     if spec.node.spot:
         queued.spot = tpu_v2.QueuedResource.Spot()
     if spec.node.reserved:
-        # In gcloud's form; a hyphen stands for any reservation of the project in the zone.
+        # In gcloud's format; a hyphen means any reservation of the project in the zone.
         queued.reservation_name = f"{spec.name.parent}/reservations/{spec.reservation or '-'}"
     if valid_for_s is not None:
         queued.queueing_policy = tpu_v2.QueuedResource.QueueingPolicy(
@@ -183,7 +183,7 @@ def _valid_until(message: Any) -> float | None:
 
 def _error_of(message: Any, name: QueuedName) -> TpuError | None:
     status = message.state.failed_data.error
-    # The request's own time limit has passed, which is not a failure of the API.
+    # The request's own time limit has expired, which is not an API failure.
     if status.code == _DEADLINE_EXCEEDED:
         return OutOfCapacity(
             Text(

@@ -37,7 +37,7 @@ class Rule:
 
 def error_of_refusal(request: Request, refusal: Refusal) -> TpuError:
     """Convert a refusal to one of our errors, with the cloud's message in ``raw``."""
-    # The last rule has no condition, so there is always one that fits.
+    # The last rule has no condition, so one rule always matches.
     rule = next(rule for rule in RULES if rule.fits(refusal))
     error = rule.build(Case(request, refusal))
     error.raw = refusal.text
@@ -53,7 +53,7 @@ def _rule(*codes: int, text: str = "", reasons: tuple[str, ...] = (), build: Cal
 # 16 UNAUTHENTICATED
 RULES: tuple[Rule, ...] = (
     _rule(16, build=messages.not_signed_in),
-    # gRPC's credentials plugin reports an expired login as UNAVAILABLE, which would look like an outage.
+    # gRPC's credentials plugin reports an expired login as UNAVAILABLE, like an outage.
     _rule(
         text=r"Getting metadata from plugin failed|invalid_grant|Reauthentication is needed",
         build=messages.not_signed_in,
@@ -70,9 +70,9 @@ RULES: tuple[Rule, ...] = (
         reasons=("BILLING_DISABLED",),
         build=messages.billing_disabled,
     ),
-    # The project may not use this type at all, so a retry never helps.
+    # The project isn't allowed to use this type, so a retry never helps.
     _rule(7, text=r"permission to submit requests", build=messages.not_allowlisted),
-    # Google does not say whether a zone is closed to the project or does not exist.
+    # Google's error doesn't show whether the zone is unavailable to the project or doesn't exist.
     _rule(
         5,
         7,
@@ -97,7 +97,7 @@ RULES: tuple[Rule, ...] = (
         build=messages.rate,
     ),
     _rule(text=r"IN_USE_ADDRESSES", build=messages.address_quota),
-    # Both codes were seen for capacity (skypilot#4579 has 8).
+    # Both codes have been seen for missing capacity (skypilot#4579 has 8).
     _rule(8, 9, text=r"Insufficient reserved capacity", build=messages.reservation),
     _rule(8, 9, text=r"no more capacity", build=messages.stock_out),
     _rule(8, build=messages.exhausted),

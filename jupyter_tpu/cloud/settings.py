@@ -19,7 +19,7 @@ TRUST_VARIABLE = "JUPYTER_TPU_TRUST_ENDPOINT"
 
 _GOOGLE = "tpu.googleapis.com:443"
 _GOOGLE_DOMAIN = "googleapis.com"
-# Only plain host names: gRPC gives other spellings, such as unix:NAME, a special meaning.
+# Allow only plain host names: gRPC gives other forms, such as unix:NAME, a special meaning.
 _HOST_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 _LOOPBACK = "127.0.0.1"
 

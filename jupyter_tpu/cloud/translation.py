@@ -12,10 +12,10 @@ from jupyter_tpu.cloud.refusal_records import Refusal, Request
 from jupyter_tpu.cloud.refusals import error_of_refusal
 from jupyter_tpu.errors import CredentialsMissing, TpuError
 
-# What a call of Google's client may raise; any other exception is a bug of ours and must stay visible.
+# Exceptions that a call to Google's client may raise. Any other exception is our bug and must stay visible.
 CLOUD_EXCEPTIONS = (google_exceptions.GoogleAPIError, auth_exceptions.GoogleAuthError, grpc.RpcError, TimeoutError)
 
-# Inside an operation these codes are internal errors of the cloud, since the API itself has answered.
+# In an operation, these codes are internal errors of the cloud, because the API itself has responded.
 _NO_ANSWER = frozenset({grpc.StatusCode.DEADLINE_EXCEEDED.value[0], grpc.StatusCode.UNAVAILABLE.value[0]})
 _INTERNAL = int(grpc.StatusCode.INTERNAL.value[0])
 
@@ -43,7 +43,7 @@ def error_of_status(request: Request, status: status_pb2.Status) -> TpuError:
 
 
 def _refusal_of(exception: BaseException) -> Refusal:
-    # Retries did not help: the last failure says more than “timeout exceeded”.
+    # Retries did not help: the last failure is more helpful than “timeout exceeded”.
     if isinstance(exception, google_exceptions.RetryError) and exception.cause is not None:
         return _refusal_of(exception.cause)
     if isinstance(exception, google_exceptions.GoogleAPICallError):

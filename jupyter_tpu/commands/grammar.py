@@ -15,7 +15,7 @@ from jupyter_tpu.i18n import _, wrapped
 TERMINAL, NOTEBOOK = "terminal", "notebook"
 """The places where a command can be written; a notebook's is a kernel on the node that the command is about."""
 
-# Characters of a message that argparse builds from what was typed.
+# Maximum length in characters of argparse's messages, which quote the user's input.
 _LONGEST = 200
 
 
@@ -154,7 +154,7 @@ def parse_words(command: Command, words: Sequence[str], magic: str = "%tpu") -> 
     Raises:
         BadInput: the command doesn't accept the words.
     """
-    # An option is typed in full here: a guess could end a node.
+    # Don't allow abbreviated options: a wrong guess could stop or delete a node.
     parser = CommandParser(prog=f"{magic} {command.name}".rstrip(), add_help=False, allow_abbrev=False)
     add_arguments(parser, command, NOTEBOOK)
     try:

@@ -73,7 +73,7 @@ class Cloud:
         self.shows_time = shows_time
         self.project_number = PROJECT_NUMBER
         self.store = Store(state_dir / "cloud.db")
-        # virtual time must not go back before what clients saw before a restart
+        # virtual time must not go back behind the time that clients saw before a restart
         start = self.store.latest_moment() or time.time()
         self.clock = restored_clock(self.store, start=start, scale=time_scale, real_time=real_time)
         self.store.date_by(self.clock.now)
@@ -83,7 +83,7 @@ class Cloud:
             store=self.store, clock=self.clock, project=project, project_number=PROJECT_NUMBER
         )
         self.workers = workers
-        # a lambda, because the dispatcher needs the operations and is made after them
+        # a lambda, because the dispatcher needs the operations and is created after them
         self.operations = Operations(self.store, self.clock, lambda operation: self._dispatcher.roll_back(operation))
         self._new_nodes = NewNodes(self.clock, PROJECT_NUMBER)
         self._queue_nodes = QueueNodes(self.store, self.clock, self.ledger, self.operations)
@@ -118,7 +118,7 @@ class Cloud:
             node_changed=self.effects.node_changed,
             notice_changed=workers.notify_change,
         )
-        # from here on everything that has agendas exists
+        # the objects that have agendas
         self.notices = PreemptionNotices(self.store, self.clock, self.effects.preempt, workers.notify_change)
         self.timeline = Timeline(self.clock, self._agendas())
         self.time = VirtualTime(self.store, self.clock, self.timeline)
@@ -148,9 +148,9 @@ class Cloud:
     async def start(self) -> None:
         """Start the workers of READY nodes and continue with operations in progress."""
         nodes = self.store.nodes()
-        # before any new node can take them
+        # restore endpoints before a new node can take them
         self.effects.restore_endpoints(nodes)
-        # processes of workers outlive an emulator that was killed
+        # worker processes outlive a killed emulator
         await self.workers.kill_strays(node for node in nodes if node.state not in (State.STOPPED, State.PREEMPTED))
         for node in nodes:
             if node.state == State.READY:
@@ -169,7 +169,7 @@ class Cloud:
         await self.timeline.close()
         await self.workers.remove_all()
         with self.store.transaction():
-            # one transaction: a reset that is killed has happened or has not
+            # one transaction, so that an interrupted reset is done completely or not at all
             self.store.clear()
             self.rules.clear()
             self.maintenance.clear()
@@ -207,7 +207,7 @@ class Cloud:
             Refusal: the call is rejected.
             WireFault: a scripted fault; the transport sends something other than the response.
         """
-        # the store knows names by the project's id only
+        # the store uses only names with the project ID
         call = with_project_id(call, self.project, PROJECT_NUMBER)
         return await self.scripted.call(call.method, call.request, lambda plan: self._guarded_answer(call, plan))
 
@@ -222,17 +222,17 @@ class Cloud:
             raise errors.Refusal(errors.internal_error()) from error
 
     def _answer(self, call: ApiRequest, plan: Plan) -> Message:
-        # the order of the refusals is assumed (behaviour `refusal-order`)
+        # the order of the checks is assumed (behaviour `refusal-order`)
         handler = self._handlers.get(call.method)
         if handler is None:
-            # a method of the real API that the emulator lacks: it has a rule, but no handler
+            # a method of the real API that the emulator doesn't implement has a rule, but no handler
             raise errors.unimplemented(call.method)
         self._check_zone(call.method, call.request)
         self.rules.admission.check_call(call.method, target_of(call.request))
-        # one transaction: a refusal half-way leaves nothing behind
+        # one transaction, so that an error halfway leaves nothing behind
         with self.store.transaction(), self.operations.planned(plan, call.version):
             answer = self._answer_once(handler, call)
-        # a read changes nothing that is due
+        # a read doesn't change any due time
         if not call.method.startswith(READING):
             self.timeline.arm()
         return answer
@@ -290,7 +290,7 @@ class Cloud:
             "DeleteOperation": self.operations.delete_operation,
         }
         return {
-            # the simple handlers need nothing but the request; the others also its version and extras
+            # the simple handlers need only the request; the others also need its version and extras
             **{method: of_request(handler) for method, handler in handlers.items()},
             "CreateNode": nodes.create_node,
             "UpdateNode": nodes.update_node,

@@ -104,7 +104,7 @@ class Effects:
 
     async def _make_ready(self, node: NodePb, operation: OperationRecord) -> None:
         await self._workers.start(self._with_endpoints(node))
-        # starting takes real time, in which the operation may have been cancelled or the node deleted
+        # starting takes real time; in the meantime, the operation may have been cancelled or the node deleted
         if not self._is_in_flight(operation):
             await self._workers.stop(node)
             return
@@ -125,7 +125,7 @@ class Effects:
     def _schedule_end(self, node: NodePb) -> None:
         if node.scheduling_config.preemptible:
             ends = self._clock.now() + PREEMPTIBLE_S
-            # the expiry is when the notice is given, so that the node ends after 24 h and not later
+            # the expiry is the time of the notice, so that the node stops after 24 h and not later
             self._store.set_expiry(node.name, ends - NOTICE_S)
             self._store.save_extras(node.name, with_termination(self._store.extras(node.name), ends))
 
@@ -135,9 +135,9 @@ class Effects:
             await self._bring_back(operation)
             return
         with self._store.transaction():
-            # only now, with all workers down: a client that sees STOPPED finds nothing running
+            # set the state only after all workers are down, so that nothing is running when a client sees STOPPED
             node.state = State.STOPPED
-            # only a running node has a health
+            # only a running node has a health state
             node.ClearField("health")
             self._store.save_node(node)
             self._store.set_expiry(node.name, None)
@@ -145,7 +145,7 @@ class Effects:
             self._finish(operation, node)
 
     async def _make_gone(self, node: NodePb, operation: OperationRecord) -> None:
-        # before the row is deleted: a node that is no longer listed must have no process
+        # remove the workers before the row, because an unlisted node must have no processes
         await self._workers.remove(node)
         if not self._is_in_flight(operation):
             await self._bring_back(operation)
@@ -181,7 +181,7 @@ class Effects:
         node.state = State.PREEMPTED
         with self._store.transaction():
             self._store.save_node(node)
-            # the bill ends with the state, before the workers take real time to stop
+            # billing ends with the state change, before the workers have stopped in real time
             self._ledger.node_preempted(node, self._clock.now())
             self._store.set_expiry(node.name, None)
             self.node_changed(node)
@@ -195,15 +195,15 @@ class Effects:
     def roll_back(self, operation: OperationRecord) -> bool:
         """Undo the changes of an operation's request; return False if impossible, so that the operation continues."""
         node = self._store.node(operation.target)
-        # nothing to undo: the node is gone, or the effect has happened
+        # nothing to undo: the node has been deleted, or the effect has already happened
         if node is None or operation.due is None:
             return True
         if operation.verb == "create" and node.state == State.CREATING:
-            # a scripted fault may let the node stay longer than its failed operation
+            # a scripted fault may keep the node longer than its failed operation
             if not self._half_created.stays(operation):
                 self._remove(node)
         elif node.state == ON_THE_WAY.get(operation.verb):
-            # returning to a transitional state would leave the node there forever
+            # if restored to a transitional state, the node would stay in it forever
             if operation.state_before in ON_THE_WAY_STATES or self._is_to_go(node):
                 return False
             self._return_to(node, operation.state_before)

@@ -125,7 +125,7 @@ def _project(text: str) -> str:
 
 def _scale(text: str) -> float:
     value = float(text)
-    if not 0 < value <= 100_000:  # a day of virtual time in less than a real second; more than that is a jump
+    if not 0 < value <= 100_000:  # at this scale, a day of virtual time takes less than a second; use a jump for more
         raise argparse.ArgumentTypeError("must be more than 0 and at most 100000")
     return value
 
@@ -153,7 +153,7 @@ def _complain(text: str, status: int) -> int:
 
 async def _serve(options: argparse.Namespace) -> None:
     stopping = stop_event()
-    # the lock is held to the very end, after the workers are down
+    # hold the lock until all workers are down
     with locked_state_dir(options.state_dir) as state_dir:
         workers = Workers(
             state_dir / "w",
@@ -210,10 +210,10 @@ async def serving(
     def asks_for_token() -> bool:
         return require_auth or cloud.switches.asks_for_token
 
-    # outermost first: google_errors formats the errors of all others
+    # outermost first: google_errors formats the errors of all other middlewares
     middlewares = [google_errors, refuse_browsers, caller_check(known), google_front]
     middlewares.append(token_check(cloud, asks_for_token))
-    # the order of the routes matters as well: `RestServer` takes every path that is left
+    # the order of the routes also matters: `RestServer` handles all remaining paths
     app = web.Application(middlewares=middlewares)
     ControlRoutes(cloud).add_to(app)
     Batches().add_to(app)
@@ -223,7 +223,7 @@ async def serving(
     server = HttpServer(app)
     grpc_server = GrpcServer(cloud, asks_for_token, known)
     try:
-        # clients hold on to the address, so a restart on the same folder should get the same ports
+        # clients remember the address, so a restart with the same folder should use the same ports
         chosen = chosen_ports(requested, saved_ports(cloud.store))
         await cloud.start()
         rest = await server.start(chosen.rest)

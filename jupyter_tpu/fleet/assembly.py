@@ -102,7 +102,7 @@ async def open_fleet(
         # prices first: budgets and offers read them
         if not _is_trial(cloud.settings):
             stack.callback((await asyncio.to_thread(_pricing, cloud)).close)
-        # before the journal, because unlike it the key leaves nothing behind on a full disk
+        # load the key before the journal, because on a full disk, the key leaves nothing behind
         key = await asyncio.to_thread(_Key.of_user)
         journal = await asyncio.to_thread(_open_journal, cloud, stack)
         braking = AutostopController(cloud, journal, agents, login_key=key.public_line)
@@ -111,7 +111,7 @@ async def open_fleet(
         fleet = await asyncio.to_thread(
             _assembled, cloud, journal, key, ssh_user, on_change, limits, braking, publisher
         )
-        # closed in the reverse order: the loop ends before the journal and the cloud that it uses
+        # closed in reverse order: the loop ends before the journal and the cloud that it uses
         stack.push_async_callback(fleet.close)
         await fleet.start()
         searches, queue = SearchService(cloud, journal), Queue(fleet, cloud, journal)
@@ -204,7 +204,7 @@ def _assembled(
         public_key=key.public_line,
         on_change=on_change,
         limits=limits,
-        # budgets first: the ledger must be current before anything else decides about money
+        # budgets first: the ledger must be current before other controllers decide about money
         controllers=(enforcer, braking, *_controllers(cloud, journal, key), publisher),
         admission_checks=(enforcer, key),
     )

@@ -22,9 +22,10 @@ from jupyter_tpu.autostop import Activity, Moment, Source, moment_from_json
 if TYPE_CHECKING:
     from jupyter_tpu.agent.preemption.notices import Notices
 
-# CPU times of two observations this close give no rate; below the guard's shortest interval of 0.5 s.
+# Observations closer together than this are too close to compute a CPU rate. Less than the guard's shortest interval
+# (0.5 s).
 _FRESH_S = 0.4
-# A training that prints a line now and then must not look idle in between.
+# A training run that only prints occasionally must not look idle in between.
 _OUTPUT_S = 60.0
 
 
@@ -65,7 +66,7 @@ class ActivityWatch:
         """Check all sources of activity."""
         use = await self._chip_use()
         kernels = self._kernels.all()
-        # A process that uses the chips and works on the CPU, such as a compiler, counts as an execution.
+        # A process that has the chips open and uses the CPU, such as a compiler, counts as an execution.
         running = _running_text([kernel for kernel in kernels if kernel.is_executing]) or use.working
         pages, now = self._pages(), this_moment()
         self._note_requests(kernels, now)
@@ -95,7 +96,7 @@ class ActivityWatch:
         async with self._measuring:
             if this_moment().steady - self._used_at >= _FRESH_S and not self._notices.are_open:
                 use = await asyncio.to_thread(self._chips.measure)
-                # If hooks began meanwhile, they may have used the chips; their use does not count.
+                # Hooks that started in the meantime may have used the chips; their use does not count.
                 if self._hooks_before == self._notices.notified:
                     self._use = use
                 self._hooks_before, self._used_at = self._notices.notified, this_moment().steady

@@ -14,13 +14,13 @@ from jupyter_tpu.autostop import Activity, Verdict
 KEPT_S = 3600.0
 """How long periods are kept: the hour that the panel shows."""
 
-# Four changes a minute for an hour; with more, the oldest periods go first.
+# Enough for four changes a minute for an hour; beyond that, the oldest periods are dropped.
 _MOST = 240
-# The guard observes every 10 s at least; after a longer pause nothing is known about the time in between.
+# The guard takes a sample at least every 10 s. After a longer gap, the activity in between is unknown.
 _LOOKED_S = 25.0
 # The start of an idle period is computed at each observation and varies a little.
 _SAME_S = 3.0
-# Bounds memory and the answer's size; details name a few notebooks.
+# Bounds memory and the size of the response; details name a few notebooks.
 _LONGEST_DETAIL = 200
 
 
@@ -66,7 +66,7 @@ class ActivityHistory:
             self._periods.append(seen)
         elif last.continues_in(seen):
             self._periods[-1] = replace(last, ended_at=now, detail=seen.detail)
-        else:  # No gap: a change between two observations counts from the first of them.
+        else:  # No gap: a change between two observations counts from the earlier one.
             self._periods.append(replace(seen, began_at=last.ended_at))
 
     def describe(self, now: float) -> list[dict[str, Any]]:

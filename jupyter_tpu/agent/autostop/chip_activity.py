@@ -19,11 +19,11 @@ from jupyter_tpu.agent.metrics.libtpu import metric_ports, read_metrics
 from jupyter_tpu.agent.metrics.validate import DUTY_CYCLE, validated
 from jupyter_tpu.tpu_files import device_files, devices_folder, open_by
 
-# A chip below this counts as idle; chosen, not measured.
+# A chip with a lower duty cycle counts as idle. An estimate, not a measured threshold.
 _LEAST_DUTY_PERCENT = 1.0
-# `%tpu` in a cell waits 2 s: perhaps for a measurement that another caller started, and then for its own.
+# `%tpu` in a cell waits 2 s, which must cover a measurement that another caller started and then its own.
 _ANSWER_S = 0.8
-# Of one core: an idle process that has the chips open still answers heartbeats.
+# As a fraction of one core: an idle process that has the chips open still responds to heartbeats.
 _LEAST_CPU = 0.05
 
 
@@ -71,7 +71,7 @@ class Chips:
             return ChipUse("unknown", "no accelerator was found on this machine")
         holders = open_by(files)
         use = self._use_by(holders, self._duty())
-        # This worker's chips may wait for the other workers of the slice, which only their own agents can observe.
+        # This worker's chips may be waiting for other workers of the slice, which only their own agents can observe.
         if use.state == "quiet" and self._workers > 1:
             unseen = f"the other workers of the slice ({self._workers} in all) can't be observed from here"
             return replace(use, state="unknown", detail=unseen)
@@ -102,15 +102,15 @@ class Chips:
             return ChipUse("quiet", "no process is using the chips")
         if isinstance(duty, float) and duty >= _LEAST_DUTY_PERCENT:
             return ChipUse("active", f"{who} computes on the chips (the busiest: {duty:.0f} %)")
-        # It may have used them between two measurements.
+        # A new process may have used the chips between two measurements.
         if is_new:
             return ChipUse("active", f"{who} has just opened the chips")
-        # The duty cycle is known, and too low to count as use.
+        # The duty cycle is known but too low to count as use.
         if isinstance(duty, float):
             if cpu >= _LEAST_CPU:
                 return ChipUse("quiet", f"{who} has the chips open but does not use them", working=f"{who} works")
             return ChipUse("quiet", f"{who} has the chips open but is idle")
-        # Without a duty cycle, a TPU process that works on the CPU most likely uses the chips.
+        # Without a duty cycle, assume that a TPU process that uses the CPU also uses the chips.
         if cpu >= _LEAST_CPU:
             return ChipUse("active", f"{who} has the chips open and uses CPU time")
         return ChipUse("unknown", f"{who} has the chips open; {duty or 'their use is unknown'}")

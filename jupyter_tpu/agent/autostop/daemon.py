@@ -28,16 +28,16 @@ from jupyter_tpu.errors import BadInput
 
 log = logging.getLogger(__name__)
 
-# Bounds of the time between two turns: often enough for the end to be punctual, rarely enough to cost no CPU.
+# Bounds of the check interval: short enough to stop the node on time, long enough to cost almost no CPU.
 _LONGEST_TURN_S = 10.0
 _SHORTEST_TURN_S = 0.5
-# Turns per idle timeout, so that even a short timeout is exact to a tenth.
+# Checks per idle timeout, so that even a short timeout is accurate to 10 %.
 _TURNS_OF_IDLE_TIME = 10
-# Between two attempts to end the node: the API may take a while to show the effect of the first one.
+# Delay between two attempts to stop the node: the API may take a while to show the effect of the first one.
 _AGAIN_AFTER_S = 30.0
-# After this many refused stops the node is deleted: TPU pods can't be stopped, and would be billed forever.
+# Delete the node after this many refused stops: TPU pods can't be stopped and would be billed forever.
 _MOST_REFUSALS = 5
-# Ends that no further activity postpones.
+# Reasons to stop the node that activity can't postpone.
 _SURE = ("session", "deadline")
 _OFF = ("off", "no auto-stop rule is set")
 
@@ -74,7 +74,7 @@ class AutostopDaemon:
             try:
                 await self._turn()
                 turn_s = self._turn_s()
-            except Exception:  # one failed turn must not let the node outlive its rules
+            except Exception:  # one failed check must not disable auto-stop
                 log.exception("the guard failed")
             self._news.clear()
             with suppress(asyncio.TimeoutError, TimeoutError):
@@ -89,24 +89,25 @@ class AutostopDaemon:
         return min(_LONGEST_TURN_S, max(_SHORTEST_TURN_S, min(ahead)))
 
     async def _turn(self) -> None:
-        # Without rules nothing is measured: that would cost the user's CPU for nothing.
+        # Without rules, don't measure anything: it would waste the user's CPU.
         if self._policy.rules is None or self._policy.rules.is_off:
             self._state = _OFF
             self._save()
             return
         await self._observe()
-        # "While busy" ends with the first quiet moment; a later cell does not revive it.
+        # "While busy" expires at the first idle observation; a later cell does not renew it.
         if self._policy.keep.while_busy and self._activity.execution.state == "quiet":
             self._policy = replace(self._policy, keep=replace(self._policy.keep, while_busy=False))
         self._save()
-        # Checked until it succeeds: clients show whether the node can end itself.
+        # Repeat the check until it succeeds: clients show whether the node can stop itself.
         if not self._checked:
             await self._check()
         verdict = self._verdict()
         if verdict.is_due:
             if this_moment().steady >= self._again_at:
                 await self._end_after_hooks(verdict)
-        # An end by deadline or session is announced in advance; an idle node may become busy at the last moment.
+        # Announce a stop by deadline or session length in advance. An idle node may still become busy at the last
+        # moment.
         elif verdict.ends_why in _SURE and self._left_s(verdict) <= HOOK_S:
             self._notices.announce(BY_RULE, _reason(verdict), self._left_s(verdict))
 
@@ -272,8 +273,8 @@ class AutostopDaemon:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, BadInput, RecursionError) as error:
             log.error("%s: the rules cannot be read and must be set again: %s", self._path, error)
         supervisor = _supervisor()
-        # Another supervisor means that a client connected while no agent ran, such as after a restart of the node:
-        # that is a user action, and the session begins again.
+        # A different supervisor means that a client connected while no agent was running, for example after a restart
+        # of the node. That is a user action, so the session starts again.
         if self._policy.supervisor != supervisor:
             self._watch.note_human_act()
             since = None if self._policy.ready_since is None else this_moment()
@@ -281,7 +282,7 @@ class AutostopDaemon:
 
     def _save(self) -> None:
         text = json.dumps({"orders": self._policy.to_json(), "last": self._watch.to_json()})
-        if text == self._saved_text and self._path.exists():  # skipped if unchanged: it is called every few seconds
+        if text == self._saved_text and self._path.exists():  # called every few seconds, so skip unchanged text
             return
         draft = self._path.with_suffix(".new")
         try:
@@ -310,7 +311,8 @@ def _supervisor() -> str:
     """Identify the supervisor by pid and start time."""
     pid = os.getppid()
     try:
-        # Field 22 of proc(5)'s stat is the start time; counted after the name, which may contain spaces.
+        # Field 22 of /proc/PID/stat is the start time (proc(5)). Count from the end of the name, which may contain
+        # spaces.
         return f"{pid} {Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[19]}"
     except (OSError, IndexError):
         return str(pid)

@@ -32,7 +32,7 @@ class EndNodeMethod:
         if action not in ACTIONS:
             raise BadInput(f"{str(action)[:40]!r} is not an action that ends a node.", hint="Use stop or delete.")
         try:
-            # Checked first: a missing scope is explained better here than by the API's refusal.
+            # Check first, because this explains a missing scope better than the API's error does.
             name = await asyncio.to_thread(self._node.check)
             if not params.get("is_trial"):
                 await asyncio.to_thread(self._node.end, str(action))
@@ -43,7 +43,7 @@ class EndNodeMethod:
 
 
 def _refused(action: str, error: CannotEnd) -> CloudRefused:
-    # Where a stop is refused, as for a slice, deleting the node still works.
+    # If the API refuses a stop, as for a slice, deleting the node still works.
     other = "Delete it with %tpu delete, or run" if error.is_refused and action == "stop" else "Run"
     return CloudRefused(
         f"This node cannot stop or delete itself: {error}.",

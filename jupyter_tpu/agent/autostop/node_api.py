@@ -25,7 +25,7 @@ _TOKEN = "instance/service-accounts/default/token"
 _CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
 # Time limit of one API call; the guard tries again.
 _API_S = 30.0
-# Bounds memory; a node is described in a few KiB.
+# Bounds memory; the description of a node takes a few KiB.
 _LONGEST_ANSWER = 1024 * 1024
 
 
@@ -54,7 +54,7 @@ class OwnNode:
         Raises:
             CannotEnd: the node can't be stopped or deleted from here.
         """
-        # The scope limits what the token may do; without it the API would refuse only at the end.
+        # The token's scope limits what it may do. Without this check, the API would refuse only when it's time to stop.
         if _CLOUD_PLATFORM not in self._read_metadata(_SCOPES).split():
             raise CannotEnd("the node's service account lacks the scope cloud-platform")
         name = self._name()
@@ -77,13 +77,12 @@ class OwnNode:
             else:
                 self._call("DELETE", name)
         except CannotEnd as error:
-            # A refusal in a transitional state such as STOPPING means nothing; only the refusal of a READY node is
-            # final.
+            # A refusal in a transitional state such as STOPPING is temporary; only a refusal for a READY node is final.
             error.is_refused = error.is_refused and self._call("GET", name).get("state") == "READY"
             raise
 
     def _name(self) -> str:
-        # The attribute `tpu-env` names the node; the general ones are the fallback for each part that it lacks.
+        # The attribute `tpu-env` names the node. The instance's general attributes are the fallback for missing parts.
         env = dict(_lines(self._read_metadata("instance/attributes/tpu-env")))
         project = env.get("CONSUMER_PROJECT_ID") or self._read_metadata("project/project-id")
         zone = env.get("ZONE") or self._read_metadata("instance/zone").rpartition("/")[2]

@@ -16,7 +16,7 @@ from jupyter_tpu.agent.autostop.activity import this_moment
 
 log = logging.getLogger(__name__)
 
-# A check costs a loop over the kernels; a kernel may live up to this much longer than its limit.
+# Each check loops over all kernels. A kernel may outlive its limit by up to this interval.
 _EVERY_S = 1.0
 
 

@@ -92,7 +92,7 @@ def parse_rules(data: Any, now: Moment) -> Rules:
     """Parse rules from a client, with the deadline given as ``deadline_in_s``; raise `BadInput` for invalid ones."""
     if not isinstance(data, dict):
         raise BadInput("The field 'rules' must be an object.")
-    # An older client does not send all of them.
+    # Older clients don't send all fields.
     lengths = {name: data[name] for name in DURATION_FIELDS if name in data}
     deadline_at = None if data.get("deadline_in_s") is None else now.wall + number_from(data, "deadline_in_s")
     return Rules(**lengths, deadline_at=deadline_at, action=str(data.get("action", "stop")))
@@ -106,7 +106,7 @@ def parse_keep(data: Any, now: Moment) -> KeepRunning:
     """
     if not isinstance(data, dict):
         raise BadInput("The field 'keep' must be an object.")
-    # A duration is preferred: it does not depend on the client's clock.
+    # Prefer a duration, because it does not depend on the client's clock.
     until = None if data.get("until") is None else number_from(data, "until")
     if data.get("for_s") is not None:
         until = now.wall + number_from(data, "for_s")

@@ -70,7 +70,7 @@ class Snapshots:
         kind, snapshot = _kind(params), _snapshot(params, now := this_moment())
         async with self._lock:
             kept = await self._all()
-            # Compared by age: clients' clocks differ.
+            # Compare ages, because clients' clocks differ.
             if kind not in kept or snapshot.as_of.age_s(now) <= kept[kind].as_of.age_s(now):
                 kept[kind] = snapshot
                 await asyncio.to_thread(self._save, {name: each.to_json() for name, each in kept.items()})
@@ -112,7 +112,7 @@ def _snapshot(params: Mapping[str, Any], now: Moment) -> Snapshot:
     if not isinstance(data, dict) or len(json.dumps(data)) > LARGEST_BYTES:
         raise BadInput("A snapshot must be an object of at most 64 KiB.")
     as_of = number_from(params, "as_of")
-    if params.get("age_s") is None:  # an older client: only its clock is known
+    if params.get("age_s") is None:  # older clients send only their clock's time
         return Snapshot(as_of=now.back(max(0.0, now.wall - as_of)), data=data)
     age_s = max(0.0, number_from(params, "age_s"))
     return Snapshot(as_of=now.back(age_s), data=data, clock_ahead_s=now.wall - age_s - as_of)

@@ -15,7 +15,7 @@ from jupyter_tpu.errors import EnvironmentFailed
 
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); from jupyter_tpu.notebook.doctor import examine; examine.main()"
 _ARCHIVE = Path(__file__).resolve().parents[3]
-# Bounds the doctor: a Python that hangs must not block the caller forever.
+# Time limit: a hanging Python must not block the caller forever.
 _PATIENCE_S = 30.0
 
 
@@ -44,7 +44,7 @@ class DoctorMethod:
             raise self._failed(output[-2000:].decode(errors="replace")) from error
 
     def _run(self) -> bytes:
-        # Runs in the kernels' Python, because it checks that Python's packages; the agent's own environment has others.
+        # Run in the kernels' Python to check its packages; the agent's own environment has different ones.
         environment = {**os.environ, "JUPYTER_TPU_AGENT_SOCKET": str(self._socket)}
         argv = [self._python, "-c", _PROGRAM, str(_ARCHIVE)]
         try:

@@ -23,9 +23,10 @@ from jupyter_tpu.tpu_files import device_files, devices_folder, lock_file, open_
 
 # struct flock of fcntl(2) on 64-bit Linux: type, whence, start, length, pid.
 _FLOCK = "hhqqi"
-# Bounds a sample: a command line may have megabytes.
+# Bounds the size of a sample: a command line can be megabytes long.
 _LONGEST_COMMAND = 300
-# All processes are searched every 5 s or, where there are many, for 1/500 of the time at most.
+# Search all processes every 5 s. With very many processes, search less often, so that it takes at most 1/500 of the
+# time.
 _SEARCH_EVERY_S = 5.0
 _SEARCH_SHARE = 500
 
@@ -145,7 +146,7 @@ def _kernel_of(process: psutil.Process, kernels: Kernels) -> tuple[str, str]:
         for one in (process, *process.parents()):
             if one.pid in kernels:
                 return kernels[one.pid]
-    # Where a parent has ended, the session still leads to the kernel: each one is started in its own.
+    # If a parent has exited, the session ID still identifies the kernel, because each kernel starts in its own session.
     with suppress(OSError):
         return kernels.get(os.getsid(process.pid), ("", ""))
     return "", ""

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 POLITE_S = 3.0
 """Time that a process gets after SIGTERM, to write what it has, before SIGKILL."""
-# After SIGKILL: only a process that hangs in the kernel takes longer, and nothing helps against that.
+# Wait after SIGKILL. Only a process stuck in the kernel takes longer to exit, and nothing helps in that case.
 _SURE_S = 1.0
 # Bounds the name of the caller, which is shown in a notebook.
 _LONGEST_NAME = 200
@@ -68,11 +68,11 @@ class ChipRelease:
 
     async def _end(self, holder: Holder, by: str) -> str:
         """Terminate one process; return the reason if it couldn't be signalled, otherwise an empty text."""
-        # A pidfd can't come to mean another process, as a pid can.
+        # Unlike a PID, a pidfd can't be reused for another process.
         try:
             watched = os.pidfd_open(holder.pid)
         except OSError:
-            return ""  # the process is gone
+            return ""  # the process has exited
         try:
             started = start_ticks(holder.pid)
             ended = asyncio.Event()
@@ -91,7 +91,7 @@ class ChipRelease:
         return ""
 
     def _signal(self, holder: Holder, watched: int, number: int, by: str) -> None:
-        # A kernel is ended through its record, so that its notebook learns why.
+        # Shut down a kernel through its record, so that its notebook shows the reason.
         kernel = self._kernel_of(holder.pid)
         log.info("signal %s to process %s, which uses the chips", number, holder.pid)
         if kernel is None:

@@ -33,7 +33,7 @@ from jupyter_tpu.errors import BadInput, EnvironmentFailed
 from jupyter_tpu.frameworks import Release
 
 PHASE = "environment"
-_NEEDS = (*KERNEL_NEEDS, *WIDGET_NEEDS, "pip")  # pip is for %pip: uv leaves it out
+_NEEDS = (*KERNEL_NEEDS, *WIDGET_NEEDS, "pip")  # %pip needs pip, which uv doesn't install
 _COMPILE = ("--quiet", "--no-header", "--no-annotate")
 _NO_SOLUTION = "No solution found"
 _NEVER = (_NO_SOLUTION, "Couldn't parse")  # uv's messages for failures that a retry cannot fix
@@ -108,7 +108,7 @@ class Build:
     def _make_folder(self, uv: str, release: Release) -> None:
         if can_run(self.files.python, "pass"):
             return
-        # The worker's own Python if it fits, else one that a client sent, else one that uv downloads.
+        # Use the worker's own Python if it fits, else one that a client sent, else one that uv downloads.
         own = sys.version_info[:2]
         preferred = preferred_python(release, own)
         sent = sent_python(self.files.home, release) if preferred else ""
@@ -128,7 +128,7 @@ class Build:
 
     def _lock(self, uv: str, release: Release, requirements: Sequence[str], *, is_new: bool) -> tuple[str, ...]:
         """Install all packages, and return them as pinned lines."""
-        # An environment that is restored gets its former versions, as long as they can still be installed.
+        # Restore an environment with its previous versions if they can still be installed.
         if is_new and self.request.pins:
             try:
                 return self._install_lock(
@@ -146,7 +146,7 @@ class Build:
             wanted, lock = Path(folder) / "wanted.in", Path(folder) / "lock.txt"
             wanted.write_text("\n".join((*release.requires, *_NEEDS, *requirements)))
             made = self.files.usable()
-            # uv prefers the versions in its output file: what is installed stays, and a new environment gets the
+            # uv prefers the versions in its output file. So installed versions stay, and a new environment gets the
             # versions of our lock, whose hashes are known.
             lock.write_text("\n".join(made.pins) if made else lock_text())
             argv = [

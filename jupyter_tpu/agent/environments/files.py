@@ -23,7 +23,7 @@ from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.frameworks import release_of
 
-# A folder that changed more recently may still be changing: its contents are not cached then.
+# A folder that changed more recently may still be changing, so don't cache its contents.
 _SETTLED_S = 2.0
 _VERSION = re.compile(r"^version(?:_info)?\s*=\s*([0-9.]+)", re.MULTILINE)
 _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*(==\s*(?P<version>[^\s;]+)|@\s*(?P<url>\S+))?")
@@ -79,7 +79,7 @@ class EnvironmentFiles:
             made = BuildRecord.from_json(json.loads(self._made.read_text()))
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
-        # The Python that it was built from may have been removed from the worker.
+        # The Python used to build the environment may have been removed from the worker.
         return made if os.access(self.python, os.X_OK) else None
 
     def usable(self) -> BuildRecord | None:
@@ -128,7 +128,7 @@ class EnvironmentFiles:
         """Return the installed packages: requirement lines by normalised name."""
         folders = tuple(str(path) for path in sorted(self.folder.glob("lib/python*/site-packages")))
         changed = max(map(_changed, folders), default=0.0)
-        # Cached by the time of the last change, unless an installation may still be running.
+        # Use the modification time as the cache key, unless an installation may still be running.
         return dict(_installed_in(folders, changed if time.time() - changed > _SETTLED_S else time.time()))
 
     def added(self, made: BuildRecord) -> tuple[str, ...]:

@@ -88,7 +88,7 @@ class FrameworkEnvironments:
 
         def report(phase: str, message: str, fraction: float) -> None:
             step = {"phase": phase, "message": message, "fraction": fraction}
-            with suppress(RuntimeError):  # the agent is ending; the next one continues the build
+            with suppress(RuntimeError):  # the agent is exiting; the next one continues the build
                 loop.call_soon_threadsafe(setattr, progress, "step", step)
 
         async with progress.lock:

@@ -26,7 +26,7 @@ NO_DOWNLOAD = (
     "python-install-mirror in ~/.config/uv/uv.toml on the worker to a mirror, or send Python and packages from here: "
     "`jupyter tpu env make NODE {framework} --push`."
 )
-# Preferred within a release's bounds: not the newest Python, for which many packages have no wheels yet.
+# Preferred if the release allows it. Not the newest Python, because many packages have no wheels for it yet.
 _USUAL: Python = (3, 12)
 _SENT = re.compile(r"cpython-(\d+)\.(\d+)\.\w+-linux-\w+-gnu")
 _SUFFIX = ".tar.gz"
@@ -100,13 +100,13 @@ def _unpacked(home: Home, version: Python, archive: Path) -> str:
         raise EnvironmentFailed(
             f"Could not unpack {archive.name} on the worker: {error}.", hint=hint_for(str(error)), raw=str(error)
         ) from error
-    # From now on the folder's name shows that it is complete.
+    # After the rename, the folder's name shows that it is complete.
     draft.rename(folder)
     return str(python)
 
 
 def _unpack(archive: Path, folder: Path) -> None:
     with tarfile.open(archive) as packed:
-        # Python before 3.10.12 has no filters.
+        # Python before 3.10.12 has no extraction filters.
         packed.extraction_filter = getattr(tarfile, "data_filter", lambda member, _path: member)
         packed.extractall(folder)

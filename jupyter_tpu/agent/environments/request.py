@@ -9,9 +9,9 @@ from typing import Any
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.frameworks import Release, newest, release_of
 
-# Far more than any requirements file has; bounds what a folder of a notebook can make uv and the disk do.
+# Far more lines than any requirements file has. Bounds the work that a notebook's folder can cause for uv and the disk.
 MOST_LINES = 5000
-# Characters; an address with a hash of its content still fits.
+# In characters. Long enough for a URL with a content hash.
 LONGEST_LINE = 2000
 
 

@@ -42,10 +42,11 @@ _WAYS_OUT = (
         "Fix that requirement; a line looks like 'numpy>=2' or 'name @ https://…'.",
     ),
 )
-# Characters of uv's explanation that go into a message; the whole is in `raw`.
+# Characters of uv's explanation in a message; `raw` has the full text.
 _MOST_REASON = 600
 _BEGINS = re.compile(r"\berror: |× ", re.IGNORECASE)
-# Less than a client waits for the worker (`link.preparation.PATIENCE_S`), so that the worker names what hangs.
+# Shorter than a client's timeout for the worker (`link.preparation.PATIENCE_S`), so that the worker can report which
+# step hangs.
 STEP_S = 9 * 60.0
 # Characters of output that an error carries in `raw`.
 _TAIL = 2000

@@ -21,7 +21,7 @@ from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import EnvironmentFailed
 
 _HAS_PYZMQ_AND_PSUTIL = "import zmq, psutil"
-# Only looked up, since importing ipykernel takes long and every reconnecting client would wait for it.
+# Only look up the module: importing ipykernel is slow, and every reconnecting client would wait for it.
 HAS_IPYKERNEL = "import importlib.util as u, sys; sys.exit(not (u.find_spec('ipykernel') and u.find_spec('zmq')))"
 
 
@@ -101,22 +101,22 @@ class Environments:
         folder = self.home.environments / name
         own_python = str(folder / "bin" / "python")
         marker, mark = folder / ".ready", "\n".join((python, *needs))
-        # The marker holds what it was built for: another Python or other requirements need another build.
+        # The marker records the Python and the requirements of the build. If either differs, rebuild the environment.
         if marker.is_file() and marker.read_text() == mark and can_run(own_python, check):
             return own_python
         uv = find_uv(self.home, phase, self.report)
         self.report(phase, f"Creating a Python environment for the {phase}", 0.3)
-        # Never repaired: nothing is known about the state of a broken environment.
+        # Don't repair a broken environment, because its state is unknown.
         shutil.rmtree(folder, ignore_errors=True)
         run([uv, "venv", "--quiet", "--python", python, *options, str(folder)], "create a Python environment")
         self.report(phase, f"Installing {', '.join(needs)}", 0.5)
         self._install(uv, own_python, needs)
-        # Last, so that an interrupted build does not count.
+        # Write the marker last, so that an interrupted build does not count.
         marker.write_text(mark)
         return own_python
 
     def _install(self, uv: str, python: str, needs: Sequence[str]) -> None:
-        # What `SLICE_NEEDS` need besides is there, in versions that may not be those of the lock.
+        # The dependencies of `SLICE_NEEDS` are already installed, possibly in versions other than those of the lock.
         options = ["--no-deps"] if needs == SLICE_NEEDS else []
         with requirements_file(locked(needs)) as lock:
             argv = [uv, "pip", "install", "--quiet", "--python", python, "--require-hashes", "--requirement", str(lock)]
@@ -134,7 +134,7 @@ def _find_python(wanted: str) -> str:
 
 
 def _has_ipykernel(python: str) -> bool:
-    # This Python can be checked without starting another one.
+    # The running Python can be checked without a subprocess.
     if python == sys.executable:
         return importlib.util.find_spec("ipykernel") is not None
     return can_run(python, HAS_IPYKERNEL)

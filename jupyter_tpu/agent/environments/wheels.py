@@ -13,7 +13,7 @@ import shutil
 import sys
 from pathlib import Path
 
-# How much is read at a time; bounds memory.
+# Read size; bounds memory.
 PIECE_BYTES = 256 * 1024
 FOLDER = Path.home() / ".jupyter-tpu" / "wheels"
 
@@ -45,7 +45,7 @@ def take(name: str, size: int, sha256: str) -> None:
         file.seek(offset)
         while file.tell() < size:
             piece = sys.stdin.buffer.read(min(PIECE_BYTES, size - file.tell()))
-            if not piece:  # cut off: the part stays for the next attempt
+            if not piece:  # incomplete: keep the partial file for the next attempt
                 sys.exit(1)
             file.write(piece)
     if hashlib.sha256(part.read_bytes()).hexdigest() == sha256:

@@ -40,19 +40,20 @@ from jupyter_tpu.wire.multipart import Channel
 Caller: TypeAlias = "tuple[str, int]"
 """The client's id and the number of its call, which is the same when the call is repeated after a disconnect."""
 
-# Clients whose last start, signal and abort are stored with a kernel; bounds the state that is rewritten each time.
+# Number of clients whose last start, signal and abort are stored with a kernel. Bounds the state file, which is
+# rewritten each time.
 _MOST_CALLERS = 100
-# Seqs that are skipped after a reboot, since it is unknown how many entries the disk has lost: more than a page cache
-# holds.
+# Number of seqs to skip after a reboot, because it is unknown how many entries were not written to disk. More entries
+# than fit in a page cache.
 _SKIP_AFTER_BOOT = 10_000_000
 _STATE_DAMAGED = "The state of this kernel on the worker's disk is damaged, so the kernel was ended."
 _CUT_OFF = (
     "The kernel's sockets were removed from the worker, and the agent that was connected to them has ended: the kernel "
     "was ended too."
 )
-# Characters of the process's last line of output in the reason for a cell that was not run.
+# Characters of the process's last output line that are quoted as the reason why a cell was not run.
 _LAST_WORDS = 300
-# Jupyter checks every 3 s whether a kernel has died and restarts it; after this, no restart will come.
+# Jupyter checks every 3 s whether a kernel has died and restarts it. After this time, don't expect a restart.
 _NEXT_PROCESS_S = 8.0
 _ENDED_UNOBSERVED = "The kernel ended while no agent ran on the worker; its last output is lost."
 
@@ -110,7 +111,7 @@ class Kernel:
         self._is_starting = False
         self._asked_to_end = False
         self._why_ended = ""
-        self._is_told = False  # the user already knows why it ends
+        self._is_told = False  # the user already knows why the process exits
         self.user_requests = 0
 
     # -- life ----------------------------------------------------------------------------------------------------------
@@ -252,21 +253,23 @@ class Kernel:
         """Connect to the process that an earlier agent started, or record that it has since exited."""
         self._recorder.recover()
         state = self._folder.state
-        # According to the record it ran, but its state is damaged. It cannot be used again, so it must not use the TPU.
+        # The record says that the kernel was running, but the state is damaged. The kernel can't be used again, so it
+        # must not use the TPU.
         if not state and self.requests.execution_state != "starting":
             self._folder.save(generation=self.requests.generation or 0)
             self._why_ended = _STATE_DAMAGED
             self.record.skip(_SKIP_AFTER_BOOT)  # whether the machine was restarted is unknown, too
             self._watch = asyncio.create_task(self._record_unobserved_end(self._folder.kill_listener(), Exit()))
-        # It had ended, or never started: what still waited for a process is aborted.
+        # The process had exited or never started: abort the requests that were waiting for it.
         elif not state.get("pid"):
             queued = [request for request in self.requests.all() if request.state == "queued"]
             self._watch = asyncio.create_task(abort_all(self.record, self._replies(), queued))
-        # The machine was restarted since: pids mean nothing, and the disk may have lost entries that clients have.
+        # The machine has restarted: PIDs are no longer valid, and entries that clients have received may be missing on
+        # disk.
         elif state["boot_id"] != boot_id():
             self.record.skip(_SKIP_AFTER_BOOT)
             self._watch = asyncio.create_task(self._record_unobserved_end(state["pid"], Exit()))
-        # It still runs: connect, and settle the requests that the earlier agent was handling.
+        # The process is still running: connect, and settle the requests that the previous agent was handling.
         elif process := Process.find(state["pid"], state["started"], self._around.reports):
             if self.requests.generation is not None and self.requests.generation < state["generation"]:
                 self._recorder.event("started", pid=process.pid, generation=state["generation"])
@@ -322,7 +325,8 @@ class Kernel:
         """
         if self.is_closed or not self._folder.is_new_request(client_id, number):
             return
-        # A front end asks the process to end before it restarts it: too late to refuse once the process has ended.
+        # A front end sends a shutdown request before a restart. Refuse it here, because it's too late once the process
+        # has exited.
         if channel == Channel.CONTROL and asks_to_restart(parts):
             try:
                 self.check_restart()
@@ -343,8 +347,8 @@ class Kernel:
     def _send(self, channel: Channel, parts: list[bytes]) -> None:
         if self._sockets is not None and not self._is_starting:
             self._sockets.send(channel, parts)
-        # An interrupt or shutdown for a process that has already ended is dropped, so that it does not reach the next
-        # one.
+        # Drop an interrupt or shutdown for a process that has already exited, so that it doesn't reach the next
+        # process.
         elif channel != Channel.CONTROL or self.is_alive:
             self._waiting.append((channel, parts))
             asyncio.get_running_loop().call_later(_NEXT_PROCESS_S, self._refuse_cells)
@@ -481,7 +485,7 @@ class Kernel:
         self._folder.check_room()
         process = await self._around.launcher.launch(self.kernel_id, self._folder, launch)
         generation = self.generation + 1
-        # Before a later agent can find the process, whose messages are numbered from 1 again.
+        # Restart the numbering before a later agent can find the new process, which numbers its messages from 1.
         self._recorder.restart_numbering()
         self._folder.save(
             pid=process.pid,
@@ -576,7 +580,7 @@ class Kernel:
             "is_told": self._is_told,
         }
         self._folder.save(pid=None, exit=outcome)
-        # Cells that wait for the next process are not lost with this one: a later agent must still find them queued.
+        # Keep the cells that wait for the next process: a later agent must still find them queued.
         kept = [_msg_id_of(parts) for channel, parts in self._waiting if _is_cell(channel, parts)]
         generation = self._folder.state["generation"]
         self._recorder.event("exited", pid=pid, generation=generation, **outcome, **({"kept": kept} if kept else {}))

@@ -50,7 +50,7 @@ def adapt(socket_prefix: str) -> OutputCapture | None:
 
 def forget_own_package() -> None:
     """Make later imports of jupyter_tpu prefer a version installed by the user."""
-    # The archive stays last in the path: notebooks may use the worker's part of jupyter_tpu without installing it.
+    # Keep the archive, but last in the path: notebooks can use the worker's part of jupyter_tpu without installing it.
     sys.path.remove(str(ARCHIVE))
     sys.path.append(str(ARCHIVE))
     for name in [name for name in sys.modules if name.partition(".")[0] == "jupyter_tpu"]:

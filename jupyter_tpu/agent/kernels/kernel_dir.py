@@ -24,20 +24,21 @@ from jupyter_tpu.wire.requests import SeenRequests
 
 log = logging.getLogger(__name__)
 
-# The end of the process's own output, for the reason why it died; a traceback fits.
+# Bytes at the end of the process's own output that may explain why it died. Long enough for a traceback.
 _LAST_WORDS_BYTES = 8 * 1024
 _LAST_WORDS_LINES = 30
-# Beyond this the process's own output is cut to its end: it does not count towards the record's cap.
+# Truncate the process's own output to its end beyond this size, because it does not count towards the record's size
+# limit.
 _MOST_OUTPUT_BYTES = 8 * 1024 * 1024
-# How long the record of an ended kernel stays, for users who come back after a few days.
+# How long to keep the record of a stopped kernel, for users who return after a few days.
 _KEPT_S = 7 * 24 * 3600
-# More than everything that is written for a launch.
+# More than a launch writes in total.
 _LAUNCH_BYTES = 64 * 1024
 CONTROLLER = "controller"
 """The name of the folder of a slice's controller, in that of its kernel."""
 CLIENT_FILE = "profile/security/ipcontroller-client.json"
 """The connection file that ipyparallel's controller writes for clients, in its folder."""
-# Bounds what is read of the file; a client takes one small slot in it (`wire.requests`).
+# Bounds how much of the file is read; each client uses one small slot in it (`wire.requests`).
 _REQUESTS_BYTES = 16 * 1024 * 1024
 
 
@@ -108,14 +109,14 @@ class KernelDirectory:
         If the disk is full, the kernel keeps running, but a later agent won't find it.
         """
         self.state.update(changes)
-        # Through a draft file: a crash while writing must leave the old state readable.
+        # Write to a draft file and rename it, so that a crash leaves the old state readable.
         draft = self._path / "kernel.json.new"
         try:
             draft.write_text(json.dumps(self.state))
             draft.replace(self._path / "kernel.json")
             self._is_saved = True
         except OSError as error:
-            # Not tried again each second if the disk is full, but it has to be if `rm` is removing the folder.
+            # Don't retry every second if the disk is full, but do so if `rm` is removing the folder.
             self._is_saved = self._is_saved and isinstance(error, FileNotFoundError)
             log.error("%s: the kernel's state cannot be saved: %s", self._path, error)
 
@@ -208,7 +209,7 @@ class KernelDirectory:
         with socket.socket(socket.AF_UNIX) as probe, suppress(OSError):
             probe.settimeout(1)
             probe.connect(f"{self.socket_prefix}-{PORTS['shell_port']}")
-            # unix(7): the pid, then the user and the group, of the process that called listen()
+            # unix(7): PID, user and group of the process that called listen()
             pid = int.from_bytes(probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], sys.byteorder)
             os.killpg(pid, signal.SIGKILL)
             return pid
@@ -308,7 +309,7 @@ def tail_of(output: Path) -> str:
 def trim(output: Path) -> None:
     """Truncate a process's output file to its last part once it is large."""
     try:
-        # Truncated in place: the process has the file open, and appends.
+        # Truncate in place, because the process has the file open in append mode.
         if output.stat().st_size > _MOST_OUTPUT_BYTES:
             with output.open("r+b") as file:
                 file.seek(-_LAST_WORDS_BYTES, os.SEEK_END)

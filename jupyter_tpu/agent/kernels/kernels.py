@@ -12,7 +12,7 @@ from jupyter_tpu.errors import BadInput, KernelFailed, TpuError
 
 log = logging.getLogger(__name__)
 
-# Ids become names of folders: nothing that could lead out of their folder, and at most 64 characters.
+# IDs become folder names: they must not contain path separators and have at most 64 characters.
 _KERNEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -90,7 +90,7 @@ class Kernels:
     async def launch(self, kernel_id: Any, start: Callable[[Kernel], Awaitable[None]]) -> Kernel:
         """Start a kernel with `start`; if the kernel is deleted meanwhile, try again with a new one."""
         while True:
-            # `start` waits while the kernel is being deleted, and then returns without starting it: try again.
+            # If the kernel is being deleted, `start` waits and returns without starting it, so try again.
             kernel = self.get_or_make(kernel_id)
             await start(kernel)
             if not kernel.is_closed or self._kernels.get(kernel.kernel_id) is kernel:
@@ -99,7 +99,7 @@ class Kernels:
     async def forget(self, kernel_id: Any, owner: str = "") -> None:
         """Shut down a kernel and delete all its files, unless another owner has since started it."""
         kernel = self.get(kernel_id)
-        # Another call may have deleted it while this one waited for its end.
+        # Another call may have deleted the kernel while this one waited for it to exit.
         if await kernel.kill(owner) and not kernel.is_closed:
             self._drop(kernel)
             self._on_output()

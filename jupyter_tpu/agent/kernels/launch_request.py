@@ -66,7 +66,7 @@ def _workers(value: Any) -> int:
 
 def _text(params: Mapping[str, Any], name: str, default: str | None = None) -> str:
     value = params.get(name, default)
-    if not isinstance(value, str) or "\0" in value:  # the operating system takes no null characters
+    if not isinstance(value, str) or "\0" in value:  # the operating system doesn't accept null characters
         raise BadInput(f"The field '{name}' must be a string.")
     return value
 

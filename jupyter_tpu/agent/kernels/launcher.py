@@ -17,7 +17,7 @@ from jupyter_tpu.agent.paths import Home, disk_full
 from jupyter_tpu.errors import KernelFailed
 
 BOOTSTRAP = Path(__file__).with_name("kernel_bootstrap.py")
-# `home_watch` restores the code within some seconds; on a full disk it never comes.
+# `home_watch` restores the code within seconds, except on a full disk.
 _CODE_COMES_WITHIN_S = 20.0
 _LOOK_EVERY_S = 0.1
 EXTENSION = "--IPKernelApp.extra_extensions=jupyter_tpu.notebook"
@@ -110,7 +110,7 @@ class Launcher:
             **os.environ,
             **env,
             "JUPYTER_TPU_AGENT_SOCKET": str(self._home.socket),
-            # ipykernel ends with its parent, which here is only the agent; 1 means "do not watch it".
+            # ipykernel exits when its parent does, but here the parent is only the agent. 1 disables this check.
             "JPY_PARENT_PID": "1",
         }
         return Process.start(argv, env=environment, cwd=Path.home(), output=output, reports=self._reports, stdin=stdin)

@@ -22,7 +22,7 @@ from jupyter_tpu.wire.multipart import Channel
 
 Send = Callable[[Channel, "list[bytes]"], None]
 
-# A reply usually comes within milliseconds of "idle"; until then the kernel is not asked.
+# A reply usually arrives within milliseconds of "idle"; wait this long before asking the kernel.
 _REPLY_WITHIN_S = 1.0
 _NO_REPLY = ("NoReply", "The kernel sent no reply, probably because an interrupt arrived at that moment.")
 _KERNEL_ENDED = ("KernelEnded", "The kernel ended before it replied.")
@@ -103,7 +103,7 @@ class LostReplies:
         for msg_id, request in list(self._requests.unanswered.items()):
             if asked := await asked_frames(self._record, request.first_seq):
                 lost.append((request, asked))
-            else:  # the record no longer has it, so nobody can answer it
+            else:  # the record no longer has the request, so nothing can reply to it
                 self._requests.unanswered.pop(msg_id, None)
         return lost
 
@@ -118,7 +118,7 @@ class LostReplies:
         span = Span(request.first_seq, request.last_seq, request.bytes)
         error = await published_error(self._record, span, lambda entry: self._requests.is_part(entry, request))
         if self._requests.unanswered.get(request.msg_id) is not request:
-            return  # its reply has come
+            return  # the reply has arrived
         if error is not None:
             self._make_replies().reply(asked, {"status": "error", **error})
         else:

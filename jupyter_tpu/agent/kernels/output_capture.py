@@ -21,15 +21,15 @@ from zmq.eventloop.zmqstream import ZMQStream
 from jupyter_tpu.agent.recording.output_protocol import ACKNOWLEDGE, ATTACH, ResendBuffer, parse_number
 from jupyter_tpu.wire.multipart import Channel
 
-# How long a printing thread waits for an agent that does not acknowledge, because it may be restarting. Afterwards the
-# kernel continues without waiting, and output may be dropped (`output_protocol.MOST_BYTES`).
+# How long a printing thread waits for an agent that doesn't acknowledge, for example while it restarts. After that, the
+# kernel continues without waiting and may drop output (`output_protocol.MOST_BYTES`).
 _PATIENCE_S = 10.0
-# Printed text that is sent at once instead of at ipykernel's next flush, five times a second; bounds memory.
+# Send this much printed text at once instead of at ipykernel's next flush (five times a second). Bounds memory.
 _UNSENT_CHARACTERS = 256 * 1024
-# ipykernel's own threads: interrupts and requests go through them.
+# ipykernel's own threads, which handle interrupts and requests.
 _NEVER_WAIT = ("IOPub", "Control", "Shell channel")
 _DELIMITER = b"<IDS|MSG>"
-# Requests whose digests are remembered to drop repetitions; an agent repeats only its newest ones.
+# Number of requests whose digests are remembered to drop duplicates; an agent repeats only its latest ones.
 _REMEMBERED = 10_000
 
 
@@ -72,7 +72,7 @@ class OutputCapture:
         parts = [part if isinstance(part, bytes) else bytes(part) for part in parts]
         is_output = channel == Channel.IOPUB and parts[0].startswith(b"stream.")
         frames = self.buffer.add(channel, parts, is_output=is_output)
-        with suppress(AttributeError, zmq.ZMQError):  # the socket is closed as the kernel ends
+        with suppress(AttributeError, zmq.ZMQError):  # the socket is closed when the kernel exits
             self._thread.socket.send_multipart(frames)
             self._listen_again()
 
@@ -159,7 +159,7 @@ def adapt_sockets(app_class: Any, capture: OutputCapture) -> None:
     bind, init_iopub = app_class._bind_socket, app_class.init_iopub
 
     def bind_adapted(self: Any, socket: Any, port: int) -> Any:
-        # No limit of ZMQ's own, which would drop messages silently; the capture bounds what is not acknowledged.
+        # Disable ZMQ's own limit, which would drop messages silently. The capture bounds unacknowledged output instead.
         if socket.socket_type in (zmq.PUB, zmq.XPUB):
             socket.sndhwm = 0
         for name, channel in _ROUTERS.items():
@@ -243,7 +243,7 @@ def adapt_pipe(thread_class: Any, capture: OutputCapture) -> None:
     def set_up_outer_end(_self: Any) -> tuple[Any, Any]:
         context = zmq.Context()
         socket = context.socket(zmq.PUSH)
-        socket.linger = 3000  # ms, for the last output of a forked process
+        socket.linger = 3000  # in ms; lets a forked process send its last output
         socket.connect(f"ipc://{capture.pipe}")
         return context, socket
 

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 StartSpare = Callable[[Path, Path, int], Process]
 
-# After the agent's start, adopted kernels and the waiting client have priority.
+# After the agent's start, adopted kernels and waiting clients have priority.
 _FIRST_AFTER_S = 0.5
 # After a spare was used, the kernel's first cells have priority.
 _NEXT_AFTER_S = 1.0
@@ -40,11 +40,12 @@ _NEXT_AFTER_S = 1.0
 _QUIET_WITHIN_S = 30.0
 # A start takes well under a second on an idle machine; this allows for a busy one.
 _BOOT_S = 60.0
-# A hand-over takes a few milliseconds on an idle machine; on a busy one, starting a new process instead takes longer.
+# A handover takes a few milliseconds on an idle machine. On a busy machine, starting a new process would take even
+# longer.
 _HAND_OVER_S = 10.0
-# Between attempts that fail.
+# Delay after a failed attempt.
 _AFTER_FAILURE_S = 10.0
-# A spare takes some 50 MiB; with less than this available, memory belongs to the user's kernels.
+# A spare needs about 50 MiB. If less than this is available, leave the memory to the user's kernels.
 _MEMORY_BYTES = 1024 * 1024 * 1024
 # Prefixes of the variables that Python and IPython read while they start.
 _MATTERS_AT_START = ("PYTHON", "IPYTHON", "JUPYTER", "LD_")

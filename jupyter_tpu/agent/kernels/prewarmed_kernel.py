@@ -41,7 +41,7 @@ class SpareKernel:
         """Warm up, then wait for the hand-over in a thread once the kernel's loop is running."""
         from tornado.ioloop import IOLoop
 
-        # The first cell of a kernel imports and compiles more than any later one.
+        # Run an empty cell in advance, because a kernel's first cell imports and compiles more than later ones.
         self._app.shell.run_cell("None", silent=True, store_history=False)
         thread = threading.Thread(target=self._wait, name="jupyter-tpu spare", daemon=True)
         IOLoop.current().call_later(0, thread.start)
@@ -55,7 +55,7 @@ class SpareKernel:
             if not line:
                 os._exit(0)
             self._become(json.loads(line))
-            # The agent waits for this before it sends the kernel anything.
+            # The agent waits for this message before it sends anything to the kernel.
             self._send({})
 
     def _send(self, content: dict[str, Any]) -> None:
@@ -71,7 +71,7 @@ class SpareKernel:
         # The user's code must not read the agent's socket as its standard input.
         with Path(os.devnull).open("rb") as nothing:
             os.dup2(nothing.fileno(), 0)
-        # The notebook's part has been loaded already, when it was unknown whether the kernel is that of a slice.
+        # The notebook module was loaded before it was known whether the kernel belongs to a slice.
         importlib.import_module("jupyter_tpu.notebook.slices").join(self._app.shell)
         self._forget()
         self._app.kernel._publish_status("starting", "shell")

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from jupyter_tpu.files import users_umask
 
-# The supervisor reaps an inherited kernel at once; this is in case the supervisor is gone as well.
+# The supervisor reaps an inherited kernel at once. This limit matters only if the supervisor has exited too.
 _REPORT_WAIT_S = 2.0
 # How often a process's own output is checked against its limit.
 _TRIM_EVERY_S = 2.0
-# Exits that are remembered although no kernel has asked for them yet; bounds memory.
+# Number of unclaimed exit reports to keep; bounds memory.
 _REMEMBERED = 1000
 
 
@@ -58,7 +58,7 @@ class ReportedExits:
         future = self._future(pid)
         if not future.done():
             future.set_result(Exit.from_wait_status(status))
-        # Most are daemons that kernels left behind, for which no kernel will ask.
+        # Most are daemons that kernels left behind, so no kernel will ask for their exit reports.
         for old in list(self._reports)[:-_REMEMBERED]:
             if self._reports[old].done():
                 del self._reports[old]
@@ -105,7 +105,7 @@ class Process:
             OSError: the command can't be run.
         """
         output.write_bytes(b"")
-        # Appended, so that it can be shortened while the process writes.
+        # Append mode, so that the file can be truncated while the process writes.
         with output.open("ab") as file:
             child = subprocess.Popen(
                 argv,
@@ -150,7 +150,7 @@ class Process:
 
     def send_signal(self, number: int) -> None:
         """Send a signal to the kernel and the processes it started; do nothing if the kernel has exited."""
-        # The pidfd first: a group's number alone could belong to new processes by now.
+        # Check the pidfd first, because the group ID may have been reused.
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, 0)
             os.killpg(self.pid, number)
@@ -178,7 +178,7 @@ def start_ticks(pid: int) -> int | None:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # proc(5): fields 3 (state) and 22 (starttime); the list begins with field 3, after the name
+    # proc(5): fields 3 (state) and 22 (starttime); the list starts with field 3, after the name
     return None if fields[0] in "ZX" else int(fields[19])
 
 

@@ -36,7 +36,8 @@ class Replies:
         """Reply to a request on the shell channel."""
         place = header_place(request)
         kind = kind_and_id(request[place])[0].replace("_request", "_reply")
-        # The request's routing identities go before the delimiter, so that the client gets the reply as its own.
+        # Put the request's routing identities before the delimiter, so that the reply reaches the client that sent the
+        # request.
         message = self._message(kind, _new_id(), request[place], content)
         self._recorder.record(Channel.SHELL, [[*request[: place - 2], *message]])
 

@@ -30,19 +30,19 @@ _SOCKETS = {
     Channel.STDIN: (zmq.DEALER, "stdin_port"),
     Channel.IOPUB: (zmq.XSUB, "iopub_port"),
 }
-# Messages and bytes that are read in one go, before other kernels and clients get their turn.
+# Maximum number of messages and bytes to read at once before serving other kernels and clients.
 _BATCH = 256
 _BATCH_BYTES = 4 * 1024 * 1024
-# Between attempts until the kernel has bound its sockets; connecting to a socket file costs next to nothing.
+# Retry interval until the kernel has bound its sockets; connecting to a socket file costs almost nothing.
 _RECONNECT_MS = 5
-# Kept short: what waits in this queue when the agent is killed is lost, unless the kernel numbers its messages.
+# Keep the queue short: its messages are lost if the agent is killed, unless the kernel numbers its messages.
 _IOPUB_QUEUE = 64
 _SUBSCRIBE_TO_ALL = b"\x01"
-# One acknowledgement for many batches; far shorter than any wait for room in the kernel.
+# Acknowledge many batches at once, but much more often than a kernel waits for buffer space.
 _ACKNOWLEDGE_EVERY_S = 0.02
 # After this, requests are sent even if the kernel has not bound all of its sockets.
 _MEET_WITHIN_S = 10.0
-# After the kernel's end, until its sockets count as disconnected.
+# How long after the kernel's exit its sockets count as disconnected.
 _GOODBYE_S = 1.0
 
 
@@ -59,7 +59,7 @@ class KernelSockets:
         self._deliver = deliver
         self._loop = asyncio.get_running_loop()
         self._sockets = {channel: self._make(context, channel, identity) for channel in _SOCKETS}
-        # Before any socket is connected, or the first events would be missed.
+        # Create the monitors before connecting any socket, so that no event is missed.
         self._monitors = {channel: self._monitor(channel) for channel in _SOCKETS}
         self._connected: set[Channel] = set()
         self._parted = asyncio.Event()
@@ -110,7 +110,7 @@ class KernelSockets:
     def _monitor(self, channel: Channel) -> zmq.Socket[bytes]:
         monitor = self._sockets[channel].get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
         self._loop.add_reader(_descriptor(monitor), self._read_monitor, channel)
-        # The descriptor signals the first event only after EVENTS was read once.
+        # The descriptor signals the first event only after EVENTS has been read once.
         self._loop.call_soon(self._read_monitor, channel)
         return monitor
 
@@ -123,7 +123,7 @@ class KernelSockets:
 
     def _send(self, channel: Channel, parts: Sequence[bytes]) -> None:
         self._sockets[channel].send_multipart(parts, zmq.NOBLOCK)
-        # ZMQ's descriptor is edge-triggered: an edge may have been used up by this send.
+        # ZMQ's descriptor is edge-triggered, and this send may have consumed an edge.
         self._loop.call_soon(self._read, channel)
 
     def _read(self, channel: Channel) -> None:
@@ -159,7 +159,7 @@ class KernelSockets:
         self._parted.clear()
         for channel in _SOCKETS:
             self._read_monitor(channel)
-        # A child of the kernel may keep its sockets open.
+        # A child process of the kernel may keep the kernel's sockets open.
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._parted.wait(), _GOODBYE_S)
         for channel, socket in self._sockets.items():

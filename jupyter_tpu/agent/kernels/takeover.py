@@ -114,7 +114,7 @@ class Takeover:
     async def _settle_all(self) -> None:
         for request in (*self._unanswered, *self._queued):
             asked = await asked_frames(self._record, request.first_seq)
-            # The probe does not go through subshells: a request may still wait or run there.
+            # The probe doesn't reach subshells, where a request may still be waiting or running.
             if asked and not subshell_of(asked):
                 await self._settle(request, asked)
         for held, parts in self._held:
@@ -126,12 +126,12 @@ class Takeover:
         self._on_done()
 
     async def _settle(self, request: IndexedRequest, asked: list[bytes]) -> None:
-        # With output capture: one that still seems queued has never reached the kernel. No reply is lost with an agent,
-        # so one that is missing was never sent (`lost_replies`).
+        # With output capture, a request that still seems queued never reached the kernel. An agent's exit loses no
+        # replies, so a missing reply was never sent (`lost_replies`).
         if self._recorder.is_attached:
             if request.state == "queued":
                 self._pass_on(request, asked)
-        # It has run, and only its reply is missing.
+        # The request has run, and only its reply is missing.
         elif request.state == "done":
             if not request.status:
                 self._replies.reply(asked, await self._outcome(request))

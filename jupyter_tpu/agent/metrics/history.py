@@ -11,7 +11,7 @@ from jupyter_tpu.metrics import Sample
 
 SAMPLES = 3600
 """An hour of samples, one a second: what the panel shows at most."""
-# Bounds memory: three series for each of 64 cores (`MOST_IDS`) and two of the host are fewer.
+# Bounds memory. Enough for three series for each of 64 cores (`MOST_IDS`) and two of the host.
 _MOST_SERIES = 200
 
 Key: TypeAlias = "tuple[str, str]"
@@ -31,7 +31,7 @@ class SampleHistory:
     def add(self, sample: Sample) -> None:
         """Add a sample, replacing the oldest."""
         self._at[self._next] = sample.at
-        # A series that this sample lacks must not keep the value from an hour ago.
+        # A series without a value in this sample must not keep its value from an hour ago.
         for column in self._series.values():
             column[self._next] = math.nan
         for key, value in _values(sample):
@@ -59,7 +59,7 @@ class SampleHistory:
         Args:
             since: Unix seconds.
         """
-        # From the oldest to the newest: the ring begins just after the place that is written next.
+        # Order from the oldest to the newest: the ring buffer starts at the position that is written next.
         order = [(self._next - self._count + index) % self._size for index in range(self._count)]
         chosen = [index for index in order if self._at[index] > since]
         keys = sorted(self._series)

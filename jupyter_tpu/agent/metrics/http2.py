@@ -19,9 +19,10 @@ _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GOAWAY, _WINDOW = 0, 1, 3, 4, 6, 7, 
 _ACK = _END_STREAM = 1
 _END_HEADERS = 4
 _PADDED = 8
-# Bounds memory; a metric of all cores has a few KiB. Also the flow-control window, opened once at the start.
+# Bounds memory; a metric of all cores takes a few KiB. Also the size of the flow-control window, which is set once at
+# the start.
 _LONGEST_ANSWER = 1024 * 1024
-# When the time is over, what has already arrived is still read.
+# After the timeout, still read the data that has already arrived.
 _LAST_MOMENT_S = 0.05
 _GREETING = (
     _PREFACE,
@@ -53,7 +54,7 @@ class GrpcCalls:
 
     def __init__(self, port: int, path: str, messages: Sequence[bytes], deadline: float) -> None:
         self._deadline = deadline
-        # Streams of a client have odd numbers.
+        # A client's streams have odd numbers.
         self._bodies: dict[int, bytes] = {2 * index + 1: b"" for index in range(len(messages))}
         self._open = set(self._bodies)
         self._waiting = b""
@@ -133,7 +134,7 @@ def _questions(port: int, path: str, messages: Mapping[int, bytes]) -> bytes:
         "te": "trailers",
         "content-type": "application/grpc",
     }
-    # HPACK literals without indexing: the simplest form, and no table to keep.
+    # Use HPACK literals without indexing: the simplest form, which needs no table.
     block = b"".join(b"\0" + _text(name) + _text(value) for name, value in headers.items())
     preface, settings, window = _GREETING
     parts = [preface, _frame(_SETTINGS, 0, 0, settings), _frame(_WINDOW, 0, 0, window)]

@@ -18,9 +18,9 @@ from jupyter_tpu.agent.kernels.kernels import Kernels
 from jupyter_tpu.agent.metrics.sampler import INTERVAL_S, Sampler
 from jupyter_tpu.errors import BadInput
 
-# The sampler keeps this much.
+# The sampler stores one hour.
 _LONGEST_HISTORY_S = 3600
-# Bounds the answer: each series has at most this many points.
+# Bounds the response: each series has at most this many points.
 _MOST_POINTS = 600
 _LOCK_UNSEEN = "libtpu's lock is held by a process that cannot be seen from here, such as one in a container"
 
@@ -61,7 +61,7 @@ class Metrics:
         history = None
         if history_s:
             step_s = max(INTERVAL_S, history_s / points)
-            # Thinned in a thread from a copy: an hour of 64 cores takes a while, and sampling must continue.
+            # Downsample a copy in a thread: an hour of data for 64 cores takes a while, and sampling must continue.
             samples = self._sampler.history.copy()
             history = await asyncio.to_thread(samples.history, time.time() - history_s, step_s, points)
         return {

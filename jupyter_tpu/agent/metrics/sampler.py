@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
 """Time from one sample to the next; chosen. An hour of them takes less than 1 MiB (`history`)."""
-# Between two uses of the chips the SDK's process stays this long, so that libtpu need not be loaded each time.
+# Keep the SDK process this long after the chips become idle, so that it need not load libtpu for each use.
 _SDK_RESTS_AFTER_S = 60.0
 
 
@@ -67,7 +67,7 @@ class Sampler:
         next_at = time.monotonic()
         try:
             while True:
-                # After a slow sample the next one comes at once, but missed samples are not repeated.
+                # After a slow sample, take the next one at once, but don't make up for missed samples.
                 next_at = max(next_at + INTERVAL_S, time.monotonic())
                 try:
                     self._add(await asyncio.to_thread(self.take_sample))
@@ -148,7 +148,7 @@ def _cores_per_chip(kind: Accelerator | None, raw: RawMetrics) -> int:
     """Return the number of JAX devices per chip, from the accelerator type or, if unknown, from the metrics."""
     if kind is not None:
         return max(1, kind.jax_devices // kind.chips)
-    # v2 and v3 report two cores for each duty cycle.
+    # v2 and v3 report one duty cycle for two cores.
     cores, chips = ({number for number, _ in raw.values.get(name, ())} for name in (HBM_TOTAL, DUTY_CYCLE))
     return 2 if chips and len(cores) == 2 * len(chips) else 1
 

@@ -20,9 +20,10 @@ from jupyter_tpu.agent.metrics.validate import TENSORCORE
 MISSING = "needs libtpu's SDK in the Python of the kernels, where it is not installed"
 _SILENT = "libtpu's SDK is not responding"
 _BEGINNING = "waiting for libtpu's SDK"
-# After a failure: libtpu is rarely installed while a kernel runs, and each attempt starts a Python.
+# Retry interval after a failure: libtpu is rarely installed while a kernel is running, and each attempt starts a Python
+# process.
 _AGAIN_AFTER_S = 600.0
-# Bounds memory: an answer has a number for each TensorCore.
+# Bounds memory: a response has one number for each TensorCore.
 _LONGEST_LINE = 65536
 
 _PROGRAM = f"""
@@ -68,7 +69,7 @@ class Sdk:
         Args:
             python: the Python to use; a different one starts a new process.
         """
-        # Another kernel uses the chips, whose environment may have another libtpu.
+        # Another kernel is using the chips, and its environment may have a different libtpu.
         if python != self._python:
             self.close()
             self._python, self._again_at = python, 0.0
@@ -104,7 +105,7 @@ class Sdk:
     def _request(self, process: subprocess.Popen[bytes], patience_s: float) -> None:
         assert process.stdin is not None
         self._answer_by = time.monotonic() + patience_s
-        with suppress(OSError):  # the process has ended, which the next read notices
+        with suppress(OSError):  # the process has exited, and the next read notices that
             process.stdin.write(b"?\n")
             process.stdin.flush()
 

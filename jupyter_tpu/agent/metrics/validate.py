@@ -92,13 +92,13 @@ def validated(
     """
     unknown: dict[str, str] = {}
     columns = {each.name: _column(raw, each.name, each.served_as, _RULES[each.kind], unknown) for each in CORE_METRICS}
-    # Every metric may lack ids, so the cores are those that any metric names.
+    # Any metric may lack some IDs, so collect the cores from all metrics.
     ids = sorted(set().union(*columns.values()))
     _drop_impossible_memory(columns, unknown)
     for name, column in columns.items():
         _explain(name, column, ids, unknown)
     duty = _column(raw, "duty_percent", DUTY_CYCLE, _percent, unknown)
-    # The duty cycle is the chip's; without any core, its own ids are all that is known of the chips.
+    # The duty cycle is per chip. If no metric names a core, use the duty cycle's own IDs as the chips.
     chips = sorted({core // cores_per_chip for core in ids} or duty)
     _explain("duty_percent", duty, chips, unknown)
     if expected_cores is not None:

@@ -17,14 +17,14 @@ log = logging.getLogger(__name__)
 _HOST_VARIABLE = "GCE_METADATA_HOST"
 _ADDRESS = "169.254.169.254"
 _MACHINE = Path("/sys/class/dmi/id/product_name")
-# The server answers when something changes, or after this time (`timeout_sec`); short enough to notice a dead one.
+# The server responds when the value changes or after this time (`timeout_sec`). Short enough to notice a dead server.
 _ANSWER_WITHIN_S = 300
-# How much later than that it may answer before the connection counts as dead.
+# Extra time for the response before the connection counts as dead.
 _SPARE_S = 30.0
-# Between attempts after an error, doubled each time, so that a missing server costs little.
+# Delay before a retry, doubled each time, so that a missing server costs little.
 _SHORTEST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 300.0
-# No ETag is known yet: the server answers at once.
+# No ETag is known yet, so the server responds at once.
 _NOTHING_KNOWN = "0"
 
 _ANNOUNCEMENTS = (

@@ -30,11 +30,11 @@ A spot VM is powered off 30 s after its notice (Compute Engine); 5 s are left fo
 BY_RULE, PREEMPTED, MAINTENANCE = "rule", "preempted", "maintenance"
 """Kinds of notices."""
 
-# An announcement of the same kind within this time repeats the last one; servers repeat theirs every few seconds.
+# A notice of the same kind within this time is a repetition; servers repeat notices every few seconds.
 _REPEATED_WITHIN_S = 60.0
-# Outcomes that clients can still see.
+# Number of outcomes that clients can still see.
 _REMEMBERED = 20
-# Bounds reasons and errors, which come from clients and hooks.
+# Bounds the text of reasons and errors, which come from clients and hooks.
 _LONGEST_TEXT = 500
 
 
@@ -85,7 +85,7 @@ class Notices:
         """
         now = time.monotonic()
         known = self._newest.get(kind)
-        # Not a repetition: still the same end, if hooks of another notice have time left.
+        # A new notice. If the hooks of an earlier notice still have time left, both announce the same shutdown.
         if known is None or now - known.repeated > _REPEATED_WITHIN_S:
             known = next((notice for notice in self._newest.values() if now < notice.ends), None)
         notice = self._newest[kind] = known or self._begin(kind, reason, min(HOOK_S, max(0.0, within_s)))
@@ -94,7 +94,7 @@ class Notices:
 
     def _begin(self, kind: str, reason: str, seconds: float) -> Notice:
         now = time.monotonic()
-        # The next agent announces a pre-emption again; with the same id no hook runs twice.
+        # The next agent announces a pre-emption again. The same ID prevents hooks from running twice.
         notice_id = f"{kind}-{boot_id()}" if kind == PREEMPTED else uuid.uuid4().hex
         notice = Notice(notice_id=notice_id, reason=reason, ends=now + seconds, repeated=now)
         words = json.dumps({"notice_id": notice_id, "reason": reason, "ends_in_s": seconds}).encode()

@@ -10,7 +10,7 @@ from jupyter_tpu.agent.recording.request_index import RequestIndex
 
 log = logging.getLogger(__name__)
 
-# Bounds what a later agent reads of a record, in addition to what was not flushed; costs one small file each time.
+# Bounds how much of a record a later agent reads in addition to unflushed data. Each checkpoint writes one small file.
 _EVERY_BYTES = 16 * 1024 * 1024
 
 
@@ -25,7 +25,7 @@ class Checkpoint:
         """Load the index for a record that ends before `next_seq`; return the first seq that isn't indexed."""
         try:
             state = json.loads(self._path.read_text())
-            # A later seq belongs to a lost record.
+            # A higher seq belongs to a lost record.
             if 0 < state["seq"] <= next_seq:
                 index.load(state)
                 return int(state["seq"])

@@ -17,7 +17,7 @@ from jupyter_tpu.wire.entries import Entry, decode_entry, entry_span
 from jupyter_tpu.wire.frames import SLICE_BYTES
 from jupyter_tpu.wire.multipart import Channel
 
-# A larger entry is left out: with head and tail (`calls`) it would not fit in a RESULT frame.
+# Leave out larger entries: together with head and tail (`calls`), they would not fit in a RESULT frame.
 _LARGEST_BYTES = 4 * 1024 * 1024
 
 
@@ -53,7 +53,8 @@ class Excerpt:
             await self._read_head(span, span.bytes)
             return
         read_seq = await self._read_head(span, head_bytes)
-        # The tail may be far behind the head: begin at a known entry near it instead of reading all in between.
+        # The tail may be far from the head, so start at a known entry near the tail instead of reading everything in
+        # between.
         end, _ = self._record.locate(span.last_seq)
         await self._read_tail(max(self._record.known_seq(end - tail_bytes), read_seq + 1), span.last_seq, tail_bytes)
 
@@ -131,7 +132,7 @@ async def _walk(record: Record, seq: int) -> AsyncIterator[tuple[int, bytes]]:
         offset += len(data)
         buffer += data
         at = 0
-        # A slice may end within an entry; its rest comes with the next one.
+        # A slice may end in the middle of an entry; the next slice contains the rest.
         while (span := entry_span(buffer, at)) and at + span[1] <= len(buffer):
             yield span[0], bytes(buffer[at : at + span[1]])
             at += span[1]

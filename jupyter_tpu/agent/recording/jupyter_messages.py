@@ -19,7 +19,7 @@ from jupyter_tpu.wire.multipart import Channel
 DELIMITER = b"<IDS|MSG>"
 AGENT_SESSION = "jupyter-tpu-agent"
 """The session of messages that the agent makes."""
-# What says that a cell began, failed or ended.
+# Message types that report that a cell started, failed or finished.
 _FRAMING = frozenset({"status", "execute_input", "error"})
 # Delimiter, signature and the four JSON frames.
 _LEAST_FRAMES = 6

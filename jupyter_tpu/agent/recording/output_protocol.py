@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 ATTACH = b"\x03"
 ACKNOWLEDGE = b"\x02"
 
-# No plain iopub message begins with this: those begin with a topic, such as "stream.stdout".
+# No plain iopub message starts with this mark, because plain messages start with a topic such as "stream.stdout".
 _MARK = b"\x02jt"
 _HEAD = struct.Struct("!3sBQ")
 _NUMBER = struct.Struct("!Q")
@@ -94,7 +94,7 @@ class ResendBuffer:
         size = sum(map(len, frames))
         self._kept[self._number] = (frames, size)
         self.buffered_bytes += size
-        # Replies and states are never dropped: a front end would wait for them forever.
+        # Never drop replies and states, because a front end would wait for them forever.
         if is_output:
             self._output.append(self._number)
         if self.buffered_bytes >= ROOM_BYTES:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from jupyter_tpu.wire.entries import entry_span
 
-# The size of a segment: bounds what each kernel costs in memory while the disk is full.
+# The size of a segment. Bounds each kernel's memory use while the disk is full.
 _MOST_MEMORY_BYTES = 32 * 1024 * 1024
-# In addition, for what clients wait for: replies, and the messages that say that a cell began or ended. They take some
-# 2 KiB per cell, so this is room for about two thousand cells: our choice.
+# Reserve for the messages that clients wait for: replies, and the start and the end of cells. These take about 2 KiB
+# per cell, so the reserve is enough for about two thousand cells.
 _RESERVED_BYTES = 4 * 1024 * 1024
-# Small batches are joined up to this size, so that thousands of them do not slow reading down.
+# Join small batches up to this size, because thousands of them would slow down reading.
 _PIECE_BYTES = 256 * 1024
 
 

@@ -27,11 +27,11 @@ log = logging.getLogger(__name__)
 
 CAP_BYTES = 1024 * 1024 * 1024
 """Most bytes of a kernel's record on the worker's disk; chosen, not measured."""
-# A segment is checked as a whole when an agent first reads it: some 60 ms if it is full of small messages.
+# An agent checks a whole segment when it first reads it. This takes about 60 ms for a segment of small messages.
 _SEGMENT_BYTES = 32 * 1024 * 1024
 # Leaves room below MAX_BODY_BYTES for the table of the parts' lengths.
 _MOST_ENTRY_BYTES = MAX_BODY_BYTES - 1024 * 1024
-# Control replies, such as the answer to an interrupt, are small; together these keep 4 MiB in memory at most.
+# Control replies, such as the reply to an interrupt, are small. Together they use at most 4 MiB of memory.
 _URGENT_BYTES = 64 * 1024
 _MOST_URGENT = 64
 
@@ -121,7 +121,7 @@ class Record:
         data, self._waiting = b"".join(self._waiting), []
         first_seq, self._waiting_seq = self._waiting_seq, self.tail_seq
         try:
-            # Entries that wait in memory are older and must come first.
+            # Write the waiting entries first, because they are older.
             self._overflow.release(self._write)
             self._write(data, first_seq)
         except OSError as error:
@@ -141,7 +141,7 @@ class Record:
         if self._overflow.add(data, first_seq):
             return
         log.error("%s: output in messages %s to %s is lost: %s", self._folder, first_seq, self._waiting_seq - 1, error)
-        # output may be lost, but a client must not wait forever for the end of its cell
+        # output may be lost, but a client must not wait forever for its cell to finish
         for seq, entry in _entries_in(data):
             if not is_output(decode_entry(entry)):
                 self._overflow.add(entry, seq, is_reserved=True)
@@ -163,7 +163,7 @@ class Record:
         if self._written - self._segments[-1].start >= self._segment_bytes:
             self._segments[-1].close_file()
             self._segments.append(Segment.create(self._folder, self._written, first_seq))
-        # Whole files are deleted; the file that is being written always stays.
+        # Delete whole files, but never the file that is being written.
         while len(self._segments) > 1 and self._written + size - self.start > self._cap_bytes:
             self._segments.pop(0).delete()
         return self._segments[-1]
@@ -253,7 +253,7 @@ def _found_segments(folder: Path) -> list[Segment]:
             segments.append(Segment.open(path))
         except (OSError, ValueError) as error:
             log.error("%s: cannot be used: %s", path, error)
-    # Where two files overlap, such as after damage, the later one counts.
+    # If two files overlap, for example after damage, use the later one.
     for segment, following in pairwise(segments):
         segment.end = min(segment.end, following.start)
         segment.close_file()

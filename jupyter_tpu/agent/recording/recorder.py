@@ -18,7 +18,7 @@ from jupyter_tpu.wire.entries import Entry
 from jupyter_tpu.wire.multipart import Channel
 
 _NUMBERED = (Channel.IOPUB, Channel.SHELL, Channel.STDIN)
-# How often a full disk is tried again.
+# How often to retry after a full disk.
 _TRY_AGAIN_S = 1.0
 _DISK_FULL = (
     "The worker's disk can't be written; it is probably full. Output is still shown but no longer recorded there, and "
@@ -74,14 +74,15 @@ class Recorder:
 
     def recover(self) -> None:
         """Restore the index and number from an earlier agent's files."""
-        # What that agent had in memory only is lost, but clients may have seen it. The kernel sends its messages again.
+        # Data that the previous agent had only in memory is lost, but clients may have seen it. The kernel sends those
+        # messages again.
         self._number = self._watermark.number
         self._record.reserve(self._watermark.assigned)
         seq = self._checkpoint.load(self.requests, self._record.next_seq)
         for entry, size in self._record.entries(min(seq, self._watermark.next_seq)):
             if entry.seq >= seq:
                 self.requests.observe(entry.seq, entry.time, entry.channel, entry.parts, size)
-            # Written after the watermark's last update: each is one more of the kernel's numbered messages.
+            # Entries written after the watermark's last update: each is another numbered message of the kernel.
             if entry.seq >= self._watermark.next_seq and entry.channel in _NUMBERED and not _is_agents(entry):
                 self._number += 1
         while (given := self._watermark.seq_of(self._number + 1)) is not None and given < self._record.tail_seq:
@@ -153,7 +154,7 @@ class Recorder:
         if (place := header_place(parts)) and _PROBE_BYTES in parts[place + 1]:
             self.on_probe_answer(channel, parts)
             return None
-        # The agent has replied to this request in the kernel's place: clients must not get a second reply.
+        # The agent has already replied to this request for the kernel, so clients must not get a second reply.
         if place and channel == Channel.SHELL and self.requests.is_settled(parts[place + 1]):
             return None
         seq, size = self._record.append(channel, parts, now, reserved_seq)

@@ -17,19 +17,20 @@ from jupyter_tpu.wire.multipart import Channel
 
 ExecutionState = Literal["starting", "idle", "busy"]
 
-# Bounds index, checkpoint and answers of `list_requests`; more than the cells of any notebook.
+# Bounds the index, the checkpoint and the results of `list_requests`. More than any notebook has cells.
 _MOST_REQUESTS = 2000
-# Requests other than cells that wait for a reply; bounds what a kernel costs that replies to none.
+# Number of pending requests other than cells. Bounds memory if a kernel never replies.
 _MOST_OTHERS = 1000
-# Parsed parent headers that are cached: messages of only a few requests alternate.
+# Size of the cache of parsed parent headers; only a few requests have messages at the same time.
 _MOST_PARENTS = 64
-# Answers to `input()` per request; bounds a loop that asks forever.
+# Number of `input()` replies per request; bounds an endless loop of prompts.
 _MOST_ANSWERS = 100
 # Jupyter Server and JupyterLab ignore states around these (`untracked_message_types`). A page that is sent "busy"
 # because of one while it opens never gets the "idle" after it, and would show a busy kernel until the next cell.
 _NOT_COUNTED = ("kernel_info_request", "comm_info_request", "interrupt_request", "shutdown_request", "debug_request")
 _OF_WIDGETS = ("comm_open", "comm_msg", "comm_close")
-# A widget's page reports now and then that it is still shown; handling that takes a kernel a few ms and is not work.
+# A page with widgets occasionally reports that it is still shown. Handling the report takes the kernel a few ms and
+# does not count as activity.
 _MOMENT_S = 1.0
 
 
@@ -115,7 +116,8 @@ class RequestIndex:
         kinds = {kind for kind, _ in self._busy_with}
         if "execute_request" in kinds or any(request.state != "done" for request in self._requests.values()):
             return True
-        # A clock that was set back shows a negative time: that counts, since else auto-stop could end the work.
+        # If the clock was set back, the time is negative. Count that as busy, because otherwise auto-stop could
+        # interrupt the work.
         return not kinds.isdisjoint(_OF_WIDGETS) and not 0 <= now - (self.state_since or 0.0) < _MOMENT_S
 
     def to_json(self) -> dict[str, Any]:
@@ -216,7 +218,7 @@ class RequestIndex:
 
     def _add(self, seq: int, time: float, header: dict[str, Any], rest: Sequence[bytes], size: int) -> None:
         msg_id, metadata, content = text_of(header, "msg_id"), json_object(rest[0]), json_object(rest[1])
-        # ipykernel aborts what waits behind a failed request, except in these three cases.
+        # ipykernel aborts the requests queued behind a failed one, except in these three cases.
         is_alone = content.get("silent", False) or header.get("subshell_id") or not content.get("stop_on_error", True)
         self._requests.pop(msg_id, None)
         self.unanswered.pop(msg_id, None)
@@ -264,7 +266,7 @@ class RequestIndex:
         elif channel != Channel.IOPUB or b'"execute_input"' in header:
             if request is not None:
                 self._observe_step(request, seq, json_object(header), parts[place + 3])
-        # Widgets that show this machine update on their own; only a widget of a running cell counts as output.
+        # Widgets that show this machine update automatically, so only a widget of a running cell counts as output.
         elif b'"comm_' not in header or (request is not None and request.state == "running"):
             self.outputs += 1
 
@@ -292,7 +294,7 @@ class RequestIndex:
             if (key := kind_and_id(parent))[0] not in _NOT_COUNTED:
                 self._busy_with.add(key)
             if request is not None:
-                # Without output capture the reply comes on another socket and may be read before this status.
+                # Without output capture, the reply arrives on another socket and may be read before this status.
                 request.state, request.status = "running", request.status if request.reply_seq else None
                 request.started_at, request.ended_at = time, None
                 self.unanswered.pop(request.msg_id, None)
@@ -316,7 +318,7 @@ class RequestIndex:
         if kind == "execute_reply":
             reply = json_object(content)
             request.reply_seq, request.is_settled = seq, header.get("session") == AGENT_SESSION
-            # A reply after the kernel's end is the agent's: the outcome stays lost.
+            # A reply after the kernel's exit comes from the agent, so the outcome stays "lost".
             was_cut_off = request.status == "lost" and request.started_at is not None
             request.status = "lost" if was_cut_off else text_of(reply, "status") or None
             request.execution_count = _count(reply) or request.execution_count

@@ -17,7 +17,7 @@ from jupyter_tpu.wire.entries import HEADER_BYTES, entry_span
 
 log = logging.getLogger(__name__)
 
-# One slice of output (`SLICE_BYTES`): finding an entry reads no more than that.
+# One slice of output (`SLICE_BYTES`), so that finding an entry reads at most this much.
 _INDEX_EVERY_BYTES = 256 * 1024
 # One 32 MiB write to ext4 costs ten times the CPU of the same bytes in 1 MiB writes (measured).
 _WRITE_BYTES = 1024 * 1024
@@ -122,7 +122,8 @@ class Segment:
                     was_written = not is_torn(data, sound - self.start, seq, self.end - self.start)
                 os.ftruncate(fd, sound - self.start)
             self.end = sound
-            # Not just an interrupted write: clients may have read as many entries as fit into the lost bytes.
+            # If this was not just an interrupted write, clients may have read as many entries as fit into the lost
+            # bytes.
             seq += (lost // HEADER_BYTES + 1) if was_written else 0
         return seq
 
@@ -167,7 +168,7 @@ class Segment:
     def locate(self, seq: int) -> tuple[int, int] | None:
         """Return ``(offset, seq)`` of the first entry at or after `seq`; None if there is none."""
         self.check()
-        # From the index entry before it; from the one after that if a gap lies in between.
+        # Start at the index entry before the seq, or at the one after that if there is a gap in between.
         nearest = max(bisect.bisect_right(self._index, (seq, self.end)) - 1, 0)
         for _, at in self._index[nearest : nearest + 2]:
             with suppress(LookupError):

@@ -14,7 +14,7 @@ _STATE = struct.Struct("!QQQ")
 _RUNS_HEAD = struct.Struct("!QQ")
 _RUN = struct.Struct("!QQ")
 _RUNS_AT = _STATE.size + _RUNS_HEAD.size
-# Room for a thousand runs: each cell that runs while the disk is full begins one or two.
+# Room for a thousand runs; each cell that is run while the disk is full starts one or two.
 _FILE_BYTES = 16 * 1024
 _MOST_RUNS = (_FILE_BYTES - _RUNS_AT) // _RUN.size
 
@@ -66,7 +66,7 @@ class Watermark:
         """Add the seq of a numbered message, for `assign` to store."""
         if not self._has_room or self.seq_of(number) == seq:
             return
-        while self._numbers and self._numbers[-1] >= number:  # these got other seqs
+        while self._numbers and self._numbers[-1] >= number:  # these numbers now have other seqs
             self._numbers.pop()
             self._seqs.pop()
         if not self._numbers or seq - number != self._seqs[-1] - self._numbers[-1]:
@@ -111,7 +111,7 @@ class Watermark:
 
 
 def _mapped(path: Path) -> mmap.mmap:
-    # The blocks are allocated here; later writes to the mapping need no more space.
+    # Allocate the blocks now, so that later writes to the mapping need no more disk space.
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         if not _extend(fd, _STATE.size):

@@ -34,13 +34,13 @@ log = logging.getLogger(__name__)
 
 Params = Mapping[str, Any]
 
-# A controller listens after 2 s; much more on a worker whose cores are all busy.
+# A controller normally listens after 2 s; allow much more on a worker whose cores are all busy.
 _CONTROLLER_S = 60.0
 _LOOK_EVERY_S = 0.05
-# A controller whose kernel has not started by then is one that its client has left.
+# If the kernel has not started by then, its client has abandoned the controller.
 _KERNEL_STARTS_WITHIN_S = 120.0
 _CHECK_EVERY_S = 5.0
-# How long it is known how an engine has ended, for a user who comes back.
+# How long to remember how an engine exited, for a user who returns later.
 _KEPT_S = 24 * 3600
 
 
@@ -96,7 +96,7 @@ class Slices:
         """
         kernel = self._kernels.get_or_make(params.get("kernel_id"))
         after = kernel.generation
-        # At once, as the kernel starts meanwhile: it must not find the file of an earlier controller.
+        # Delete the file first: the kernel starts in the meantime and must not find a previous controller's file.
         (kernel.controller_folder / CLIENT_FILE).unlink(missing_ok=True)
         address = await asyncio.to_thread(_own_address)
         controller = SliceProcess(kernel.controller_folder, self._reports)
@@ -230,9 +230,9 @@ class Slices:
         engine_file = controller.folder / CLIENT_FILE.replace("-client", "-engine")
         while not controller.ended.is_set() and time.monotonic() < until:
             if (controller.folder / CLIENT_FILE).exists():
-                with suppress(OSError, ValueError):  # written so far only in part
+                with suppress(OSError, ValueError):  # only partly written yet
                     return dict(json.loads(engine_file.read_text()))
-            await asyncio.sleep(_LOOK_EVERY_S)  # nothing announces a file
+            await asyncio.sleep(_LOOK_EVERY_S)  # there is no event for a new file
         controller.kill()
         raise KernelFailed(
             "The connection between the workers could not be started on worker 0.",

@@ -24,7 +24,7 @@ except metadata.PackageNotFoundError:
     version = ""
 print(json.dumps({"version": version, "folder": sysconfig.get_path("purelib")}))
 """
-# A Python starts in 0.1 s; a worker whose cores are all busy is given much more.
+# Python starts in 0.1 s; allow much more on a worker whose cores are all busy.
 _LOOK_S = 60.0
 
 

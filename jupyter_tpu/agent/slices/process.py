@@ -20,7 +20,7 @@ from jupyter_tpu.files import write_whole
 
 log = logging.getLogger(__name__)
 
-# What a process may do after SIGTERM; a new one must not wait long for an old one that hangs in C++.
+# Grace period after SIGTERM. A new process must not wait long for an old one that hangs in C++.
 _POLITE_S = 1.0
 
 
@@ -153,7 +153,7 @@ class SliceProcess:
 
     def _save(self, **changes: Any) -> None:
         self.state.update(changes)
-        # The folder may be gone, with the kernel: it must not come back.
+        # The folder may have been deleted with its kernel, and must not be created again.
         with suppress(FileNotFoundError):
             try:
                 write_whole(self._file, json.dumps(self.state).encode())

@@ -14,12 +14,12 @@ from jupyter_tpu.errors import BadInput
 ENGINE_FILE = "connection.json"
 """The engine's connection file in its folder; whoever reads it may run code on all workers."""
 _HEARTBEAT_MS = 1000
-# With the heartbeat, a machine that stands still is noticed after 15 s.
+# With the heartbeat interval, a machine that hangs is noticed after 15 s.
 _MISSES = 10
-# How long an engine waits for the controller's answer.
+# How long an engine waits for the controller's reply.
 _REGISTERS_WITHIN_S = 300
-# The controller silently drops an engine whose first heartbeat comes later than this after its registration; between
-# the two the engine creates its kernel, which took over 30 s, the default, with 8 workers on one busy machine.
+# The controller silently drops an engine whose first heartbeat arrives later than this after its registration. In
+# between, the engine creates its kernel. With 8 workers on one busy machine, that took longer than the default of 30 s.
 _FIRST_HEARTBEAT_S = 600
 
 
@@ -96,7 +96,7 @@ def controller_argv(python: str, folder: Path, address: str) -> list[str]:
         f"--profile-dir={folder / 'profile'}",
         f"--IPController.ip={address}",
         f"--IPController.location={address}",
-        # Two processes instead of nine.
+        # Run two processes instead of nine.
         "--IPController.use_threads=True",
         # The default database would keep every output.
         "--IPController.db_class=ipyparallel.controller.dictdb.NoDB",

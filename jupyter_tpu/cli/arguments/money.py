@@ -57,7 +57,7 @@ COMMANDS = (
         arguments=(
             action("list", "set", "remove", "confirm"),
             argument("name", nargs="?", metavar="NAME", help="your name for the budget"),
-            # only to answer `budget set NAME 20` with the option that was meant
+            # only to suggest the right option for `budget set NAME 20`
             argument("stray", nargs="*", help=argparse.SUPPRESS),
             (
                 argument("--usd", type=float, metavar="N", help="limit in US dollars, at list price"),

@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# bounds the start on a slow machine: normally it takes seconds
+# time limit for a slow machine; the start normally takes seconds
 _READY_WITHIN_S = 120.0
-# how often to look for the file in which Jupyter Server says where it listens; there is no event for it
+# how often to check for the file in which Jupyter Server writes its port; there is no event for it
 _POLL_S = 0.05
-# how many times JupyterLab is started while other programs take its ports: two demos at the same moment need two starts
+# how many times to start JupyterLab if other programs take its port: two demos started at the same moment need two
+# attempts
 _LAB_STARTS = 5
-# how Jupyter Server's last message begins in that case (then comes the port, or that none is free)
+# start of Jupyter Server's last message in that case, followed by the port or by the fact that none is free
 _PORT_TAKEN = "the Jupyter server could not be started because"
 # what the demo and its notebook import beyond our own dependencies
 _NEEDED = ("jupyterlab", "aiohttp", "jax", "sklearn")
@@ -82,7 +83,7 @@ async def _until_signalled(work: Awaitable[None]) -> None:
     await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
     if leaving.done():
         note(_("\nStopping …"))
-        # cancelling runs the clean-up in `_serve`; waiting without awaiting the result ignores further signals
+        # cancelling runs the cleanup in `_serve`; `wait` does not raise, so further signals are ignored
         task.cancel()
         await asyncio.wait({task})
     leaving.cancel()
@@ -95,7 +96,7 @@ async def _serve(folder: DemoFolder, options: argparse.Namespace) -> None:
     from jupyter_tpu.setup.trial import announced, emulator_argv
 
     progress = Progress()
-    # both take seconds to load, so start them together; JupyterLab waits for a line that says where the cloud is
+    # both take seconds to load, so start them together; JupyterLab waits for a line with the address of the cloud
     progress.show(_("Starting the emulated cloud and JupyterLab …"))
     argv, log = emulator_argv(folder.cloud), folder.log("emulator")
     async with running(_("The emulated cloud"), argv, log=log, env=os.environ, answers=True) as emulator:
@@ -108,7 +109,7 @@ async def _serve(folder: DemoFolder, options: argparse.Namespace) -> None:
                 try:
                     server = await _lab_ready(lab, folder)
                 except TpuError as error:
-                    # another program took the port between Jupyter's search for a free one and its listening
+                    # another program took the port after Jupyter had found it free
                     if _PORT_TAKEN in error.raw and options.port is None and start < _LAB_STARTS:
                         continue
                     raise
@@ -125,13 +126,13 @@ def _variables(cloud: EmulatedCloud) -> dict[str, str]:
 
 def _lab_argv(folder: DemoFolder, options: argparse.Namespace) -> list[str]:
     argv = [sys.executable, "-m", "jupyter_tpu.cli.demo.jupyterlab"]
-    # on this machine only: anyone with the token gets a terminal as this user
+    # listen on this machine only, because anyone with the token gets a terminal as this user
     argv += ["--ServerApp.ip=127.0.0.1", f"--ServerApp.root_dir={folder.notebooks}"]
     if options.port is not None:
         argv.append(f"--ServerApp.port={options.port}")
     if options.no_browser:
         argv.append("--no-browser")
-    if os.getuid() == 0:  # root, as in a container: Jupyter then needs this option
+    if os.getuid() == 0:  # Jupyter needs this option to run as root, for example in a container
         argv.append("--allow-root")
     return [*argv, *options.passed_on]
 
@@ -171,7 +172,7 @@ def _say_where(server: dict[str, Any], cloud: EmulatedCloud, folder: DemoFolder)
     say(_("Emulated cloud: nothing here costs money, and no data leaves this machine."))
     say(f"  Open:  http://127.0.0.1:{server['port']}{server['base_url']}lab?token={server['token']}")
     say(_("  Try:   create a node in the TPU panel, open digits.ipynb on it, run all cells"))
-    # with a token file the emulator wants its token in each request, which a browser cannot send
+    # with a token file, the emulator requires the token in each request, but a browser can't send it
     ledger = (
         _("`jupyter tpu emulator ledger` in a terminal of this JupyterLab")
         if cloud.token_file

@@ -25,7 +25,7 @@ from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.setup.example import NOTEBOOK, example_bytes
 
 _MARKER = ".jupyter-tpu-demo.json"
-# JupyterLab would ask at its first start whether to fetch news, and look for updates on the network
+# at its first start, JupyterLab would ask whether to fetch news and would check for updates on the network
 _NO_NEWS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
 
 
@@ -69,7 +69,7 @@ class DemoFolder:
         self._claim()
         with (self.root / _MARKER).open("a") as marker:
             try:
-                # the system releases this lock when the process ends, however it ends
+                # the operating system releases this lock whenever the process exits, even after a crash
                 fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise BadInput(
@@ -93,7 +93,7 @@ class DemoFolder:
         """Delete all data of earlier demos, including notebooks; call this while `locked`."""
         for path in self.root.iterdir():
             if path.name == _MARKER:
-                # the marker stays, since it is the locked file
+                # keep the marker, because it is the locked file
                 path.write_text("")
             elif path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
@@ -104,7 +104,8 @@ class DemoFolder:
         """Create folders and settings, and copy the example notebook unless the user has changed it."""
         for path in (self.cloud, self.notebooks, self.runtime):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # kernelspecs and kernels of the last run belong to a cloud on another port; the server writes new kernelspecs
+        # kernelspecs and kernels of the last run belong to a cloud on another port, so delete them; the server writes
+        # new kernelspecs
         shutil.rmtree(self.root / "jupyter" / "data" / "kernels", ignore_errors=True)
         shutil.rmtree(self.root / "jupyter" / "tpu" / "kernels", ignore_errors=True)
         config = self.root / "jupyter" / "config"
@@ -113,7 +114,7 @@ class DemoFolder:
         self._put_notebook()
 
     def _put_notebook(self) -> None:
-        # what was copied is remembered by its digest, so that a newer version replaces it only if it is unchanged
+        # store the digests of the copied files, so that a newer version replaces only unchanged files
         shipped = example_bytes()
         target = self.notebooks / NOTEBOOK
         if target.exists() and _digest(target.read_bytes()) != self._remembered_digest():
@@ -153,7 +154,7 @@ def _server_config() -> dict[str, object]:
             "jpserver_extensions": {"jupyter_tpu": True},
             "terminado_settings": {"shell_command": shell},
         },
-        # kernels end with the demo, since its cloud does too
+        # shut down kernels with the demo, because its cloud stops too
         "TPUApp": {"keep_kernels": False},
     }
 

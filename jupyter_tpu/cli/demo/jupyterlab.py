@@ -37,7 +37,8 @@ def _run_jupyterlab() -> None:
     from jupyterlab.labapp import LabApp
 
     server = LabApp.initialize_server(argv=sys.argv[1:])
-    # Terminals open in the server's folder. Not sooner: until here, relative paths in the arguments are the user's.
+    # Terminals open in the server's folder. Don't change it earlier, because relative paths in the arguments refer to
+    # the user's folder.
     if Path(server.root_dir).is_absolute():
         os.chdir(server.root_dir)
     server.start()
@@ -45,7 +46,7 @@ def _run_jupyterlab() -> None:
 
 def _load_extension() -> None:
     import jupyter_tpu
-    import jupyter_tpu.cloud.google  # the extension would import it with the first list of nodes
+    import jupyter_tpu.cloud.google  # otherwise the first list of nodes would import it
 
     jupyter_tpu._jupyter_server_extension_points()
 

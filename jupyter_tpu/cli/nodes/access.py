@@ -27,14 +27,14 @@ _HEADER = ("KERNELSPEC", "NAME", "NODE")
 
 def run_ssh(options: argparse.Namespace) -> int:
     """Replace this process with `ssh` to a worker of the node."""
-    # before the cloud is asked, and before a key is added to the node
+    # check before any request to the cloud and before a key is added to the node
     if shutil.which("ssh") is None:
         raise BadInput("The OpenSSH client is not installed.", hint="Install it (package openssh-client).")
     from jupyter_tpu.cli.nodes.ssh_access import write_login_config
 
     access = asyncio.run(_access_to_worker(options))
     config = write_login_config(access)
-    # replace this process, so that ssh has the terminal and its exit code is ours
+    # replace this process, so that ssh gets the terminal and its exit code becomes ours
     os.execvp("ssh", ["ssh", "-F", str(config), access.addresses[0].alias, *options.passed_on])
 
 
@@ -112,7 +112,7 @@ async def _write_kernelspecs(options: argparse.Namespace) -> tuple[InstalledSpec
             node = await find_node(cloud, options.node, options.zone)
             return _rewrite_kernelspec(node, cloud.settings)
         listed = await cloud.list_nodes()
-    # with zones missing from the list, kernelspecs of nodes there must not be removed
+    # if zones are missing from the list, don't remove the kernelspecs of their nodes
     sync_kernelspecs(listed.nodes, cloud.settings, complete=not listed.unreachable)
     return _matching_specs(options, cloud.settings)
 
@@ -146,7 +146,7 @@ def _remove_kernelspecs(options: argparse.Namespace) -> tuple[InstalledSpec, ...
 
     settings = cloud_settings(options)
     found = _matching_specs(options, settings)
-    # a short name may mean nodes in several zones: remove none by guess
+    # a short name may match nodes in several zones: don't guess which one to remove
     if options.node and len({spec.node_name for spec in found}) > 1:
         raise BadInput(
             Text("Several nodes named {node} have a kernelspec.", node=options.node),
@@ -168,7 +168,7 @@ def _matches(spec: InstalledSpec, options: argparse.Namespace, settings: CloudSe
     """Return whether the kernelspec matches the node, zone and project options; an empty option matches all."""
     from jupyter_tpu.models import NodeName
 
-    # the endpoint counts too: two clouds may have a node of the same name
+    # compare the endpoint too: two clouds may have nodes with the same name
     name = NodeName.parse(spec.node_name)
     if "/" in options.node:
         return (name, spec.endpoint) == (NodeName.parse(options.node), settings.endpoint)

@@ -105,7 +105,7 @@ def run_delete(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace, change: Change) -> int:
     """Stop, start or delete the node, after a confirmation if data is lost."""
-    # the node as it is now, so that the question says what it costs and what is lost
+    # fetch the current node, so that the prompt shows the cost and the data that would be lost
     node = asyncio.run(_find(options))
     if change.loss and not options.yes:
         _require_consent(change, node, _charge(options, node))
@@ -114,7 +114,7 @@ def _run(options: argparse.Namespace, change: Change) -> int:
     except JournalUnwritable as unwritable:
         # a full or read-only disk must not keep a node billed
         if change.verb == "start":
-            raise  # what costs money is never done without the journal
+            raise  # never do anything billable without the journal
         return _end_directly(options, change, node, unwritable)
     except KeyboardInterrupt:
         _say_interrupted(change, node, _charge(options, node))
@@ -157,7 +157,7 @@ def _done(change: Change, node: Node) -> str:
 async def _perform(options: argparse.Namespace, change: Change, node: Node) -> Intent:
     async with running_fleet(options) as (opened, progress):
         progress.show(_(change.title, node=node_text(node)))
-        await opened.fleet.refresh()  # so that it knows what other processes of the user have started
+        await opened.fleet.refresh()  # to include operations that other processes of the user have started
         return await perform_request(opened, lambda fleet: change.act(fleet, node.name))
 
 

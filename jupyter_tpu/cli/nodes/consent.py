@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MOST_NAMED = 5  # keeps the question readable: a search may have dozens of candidates
+_MOST_NAMED = 5  # keeps the prompt readable: a search may have dozens of candidates
 
 
 class UnknownPriceError(Exception):
@@ -64,7 +64,7 @@ async def require_known_price(
         BadInput, CloudUnavailable, CloudRefused: see `Fleet.check_offered`.
     """
     wanted = tuple(specs)
-    # the usual case needs no further call to the cloud
+    # in the usual case, avoid another request to the cloud
     if options.yes or options.accept_unknown_price or all(map(_has_price, wanted)):
         return
     offered = [spec for spec in wanted if not _has_price(spec) and await _is_offered(work, spec, len(wanted) == 1)]
@@ -97,7 +97,7 @@ def run_with_consent(options: argparse.Namespace, question: str, request: Callab
     try:
         return asyncio.run(request())
     except UnknownPriceError as unknown:
-        # the question needs the terminal, not an event loop: leave the fleet, ask, and begin again
+        # the prompt can't run in the event loop: close the fleet, ask, and start again
         _ask_to_accept(unknown, question)
     options.accept_unknown_price = True
     return asyncio.run(request())

@@ -130,7 +130,7 @@ def _first_zone(accelerator_type: str) -> str:
 async def _create(options: argparse.Namespace, wanted: Wanted, reads: Reads) -> Intent:
     async with running_fleet(options) as (opened, progress):
         spec = wanted.spec(opened.settings.project)
-        # who pays is shown before anything is created, so that Ctrl-C still costs nothing
+        # show who pays before creating anything, while Ctrl-C still costs nothing
         wanted.coverage = await who_pays(opened, spec)
         await require_known_price(options, opened, [spec])
         note(
@@ -152,7 +152,7 @@ async def _create(options: argparse.Namespace, wanted: Wanted, reads: Reads) -> 
                 price_text=wanted.price_text,
             )
         )
-        # from here on Ctrl-C may leave a node behind
+        # from here on, Ctrl-C may leave a node behind
         wanted.was_asked = True
         accepts = options.accept_unknown_price
         return await perform_request(

@@ -37,7 +37,7 @@ def run_doctor(options: argparse.Namespace) -> int:
 
 async def _examine(settings: CloudSettings, node: str, zone: str) -> list[Finding]:
     here, cloud = list(examine_here()), await examine_cloud(settings)
-    # without credentials or the API the node's checks would only repeat that error
+    # without credentials or the API, the node's checks would only repeat that error
     is_reachable = any(each.check == "API" for each in cloud)
     return [*here, *cloud, *(await examine_node(settings, node, zone) if node and is_reachable else [])]
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from jupyter_tpu.models import Node
 
 _GIB = 2**30
-# our own limits, not measured: with less disk the journal may soon fail; a smaller difference of clocks does no harm
+# our own estimates: with less disk space, the journal may soon fail; a smaller clock difference does no harm
 _LEAST_DISK_BYTES = _GIB
 _MOST_CLOCK_S = 30.0
 _EXTENSION = "labextensions/jupyter-tpu/package.json"
@@ -62,7 +62,7 @@ def examine_here() -> Iterator[Finding]:
 def _extensions() -> Finding:
     from jupyter_core.paths import jupyter_config_path, jupyter_path
 
-    # looked up as files, which needs no start of Jupyter
+    # look for the files, which is possible without starting Jupyter
     wanted = {"JupyterLab": (jupyter_path(), _EXTENSION), "server": (jupyter_config_path(), _SERVER_EXTENSION)}
     missing = [what for what, (roots, name) in wanted.items() if not any(Path(root, name).is_file() for root in roots)]
     if not missing:
@@ -242,7 +242,7 @@ def _state(node: Node) -> Finding:
 async def _worker(settings: CloudSettings, node: Node) -> list[Finding]:
     from jupyter_tpu.kernels.agents.open_links import WorkerAgents
 
-    # the clocks are compared at the middle of the call, which halves the error from the network
+    # compare the clocks at the middle of the call, which halves the network's error
     agents = WorkerAgents(settings, (node,))
     try:
         examined = await agents.call(node.name, "examine", {}) or {"findings": []}
@@ -264,10 +264,10 @@ async def _worker(settings: CloudSettings, node: Node) -> list[Finding]:
 
 def _seen_from_here(node: Node, finding: Finding) -> Finding:
     """Adapt a worker's finding to this terminal, where the node's name is known."""
-    # the worker cannot always tell its runtime version; the API has told us
+    # the worker can't always find out its runtime version, but the API has returned it
     if (finding.check, finding.state) == ("runtime version", UNKNOWN):
         return _runtime_version(node)
-    # the node is known here, and with it whether it can be stopped to replace its agent
+    # the node's details show whether it can be stopped to replace its agent
     is_lasting = finding.fix_code == "replace-agent" and not can_stop(node)
     name = f"{node.name.node_id} --zone {node.name.zone}"
     return finding.in_terminal(name, "recreate-node" if is_lasting else "")

@@ -31,7 +31,7 @@ async def find_node(cloud: CloudApi, text: str, zone: str) -> Node:
         return await cloud.get_node(NodeName.parse(text))
     if zone:
         return await cloud.get_node(NodeName(project=cloud.settings.project, zone=zone, node_id=text))
-    # raises BadInput for an invalid name before the cloud is asked; any zone will do
+    # raises BadInput for an invalid name before any request to the cloud; the zone doesn't matter
     NodeName(project=cloud.settings.project, zone="us-central1-a", node_id=text)
     return _only_match(await cloud.list_nodes(), text)
 
@@ -57,7 +57,7 @@ def _intended(settings: CloudSettings, node_id: str) -> list[Node]:
             warn(_(notice))
         listed = journal.listed(time.time(), endpoint=settings.endpoint, project=settings.project)
     return [
-        # just enough of a node for the question and the deletion
+        # only the fields that the prompt and the deletion need
         Node(
             name=spec.name,
             state="CREATING",

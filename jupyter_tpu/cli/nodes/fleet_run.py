@@ -48,7 +48,7 @@ async def running_fleet(options: argparse.Namespace) -> AsyncIterator[tuple[Runn
         async with open_fleet(
             cloud_settings(options), ssh_user=user, on_change=lambda change: _show(progress, options, change)
         ) as opened:
-            # printed at the end, where the progress line does not overwrite them
+            # print warnings at the end, so that the progress line doesn't overwrite them
             warnings += opened.fleet.snapshot().notices
             work = RunningFleet(fleet=opened.fleet, journal=opened.journal, settings=opened.settings, warnings=warnings)
             yield work, progress
@@ -81,10 +81,10 @@ async def perform_request(work: RunningFleet, request: Request, *, ssh_user: str
     audit = Audit(work.journal, endpoint=work.settings.endpoint, project=work.settings.project)
     await asyncio.to_thread(audit.record_user_request, intent)
     settled = await work.fleet.wait(intent.intent_id)
-    # a fresh list: kernelspecs must fit the nodes as they are after the change
+    # refresh the list, because kernelspecs must match the nodes after the change
     snapshot = await work.fleet.refresh()
     try:
-        # in a thread, since it writes files while the fleet keeps running
+        # use a thread, because this writes files while the fleet is running
         await asyncio.to_thread(_update_kernelspecs, work, settled, snapshot.error is None, ssh_user)
     except OSError as error:  # the node exists: its cost must still be reported
         work.warnings.append(

@@ -86,7 +86,7 @@ def run_kernels(options: argparse.Namespace) -> int:
     kernels, failures = asyncio.run(_live_kernels(options))
     settings = cloud_settings(options)
     if options.json:
-        # workers that did not answer do not make the rest of the list wrong
+        # the rest of the list is valid even if some workers did not respond
         errors = [error.to_json() for error in failures]
         view = [kernel.to_json() for kernel in kernels]
         say_json({"as_of": time.time(), "kernels": view, "errors": errors, "emulated": settings.is_emulated})
@@ -120,7 +120,7 @@ async def _live_kernels(options: argparse.Namespace) -> tuple[list[LiveKernel], 
     from jupyter_tpu.ssh import import_ahead
 
     async with open_cloud(cloud_settings(options)) as cloud:
-        import_ahead()  # imports asyncssh in a thread while the cloud answers
+        import_ahead()  # imports asyncssh in a thread during the request to the cloud
         keys = await _workers(cloud, options.zone or "-")
     found, failures = await list_kernels(keys)
     live = [LiveKernel(key=key, info=info) for key, infos in found.items() for info in infos if info.get("alive")]
@@ -170,7 +170,7 @@ def _only_match(text: str, kernels: list[LiveKernel], failures: list[TpuError]) 
     found = [kernel for kernel in kernels if kernel.kernel_id.startswith(text)]
     if len(found) == 1:
         return found[0]
-    # a worker that did not answer may have the kernel, so say that
+    # mention that a worker that did not respond may have the kernel
     start = f"{text[:70]!r}"
     raise BadInput(
         Text("{count} kernels have an id that starts with {start}.", count=len(found), start=start)

@@ -39,7 +39,7 @@ def run_list(options: argparse.Namespace) -> int:
         say_json({**_list_view(listed, specs, costs), "reminders": reminded, "emulated": settings.is_emulated})
     else:
         _say_list(listed, specs, costs)
-        # on standard error, so that a pipe gets the table only
+        # print to standard error, so that a pipe gets only the table
         for node in listed.nodes:
             if node.name in reminders:
                 note(_reminder_text(node, reminders[node.name]))
@@ -68,7 +68,8 @@ async def _list_nodes(options: argparse.Namespace) -> tuple[NodeList, NodeCosts,
     from jupyter_tpu.fleet.assembly import open_cloud
 
     async with open_cloud(cloud_settings(options)) as cloud:
-        # the ledger counts by the cloud's clock, which is known once it has answered: convert the moment of the request
+        # the ledger uses the cloud's clock, which is known only after a response, so convert the time of the request
+        # afterwards
         asked = cloud.clock.steady()
         listed = await cloud.list_nodes(options.zone or "-")
         warn_of_clock(cloud)

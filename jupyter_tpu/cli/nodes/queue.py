@@ -72,7 +72,7 @@ async def _listed(options: argparse.Namespace) -> QueueSnapshot:
 def _row(queued: QueuedResource) -> tuple[str, ...]:
     name = queued.name
     until = _time_text(queued.valid_until)
-    # a multislice request has many nodes: three keep the table narrow
+    # a multislice request has many nodes: show three to keep the table narrow
     nodes = ", ".join(queued.node_ids[:3]) + (
         _(" and {count} more", count=len(queued.node_ids) - 3) if queued.node_ids[3:] else ""
     )
@@ -92,7 +92,7 @@ def _add(options: argparse.Namespace) -> int:
     if not options.zone or not options.type:
         raise BadInput("`queue add` requires --zone and --type.", exists=_NOTHING)
     kind = accelerators.accelerator(options.type)
-    NodeName(project="any-project", zone=options.zone, node_id=options.name)  # refuses an invalid name or zone
+    NodeName(project="any-project", zone=options.zone, node_id=options.name)  # rejects an invalid name or zone
     provisioning = _provisioning(options)
     queued = run_with_consent(options, _("Queue it anyway?"), lambda: _added(options, kind, provisioning))
     if options.json:
@@ -144,7 +144,7 @@ async def _added(
             runtime_version=runtime_version,
             **flags_of(provisioning),
             options=node_options(options),
-            # nodes of the v2 API do not say that they are flex-start; the label does
+            # the v2 API has no field for flex-start nodes, so a label marks them
             labels=FLEX_START_LABELS if provisioning == "flex-start" else {},
         )
         await require_known_price(options, opened, [spec])
@@ -158,12 +158,12 @@ async def _added(
 
 
 def _remove(options: argparse.Namespace) -> int:
-    # two event loops: the confirmation between them blocks
+    # use two event loops, because the confirmation between them blocks
     async def find(opened: OpenFleet) -> QueuedResource:
         return _only_match((await opened.queue.list()).items, options.name, options.zone)
 
     found = asyncio.run(_with_fleet(options, find))
-    # in these states it has nodes, which are deleted with it
+    # in these states, the request has nodes, which are deleted with it
     if found.state in ("ACTIVE", "PROVISIONING") and not options.yes:
         _require_consent_to_removal(found)
 

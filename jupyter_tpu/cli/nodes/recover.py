@@ -32,7 +32,7 @@ def run_recover(options: argparse.Namespace) -> int:
 
 
 def _check_options(options: argparse.Namespace) -> None:
-    # without `on` these options would be ignored silently
+    # without `on`, these options would be ignored silently
     if (options.attempts is not None or options.max_usd is not None) and not options.on:
         raise BadInput("--attempts and --max-usd require --on.", exists="Nothing was changed.")
     if (options.on or options.off) and not options.node:
@@ -61,7 +61,7 @@ async def _chosen(options: argparse.Namespace) -> tuple[Recovery, ...]:
 async def _found(options: argparse.Namespace) -> tuple[Recovery, ...]:
     from jupyter_tpu.fleet.assembly import open_cloud
 
-    async with open_cloud(cloud_settings(options)) as cloud:  # the cloud knows the project if no option names one
+    async with open_cloud(cloud_settings(options)) as cloud:  # the connection finds the project if no option names one
         with closing(_journal()) as journal:
             return _matches(options, cloud, journal)
 
@@ -73,7 +73,7 @@ async def _name(options: argparse.Namespace, cloud: CloudApi, journal: Journal) 
     try:
         return (await find_node(cloud, options.node, options.zone)).name
     except NodeNotFound:
-        # a pre-empted node may be gone from the cloud while its setting is still in the journal
+        # a pre-empted node may have been deleted in the cloud while its setting is still in the journal
         known = _matches(options, cloud, journal)
         if len(known) != 1:
             raise

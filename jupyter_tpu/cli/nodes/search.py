@@ -81,7 +81,7 @@ def _candidates(options: argparse.Namespace) -> tuple[Candidate, ...]:
         for zone in _names(options.zones) or accelerators.zones_for_type(kind.type)
     )
     for each in wanted:
-        NodeName(project="any-project", zone=each.zone, node_id=options.node)  # refuses an invalid name or zone
+        NodeName(project="any-project", zone=each.zone, node_id=options.node)  # rejects an invalid name or zone
     return wanted
 
 
@@ -97,10 +97,10 @@ async def _searched(
     from jupyter_tpu.fleet.capacity.ranking import rank_by_cost
 
     async with open_fleet(cloud_settings(options), ssh_user=options.ssh_user) as opened:
-        # consent comes before the first try: a search can take long, and the user may leave
+        # ask for consent before the first attempt: a search can take long, and the user may walk away
         specs = [each.spec(opened.settings.project, options.node) for each in wanted]
         await require_known_price(options, opened, specs)
-        # grants count: a dearer type that a grant covers costs this user less
+        # include grants: a more expensive type covered by a grant costs this user less
         order = await rank_by_cost(opened.fleet, opened.journal, opened.settings, wanted)
         search = await opened.searches.begin(
             options.node, order, for_s=for_s, accept_unknown_price=options.accept_unknown_price
@@ -118,7 +118,7 @@ async def _watched(opened: OpenFleet, search: Search) -> Search:
     message = ""
     async for now in opened.searches.watch(search.search_id):
         for tried in now.tries:
-            # every state of a search has all its tries: print only the new ones
+            # every state of a search contains all attempts: print only the new ones
             if (tried.at, tried.outcome) not in shown:
                 shown.add((tried.at, tried.outcome))
                 note(_try_text(now, tried))
@@ -188,7 +188,7 @@ def _not_found(search: Search) -> TpuError:
         return WrongState(search.message, exists=exists)
     outcomes = [_(_OUTCOMES[each.outcome]) for each in search.tries if each.outcome != "other"]
     refusals = [_("{outcome}.", outcome=f"{outcome[0].upper()}{outcome[1:]}") for outcome in outcomes]
-    if not refusals:  # failed for a reason other than capacity; the message says what to do
+    if not refusals:  # the search failed for a reason other than capacity; its message says what to do
         return OutOfCapacity(search.message, exists=exists)
     hint = "Try other zones or types, add --for 1h, or let the cloud queue it: `jupyter tpu queue add`."
     return OutOfCapacity(search.message, exists=joined((_(exists), *dict.fromkeys(refusals)), " "), hint=hint)
@@ -204,7 +204,7 @@ def _interrupted(options: argparse.Namespace, begun: list[Search]) -> int:
     try:
         search = asyncio.run(_cancelled(options, begun[0].search_id))
     except KeyboardInterrupt:
-        # the user insists on leaving: print how to finish the clean-up
+        # the user interrupted again: print how to finish the cleanup
         note("\n" + _("interrupted: some of its resources may remain."))
         note_do(again)
     except TpuError as error:

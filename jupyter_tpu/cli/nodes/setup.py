@@ -49,7 +49,7 @@ async def _set_up(options: argparse.Namespace) -> tuple[Step, ...]:
         step = next((each for each in steps if _is_open(each) and each.action not in done), None)
         if step is None:
             break
-        # each action once: a user who says no is not asked again, and a refusal is not repeated
+        # try each action once: don't ask again after a "no", and don't repeat a failed action
         done.add(step.action)
         if await _do(options, step):
             steps = await _engine(options).check()
@@ -74,7 +74,7 @@ async def _use_what_is_given(options: argparse.Namespace) -> None:
 
 
 def _is_open(step: Step) -> bool:
-    # a grant is optional, so that its step may be done already
+    # a grant is optional, so its step may already be done
     return step.action == "add_grant" or (step.state in ("to_do", "failed") and step.action in PERFORMED)
 
 
@@ -111,7 +111,7 @@ def _agreed(options: argparse.Namespace, step: Step) -> Mapping[str, Any] | None
         return {name: answer} if answer else None
     if step.action == "set_budget":
         return _budget(options, is_asking=is_asking)
-    # --yes must not decide who pays
+    # --yes alone must not decide who pays
     may = options.yes and (step.action != "link_billing" or options.link_billing)
     is_agreed = may or (is_asking and is_confirmed(_("Continue?")))
     return {"account": step.target} if is_agreed else None

@@ -13,7 +13,7 @@ from jupyter_tpu.kernels.connections.worker import ensure_login, find_worker, ho
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.ssh import UserKey, WorkerAddress, render_ssh_config
 
-# the user's own ProxyJump and the like still apply; ssh takes the first value it finds, so ours above win
+# the user's own options such as ProxyJump still apply; ssh uses the first value it finds, so ours above take precedence
 _INCLUDE_USER_CONFIG = "\nHost *\n    Include ~/.ssh/config\n"
 
 
@@ -88,5 +88,5 @@ def _include_in_user_config(file: Path) -> None:
     if line in present.splitlines():
         return
     target.parent.mkdir(mode=0o700, exist_ok=True)
-    # a link into a folder of dotfiles stays a link: replace the file that it points to
+    # preserve a symbolic link into a dotfiles folder: replace the file that it points to
     write_whole(target.resolve(), f"{line}\n\n{present}".encode())

@@ -39,7 +39,7 @@ _WORDS = {
 """Words of the rules, of what they lead to, and of the guard's states."""
 
 _HEADER = ("NODE", "ZONE", "NOW", "IDLE", "SESSION", "ACTION", "ENDS", "GUARD")
-# bounds a command on a worker that never answers; a first connection over a slow network takes some seconds
+# time limit for a worker that never responds; a first connection over a slow network takes a few seconds
 _ANSWER_S = 60.0
 
 
@@ -127,7 +127,7 @@ def _changes(options: argparse.Namespace) -> dict[str, Any]:
         "unattended_after_s": options.unattended,
         "session_s": options.session,
     }
-    # None turns a rule off; an option that is not given changes nothing
+    # None turns a rule off; an omitted option changes nothing
     changes: dict[str, Any] = {name: None if each == OFF else each for name, each in given.items() if each}
     return {**changes, "action": options.action} if options.action else changes
 
@@ -157,7 +157,7 @@ def _say_one(options: argparse.Namespace, brake: AutostopStatus) -> int:
     )
     say(plain(_("  ends: {ends}", ends=_ends_text(brake))))
     say(_("  rule: {rule}", rule=_rule_text(brake)))
-    # an extension that is over stays in the settings until the next one
+    # the settings keep an expired extension until the next one
     if brake.keep.until is not None and brake.keep.until > time.time() and not _ends_with_extension(brake):
         say(_("  extended: for {duration}", duration=duration_text(brake.keep.until - time.time())))
     if brake.keep.while_busy:

@@ -96,7 +96,7 @@ async def _listed(options: argparse.Namespace) -> tuple[Node, list[dict[str, Any
     node, key = await _worker(options)
     found = (await call_agent(key, "environments", {}))["environments"]
     memory = SavedEnvironments(key.node, key.endpoint)
-    # saved now, because a pre-empted node can no longer be asked
+    # save now, because a pre-empted node can't be queried
     for each in found:
         await asyncio.to_thread(memory.save, each)
     return node, found
@@ -109,7 +109,7 @@ async def _made(options: argparse.Namespace) -> tuple[Node, dict[str, Any], str]
     from jupyter_tpu.kernels.environments.saved_environments import SavedEnvironment, SavedEnvironments
     from jupyter_tpu.kernels.kernelspecs import write_kernelspec
 
-    # before the cloud is asked: a mistake in these files can be found without a connection
+    # check these files before any request to the cloud, because that needs no connection
     requirements = _requirements(options.folder)
     node, key = await _worker(options)
     if why_not := runtime_version_fits(node.accelerator_type, node.runtime_version, options.framework):
@@ -121,7 +121,7 @@ async def _made(options: argparse.Namespace) -> tuple[Node, dict[str, Any], str]
 
     try:
         version = options.version
-        # packages first: then the worker needs no index to make the environment
+        # send the packages first, so that the worker needs no package index to create the environment
         if options.push:
             version = await push_wheels(key, options.framework, version, requirements, show)
         order = {"framework": options.framework, "version": version, "requirements": requirements}
@@ -129,7 +129,7 @@ async def _made(options: argparse.Namespace) -> tuple[Node, dict[str, Any], str]
             made = await make_environment(link.call, order, show)
     finally:
         progress.end()
-    # so that a node that is recreated gets the same environment
+    # a recreated node then gets the same environment
     await asyncio.to_thread(SavedEnvironments(key.node, key.endpoint).save, made)
     name = await asyncio.to_thread(
         write_kernelspec,
@@ -149,7 +149,7 @@ async def _removed(options: argparse.Namespace) -> tuple[Node, bool]:
 
     node, key = await _worker(options)
     answer = await call_agent(key, "remove_environment", {"framework": options.framework})
-    # otherwise a recreated node would get it back
+    # otherwise a recreated node would restore the environment
     SavedEnvironments(key.node, key.endpoint).remove(options.framework)
     remove_kernelspec(key.node, key.endpoint, options.framework)
     return node, bool(answer["was_there"])
@@ -163,7 +163,7 @@ async def _worker(options: argparse.Namespace) -> tuple[Node, WorkerKey]:
     from jupyter_tpu.ssh import import_ahead
 
     async with open_cloud(cloud_settings(options)) as cloud:
-        import_ahead()  # imports asyncssh in a thread while the cloud answers
+        import_ahead()  # imports asyncssh in a thread during the request to the cloud
         node = await find_node(cloud, options.node, options.zone)
         if node.state != "READY":
             raise WrongState(

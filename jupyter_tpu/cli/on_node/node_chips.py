@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 60.0
 """How long to wait for an agent, its first connection included; bounds a command on a worker that never answers."""
-_SLOW_AFTER_S = 5.0  # a person who waits longer than this in silence thinks that the command hangs
+_SLOW_AFTER_S = 5.0  # without output for longer than this, users think that the command hangs
 
 Found = TypeVar("Found")
 
@@ -69,7 +69,7 @@ class NodeChips:
             )
         asked = self._pool.call([self._keys[worker_id]], method, params, patience_s=PATIENCE_S)
         (answer,) = await notify_if_slow(asked, self._note_waiting)
-        # with an error, the content is an earlier answer
+        # after an error, the content is from an earlier response
         if answer.content is None or answer.error is not None:
             raise answer.error or BadInput(Text("Worker {worker} did not respond.", worker=worker_id))
         return answer.content
@@ -102,7 +102,7 @@ async def node_chips(options: argparse.Namespace) -> AsyncIterator[NodeChips]:
 
     settings = cloud_settings(options)
     async with open_cloud(settings) as cloud:
-        import_ahead()  # imports asyncssh in a thread while the cloud answers
+        import_ahead()  # imports asyncssh in a thread during the request to the cloud
         node = await find_node(cloud, options.node, options.zone)
     if node.state != "READY":
         raise WrongState(

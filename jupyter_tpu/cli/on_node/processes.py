@@ -33,7 +33,7 @@ def run_ps(options: argparse.Namespace) -> int:
 
 def run_release(options: argparse.Namespace) -> int:
     """Terminate processes that use the chips; return exit code 1 if any remains."""
-    # without a pid it would end whatever another user runs on the chips
+    # without a PID, this would kill any process of another user on the chips
     if options.force and options.pid is None:
         raise BadInput(FORCE_NEEDS_PID)
     view = asyncio.run(_release(options))
@@ -65,8 +65,8 @@ async def _release(options: argparse.Namespace) -> dict[str, Any]:
             answer = await chips.call_worker(options.worker, "who", {})
             meant = [one for one in holders_of(answer["holders"]) if _is_meant(options, one)]
             _require_consent(options, meant)
-            if meant or options.pid is None:  # for a pid without chips the agent has the better error
-                # only what was confirmed, not a process that started since; `since` tells a reused pid apart
+            if meant or options.pid is None:  # for a PID without chips, the agent's error is better
+                # release only the confirmed processes, not those that started later; `since` detects a reused PID
                 request["processes"] = [{"pid": one.pid, "since": one.since} for one in meant]
         return release_view(await chips.call_worker(options.worker, "free", request))
 
@@ -106,7 +106,7 @@ def _say_worker(view: Mapping[str, Any]) -> None:
         text = _(view["reason"]) or _("no process is using the chips")
         say(plain(_("{topic}: {text}", topic=name, text=text)))
     lock = view["lock_file"]
-    # libtpu leaves its lock file behind when its process is killed; another user cannot open it then
+    # if its process is killed, libtpu leaves its lock file behind, which another user can't open
     if lock["is_there"] and not lock["is_held"]:
         say(plain(_("  {path} is an unused leftover that only blocks other users", path=lock["path"])))
 

@@ -43,7 +43,7 @@ async def _repeat(chips: NodeChips, view: dict[str, Any]) -> None:
     while True:
         say(_CLEAR + "\n".join([*screen(chips.node.name.node_id, view), "", _("Press Ctrl-C to quit.")]))
         await asyncio.sleep(INTERVAL_S)
-        view = await _view(chips, None)  # no waiting, so that a silent worker does not stop the screen
+        view = await _view(chips, None)  # don't wait, so that an unresponsive worker doesn't freeze the screen
 
 
 async def _view(chips: NodeChips, patience_s: float | None) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def _worker(worker: dict[str, Any], now: float) -> Iterator[str]:
         _("worker {worker}{hostname}: {text}", worker=worker["worker_id"], hostname=hostname, text=_host(sample.host))
     )
     if worker["error"]:
-        # the worker does not answer now, so its last sample is shown with its age
+        # the worker isn't responding, so show its last sample and the age of the sample
         yield plain(
             _(
                 "  {seconds} s ago: {message}",

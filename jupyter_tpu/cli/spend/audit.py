@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jupyter_tpu.journal.audit import Entry
 
 
-# the stable words of `Entry.action`, as the activity log of the panel shows them
+# stable names for `Entry.action`, as in the panel's activity log
 ACTION_NAMES = {
     "create": Text("Create"),
     "start": Text("Start"),
@@ -50,7 +50,7 @@ _HEADER = ("AT (UTC)", "ACTION", "SUBJECT", "REASON")
 
 def run_audit(options: argparse.Namespace) -> int:
     """Print the newest entries of the audit log."""
-    # an upper bound, so that a typing error cannot fill the memory
+    # an upper bound, so that a typo can't exhaust the memory
     if not 1 <= options.limit <= 1_000_000:
         raise BadInput(
             Text("{limit} is not a valid number of entries.", limit=options.limit),
@@ -82,7 +82,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
 async def _entries(options: argparse.Namespace) -> tuple[Entry, ...]:
     from jupyter_tpu.fleet.assembly import open_cloud
 
-    async with open_cloud(cloud_settings(options)) as cloud:  # the cloud knows the project if no option names one
+    async with open_cloud(cloud_settings(options)) as cloud:  # the connection finds the project if no option names one
         return await asyncio.to_thread(_read, cloud.settings, options.limit)
 
 

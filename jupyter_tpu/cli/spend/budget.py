@@ -42,7 +42,7 @@ def run_budget(options: argparse.Namespace) -> int:
 
 
 def _check_arguments(options: argparse.Namespace) -> None:
-    # a limit given to another action would be ignored silently
+    # other actions would silently ignore a limit
     if options.action != "set" and any(getattr(options, name) not in (None, "", False) for name in _SET_OPTIONS):
         raise BadInput(
             Text("`budget {action}` does not take a limit.", action=options.action), exists=_UNCHANGED, hint=_USAGE
@@ -109,7 +109,7 @@ def say_budgets(views: Sequence[dict[str, Any]], account: Account) -> None:
     for view in views:
         if view["error"]:
             note(plain(_(view["error"])))
-        # a budget that only warns leaves nodes running on purpose
+        # a warning-only budget leaves nodes running on purpose
         elif view["level"] == "100" and view["action"] != "warn":
             _say_still_ready(view, account)
     if any(view["unwatched"] for view in views):
@@ -151,7 +151,7 @@ def _row(view: dict[str, Any], offset_at: OffsetAt) -> tuple[str, ...]:
     runs_out = _("used up") if view["level"] == "100" else _moment(view["runs_out_at"], offset_at)
     renewed = _moment(view["window_end"], offset_at)
     limit = f"{_amount(view, view['amount'])} {per}"
-    # a grant pays for dollars, not for hours
+    # a grant covers dollars, not hours
     action = "stop-all" if view["action"] == "stop" and view["unit"] == "hours" else view["action"]
     return (view["name"], limit, used, runs_out, renewed, _(_AT_THE_CAP[action]))
 
@@ -176,7 +176,7 @@ def _set(options: argparse.Namespace) -> int:
 async def _written(options: argparse.Namespace) -> tuple[dict[str, Any], Account]:
     async with ledger_of_cloud(options) as (cloud, ledger):
         ledger.set_budget(options.name, _wanted(options), now=time.time())
-        # the budget is saved even if the cloud does not answer
+        # save the budget even if the cloud doesn't respond
         await warn_if_project_unreadable(cloud)
         account = ledger.account(cloud.clock.now())
     (view,) = [view for view in budgets_view(account) if view["name"] == options.name]
@@ -205,7 +205,7 @@ def _remove(options: argparse.Namespace) -> int:
 
 async def _removed(options: argparse.Namespace) -> None:
     async with ledger_of_cloud(options) as (_, ledger):
-        # this machine's clock will do: a removal decides nothing by its time
+        # this machine's clock is good enough, because nothing depends on the time of a removal
         ledger.remove_budget(options.name, now=time.time())
 
 

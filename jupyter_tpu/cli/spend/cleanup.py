@@ -66,7 +66,7 @@ async def _read_holdings(options: argparse.Namespace) -> Holdings:
 
     async with open_cloud(cloud_settings(options)) as cloud:
         holdings = await list_holdings(cloud)
-    # an incomplete list is shown with a warning; only an empty one is an error
+    # show an incomplete list with a warning; only an empty list is an error
     if holdings.error and not (holdings.nodes or holdings.queued):
         raise holdings.error
     return holdings
@@ -205,7 +205,7 @@ async def _stop_all(options: argparse.Namespace) -> tuple[tuple[Result, ...], st
 
     async with _open(options) as opened:
         results = await stop_all(opened, _result_printer(options))
-        # a stopped node still costs its disk, which is not an emergency but must be shown
+        # a stopped node is still billed for its disk; not urgent, but show it
         stopped = [node.name.node_id for node in opened.fleet.snapshot().nodes if node.state == "STOPPED"]
     if not stopped:
         return results, _("Nothing in the project costs money.")
@@ -214,7 +214,7 @@ async def _stop_all(options: argparse.Namespace) -> tuple[tuple[Result, ...], st
 
 def _result_printer(options: argparse.Namespace) -> Callable[[Result], None]:
     """Return a function that prints each result as it arrives, so that a slow one doesn't hide the others."""
-    # with --json all results are in the one document at the end
+    # with --json, the document at the end contains all results
     return (lambda _result: None) if options.json else _say_result
 
 

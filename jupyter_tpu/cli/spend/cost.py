@@ -66,7 +66,7 @@ def _prices_failure(options: argparse.Namespace) -> str:
     if options.refresh_prices:
         try:
             pricing.read(now)
-        except TpuError as error:  # the last known prices still apply
+        except TpuError as error:  # use the last known prices
             return failure_text(error)
     return pricing.stored().failure
 
@@ -109,7 +109,7 @@ def _source_text(origin: str) -> str:
 def _spent_text(spent: dict[str, Any]) -> str:
     if spent["usd"] is not None:
         return dollars_text(spent["usd"])
-    # without some prices the sum is only a lower bound
+    # if some prices are unknown, the sum is only a lower bound
     return _("at least {cost}, plus usage of unknown price,", cost=dollars_text(spent["known_usd"]))
 
 
@@ -123,7 +123,7 @@ def doubts(view: dict[str, Any], *, all_answered: bool) -> Iterable[str]:
     if view["unpriced"]:
         types = plain(", ".join(view["unpriced"]))
         yield _("No list price is known for {types}; budgets use the highest known price for the size.", types=types)
-    # a line for all nodes that had one name in a zone, one after the other
+    # one line for all successive nodes with the same name and zone
     gaps_s = Counter[tuple[str, str]]()
     for node in view["nodes"]:
         gaps_s[node["node_id"], node["zone"]] += node["unwatched_s"]

@@ -35,7 +35,7 @@ def history_of(options: argparse.Namespace, account: Account) -> dict[str, Any]:
 
 def say_history(view: dict[str, Any]) -> None:
     """Print a line for each hour or day in which a node was READY, and the total."""
-    # empty hours would hide the others
+    # omit empty hours, because they would hide the others
     used = [slot for slot in view["slots"] if slot["ready_s"] or slot["unwatched_s"]]
     if used:
         say_table(_HEADER, [_row(slot, view["by"]) for slot in used])

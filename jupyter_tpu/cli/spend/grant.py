@@ -38,7 +38,7 @@ _ADD_OPTIONS = ("mail", "row", "credit", "starts_on", "days", "ends_on", "skip_u
 def run_grant(options: argparse.Namespace) -> int:
     """List, add or remove grants."""
     action = _ACTIONS[options.action]
-    # `list` has no name, and its function refuses options that it would ignore
+    # `list` needs no name, and its function rejects options that it would ignore
     if action is _list:
         _refuse(options, ("name", *_ADD_OPTIONS))
     elif not options.name:
@@ -81,7 +81,7 @@ def enter_grant(options: argparse.Namespace) -> tuple[Grant, list[Any]]:
     Raises:
         BadInput: the email or the options are incomplete, or the user declines; nothing is saved.
     """
-    # before an email is read from standard input
+    # check the name before reading an email from standard input
     checked_name(options.name)
     mail = _mail(options)
     if mail is not None:
@@ -179,7 +179,7 @@ def _text_of(path: str) -> str:
             hint="Save the email as a file and specify its path; `-` reads standard input.",
             raw=repr(error),
         ) from error
-    # rows are ASCII: an email in another encoding is still readable
+    # the relevant lines are ASCII, so an email in another encoding is still usable
     return data.decode(errors="replace")
 
 
@@ -243,7 +243,7 @@ def _body(options: argparse.Namespace, mail: TrcMail | None, now: float) -> dict
     """Return JSON for `grant_from_json`; the first day and term are from the options or, with a note, the email."""
     starts_on = options.starts_on or (day_text(day_of(now)) if mail is None else mail.sent_on or "")
     days = options.days
-    # an unstated term is only proposed, never assumed: someone must confirm it
+    # if the term is missing, only propose one: the user must confirm it
     may_propose = options.mail and (options.yes or _can_confirm(options))
     if mail and days is None and not options.ends_on and (mail.days or may_propose):
         days = mail.proposed_days
@@ -286,7 +286,7 @@ async def _write(options: argparse.Namespace, change: Callable[[Grants], None]) 
     from jupyter_tpu.fleet.assembly import open_cloud
     from jupyter_tpu.journal.grant_store import Grants
 
-    async with open_cloud(cloud_settings(options)) as cloud:  # the cloud knows the project if no option names one
+    async with open_cloud(cloud_settings(options)) as cloud:  # the connection finds the project if no option names one
         with _journal() as journal:
             settings = cloud.settings
             grants = Grants(journal, endpoint=settings.endpoint, project=settings.project)

@@ -100,7 +100,7 @@ async def observe_spend(options: argparse.Namespace) -> ObservedSpend:
         JournalUnwritable: the ledger can't be read or written.
     """
     async with ledger_of_cloud(options) as (cloud, ledger):
-        # by the cloud's clock, since this computer's may be wrong; it is known once the cloud has answered
+        # use the cloud's clock, because this computer's may be wrong; the offset is known after the first response
         asked = cloud.clock.steady()
         try:
             listed = await cloud.list_nodes()
@@ -135,7 +135,7 @@ async def _costs(cloud: CloudApi, look: NodesObservation) -> NodeCosts:
             await record_observation(cloud, ledger, look)
         except JournalUnwritable as error:
             unwritten = replace(look, now=cloud.clock.now())
-            if error.message not in ledger.notices:  # else it was printed when the journal was opened
+            if error.message not in ledger.notices:  # otherwise it was printed when the journal was opened
                 warn(_("The cost of the nodes is not saved: {message}", message=_(error.message)))
         return ledger.node_costs(cloud.clock.now(), unwritten=unwritten)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _HEADER = ("QUOTA", "WHERE", "LIMIT", "USED", "FREE", "UNIT", "USED BY")
-_UNITS = {"chips": Text("chips")}  # the only other unit is a name, TensorCores
+_UNITS = {"chips": Text("chips")}  # the only other unit, TensorCores, is a name
 _MOST_USERS = 4  # keeps the table narrow; --json names all
 _JSON = dict[str, Any]
 
@@ -41,7 +41,7 @@ def run_quota(options: argparse.Namespace) -> int:
         say_json(everything)
         return 0
     view = everything if options.all else _in_zone(quota_view(report), options.zone)
-    # a project has well over a hundred limits: without options only those that matter now
+    # a project has well over a hundred limits: without options, show only the relevant ones
     rows = view["limits"] if options.all or options.zone else _near(view["limits"], report.holdings.held)
     _say({**view, "limits": rows})
     _note_rest(len(everything["limits"]) - len(rows))
@@ -54,7 +54,7 @@ async def _read(options: argparse.Namespace) -> QuotaReport:
     async with open_cloud(cloud_settings(options)) as cloud:
         report = await read_quota(cloud)
     if report.limits is None and report.limits_error and not report.uses():
-        raise report.limits_error  # without limits or usage the report would be empty
+        raise report.limits_error  # without limits or usage, the report would be empty
     return report
 
 

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 _TITLE, _HOST = "BigQuery API", "bigquery.googleapis.com"
 _ROLES = "roles/bigquery.jobUser"
-# What one query may scan: less than $0.07 at list price, since the user pays for it.
+# Most bytes that one query may scan: less than $0.07 at list price, which the user pays.
 _MOST_BYTES = 10 * 2**30
 
-# Bounds an answer that never ends.
+# Stop paging if the results never end.
 _MOST_PAGES = 100
-# A query may take 6 × 20 s. Each wait is one request, so it must be shorter than the REST client's time-out of 30 s.
+# A query may take 6 × 20 s. Each wait is one request, so it must be shorter than the REST client's timeout of 30 s.
 _MOST_WAITS = 6
 _WAIT_MS = 20_000
 
@@ -50,7 +50,7 @@ async def read_billed(
 
 
 def _read(settings: CloudSettings, table: ExportTable, environment: Mapping[str, str]) -> JSON:
-    # Google's client takes a while to import, which must not block the event loop; this function runs in a thread.
+    # Importing Google's client is slow and must not block the event loop; this function runs in a thread.
     rest = importlib.import_module("jupyter_tpu.cloud.services.rest")
     periods, as_of = _periods(datetime.now(UTC)), time.time()
     parameters = {"project": settings.project, "since": periods.since}
@@ -76,14 +76,14 @@ def _rows(
     path = f"/bigquery/v2/projects/{quote(project, safe=':')}/queries"
     answer = _run_query(client, path, table, query_body(query, parameters))
     results, where = _place(path, answer.get("jobReference"))
-    # A long query answers without rows at first; its job is asked until it is complete.
+    # The first response to a long query has no rows; poll its job until it is complete.
     for _ in range(_MOST_WAITS):
         if answer.get("jobComplete"):
             break
         answer = client.read(results, where)
     else:
         raise CloudUnavailable("BigQuery did not respond within 2 minutes.", hint="Try again later.")
-    # Only the first page has the names of the columns.
+    # Only the first page has the column names.
     names = _names(answer)
     for _ in range(_MOST_PAGES):
         yield from _page(names, answer.get("rows", []))

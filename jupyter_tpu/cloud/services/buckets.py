@@ -41,7 +41,7 @@ def _read(
 ) -> tuple[Egress, ...]:
     if not buckets:
         return ()
-    # Google's client takes a while to import, which must not block the event loop; this function runs in a thread.
+    # Importing Google's client is slow and must not block the event loop; this function runs in a thread.
     rest = importlib.import_module("jupyter_tpu.cloud.services.rest")
     service = rest.Service(
         title="Cloud Storage API", host="storage.googleapis.com", role="roles/storage.legacyBucketReader"

@@ -21,7 +21,7 @@ _ROLE = "roles/serviceusage.serviceUsageConsumer"
 _SERVICES = ("E000-3F24-B8AA", "6F81-5844-456A")
 """The ids of Cloud TPU, which has v2 to v4, and of Compute Engine, which has all later ones among ten thousand SKUs."""
 
-# Large pages and only the fields that are read, because of Compute Engine's many SKUs.
+# Compute Engine has many SKUs, so request large pages and only the required fields.
 _QUERY = {
     "currencyCode": "USD",
     "pageSize": "5000",
@@ -41,7 +41,7 @@ def read_catalog(settings: CloudSettings, environment: Mapping[str, str], as_of:
         ApiDisabled, PermissionDenied, RateExceeded, CloudRefused, CredentialsMissing: the request was refused.
         CloudUnavailable: there was no response, or it has no TPU prices.
     """
-    # Imported here, because Google's client takes a while to import.
+    # Import here, because importing Google's client is slow.
     rest = importlib.import_module("jupyter_tpu.cloud.services.rest")
     client: RestClient = rest.RestClient.open(settings, rest.Service(title=_TITLE, host=_HOST, role=_ROLE), environment)
     with closing(client):

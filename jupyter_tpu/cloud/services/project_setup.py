@@ -23,7 +23,7 @@ T = TypeVar("T")
 TPU_API = "tpu.googleapis.com"
 _BILLING = ("Cloud Billing API", "cloudbilling.googleapis.com", "roles/billing.projectManager")
 _SERVICES = ("Service Usage API", "serviceusage.googleapis.com", "roles/serviceusage.serviceUsageAdmin")
-# Enabling takes seconds, rarely more than a minute; a user waits for it.
+# Enabling an API takes seconds, rarely more than a minute; a user is waiting for it.
 _ENABLED_WITHIN_S = 120.0
 _POLL_S = 2.0
 
@@ -123,7 +123,7 @@ async def _call(settings: CloudSettings, service: tuple[str, str, str], act: Cal
 
 
 def _in_thread(settings: CloudSettings, service: tuple[str, str, str], act: Callable[[RestClient], T]) -> T:
-    # Google's client takes a while to import, which must not block the event loop; this function runs in a thread.
+    # Importing Google's client is slow and must not block the event loop; this function runs in a thread.
     rest = importlib.import_module("jupyter_tpu.cloud.services.rest")
     title, host, role = service
     client: RestClient = rest.RestClient.open(settings, rest.Service(title=title, host=host, role=role), os.environ)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jupyter_tpu.cloud.services.rest import RestClient
 
 Entries = Iterator[tuple[Key, int]]
-# Pages of moderate size: an entry lists all zones, so it is large.
+# Moderate page size, because each entry lists all zones and is large.
 _PAGE_SIZE = "100"
 # The API's limits are 64-bit integers.
 _LARGEST = 2**63
@@ -45,7 +45,7 @@ def _read(settings: CloudSettings, environment: Mapping[str, str]) -> QuotaLimit
     except (ApiDisabled, PermissionDenied) as error:
         try:
             return _from_service_usage(settings, environment)
-        # The first error is raised, because its hint leads to the better service.
+        # Raise the first error, because its hint is about the better service.
         except (ApiDisabled, PermissionDenied) as second:
             error.raw = f"{error.raw}\n{second.raw}".strip()
             raise error from second
@@ -70,7 +70,7 @@ def _limits(
     path: str,
     entries: Callable[[Mapping[str, Any]], Entries],
 ) -> QuotaLimits:
-    # Google's client takes a while to import, which must not block the event loop; this function runs in a thread.
+    # Importing Google's client is slow and must not block the event loop; this function runs in a thread.
     rest = importlib.import_module("jupyter_tpu.cloud.services.rest")
     title, host, role = service
     as_of = time.time()
@@ -131,7 +131,7 @@ def _of_limit(quota: Quota, limit: Mapping[str, Any]) -> Entries:
 
 def _number(value: object) -> int:
     """Parse a 64-bit number, given as text in Google's JSON; missing means 0, and below 0 means unlimited."""
-    # Google's JSON leaves out a field that has its default value.
+    # Google's JSON omits fields with default values.
     if value is None:
         return 0
     if isinstance(value, bool) or not isinstance(value, str | int):

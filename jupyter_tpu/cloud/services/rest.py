@@ -33,14 +33,14 @@ from jupyter_tpu.errors import (
 )
 
 _SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
-# Bounds a server that hangs, as for reads over gRPC (`cloud.call_policy`).
+# Time limit for a server that hangs, as for reads over gRPC (`cloud.call_policy`).
 _TIMEOUT_S = 30.0
-# After a 503, and only for reads: a change whose answer got lost must not be sent twice. As over gRPC, the caller
-# learns of a longer outage soon, because a user may be waiting.
+# Delays after a 503, only for reads: a change must not be sent twice if its response is lost. As over gRPC, report a
+# longer outage soon, because a user may be waiting.
 _RETRY_DELAYS_S = (0.4, 0.8, 1.6)
-# Bounds a list whose last page never comes.
+# Stop if the last page of a list never arrives.
 _MOST_PAGES = 1000
-# Characters of an answer that an error carries, for logs and bug reports.
+# Characters of a response that an error includes for logs and bug reports.
 _LONGEST_RAW = 10_000
 _DISABLED = re.compile(r"has not been used in project|API .*is disabled", re.IGNORECASE)
 
@@ -74,10 +74,10 @@ class RestClient:
         if settings.is_emulated:
             session = _session(AnonymousCredentials())  # type: ignore[no-untyped-call]  # it has no types
             session.headers.update(emulator_authorization(environment))
-            session.trust_env = False  # a proxy from the environment is for other machines, not for this one
+            session.trust_env = False  # ignore a proxy from the environment: it is not for this machine
             return cls(session, _emulator(settings, environment), service, settings.project)
         try:
-            # Google counts a user's requests against a quota project; without one some services refuse them.
+            # Google counts a user's requests against a quota project; some services reject requests without one.
             credentials, _ = load_credentials(_SCOPES, environment, quota_project=settings.project)
         except auth_exceptions.GoogleAuthError as error:
             raise _not_signed_in(error) from error
@@ -129,7 +129,7 @@ class RestClient:
     def _send(self, verb: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None) -> tuple[int, str]:
         try:
             answer = self._session.request(
-                # No redirects: they could carry the credentials to another host.
+                # Don't follow redirects, which could send the credentials to another host.
                 verb,
                 f"{self._base}{path}",
                 params=dict(query),

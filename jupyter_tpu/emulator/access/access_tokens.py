@@ -25,7 +25,7 @@ from jupyter_tpu.emulator.store.state_dir import read_or_create
 
 LIFETIME_S = 3600  # the usual lifetime of Google's access tokens
 CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
-_PREFIX = "ya29.emulated."  # Google's access tokens begin with ya29
+_PREFIX = "ya29.emulated."  # Google's access tokens start with ya29
 
 
 @assumed(
@@ -43,7 +43,7 @@ class AccessTokens:
         claims = {"email": email, "scopes": list(scopes), "exp": self._now() + LIFETIME_S, "jti": secrets.token_hex(4)}
         payload = _text(json.dumps(claims).encode())
         token = f"{_PREFIX}{payload}.{self._signature(payload)}"
-        # a second less, so that a client never uses one that has just expired
+        # a second less, so that a client never uses a token that has just expired
         return {"access_token": token, "expires_in": LIFETIME_S - 1, "token_type": "Bearer"}
 
     @documented(
@@ -76,7 +76,7 @@ class AccessTokens:
 
     def _claims(self, text: str) -> Any:
         payload, _, signature = text.partition(".")
-        # in constant time, as for any secret; it also tells a forged token from an expired one
+        # compare in constant time, as for any secret; also distinguishes a forged token from an expired one
         if not hmac.compare_digest(signature.encode(errors="replace"), self._signature(payload).encode()):
             return None
         return json.loads(_bytes(payload))
@@ -133,7 +133,7 @@ def _info(reason: str, method: str) -> error_details_pb2.ErrorInfo:
 
 
 def _text(data: bytes) -> str:
-    # without padding, so that a token has no character that a header must quote
+    # strip the padding, so that a token has no character that a header must quote
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
@@ -141,5 +141,5 @@ def _bytes(text: str) -> bytes:
     try:
         return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except binascii.Error:
-        # the token is not ours, so its signature is wrong anyway
+        # the token isn't ours, so the signature check fails anyway
         return b"{}"

@@ -52,7 +52,7 @@ class Callers:
             raise _without_token(self.token_file)
 
     def _is_known(self, token: str, method: str) -> bool:
-        if is_of_worker(token):  # the signature is checked later, as for any call
+        if is_of_worker(token):  # the signature is checked later, as for every call
             return method.rpartition(".")[2].startswith(HARMLESS)
         assert self.token_file is not None, "called only if there is one"
         return hmac.compare_digest(token.encode(errors="replace"), self.token_file.read_bytes())

@@ -17,14 +17,14 @@ from pathlib import Path
 Address = tuple[str, int]
 
 TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-# The kernel returns its tables piece by piece: one that changes meanwhile may miss a connection.
+# The kernel returns its tables in pieces, so a table that changes in the meantime may miss a connection.
 _ATTEMPTS = 3
 
 # constants and structs of linux/netlink.h, linux/sock_diag.h and linux/inet_diag.h
 _SOCK_DIAG, _DIAG_BY_FAMILY, _ERROR, _REQUEST = 4, 20, 2, 1
 _HEADER, _QUESTION, _ID = struct.Struct("=IHHII"), struct.Struct("=BBBxI"), struct.Struct("!HH16s16s12s")
 _OWNER = struct.Struct("=II")
-_OWNER_AT = _HEADER.size + 4 + _ID.size + 12  # the owner follows four bytes, the id, and three counters
+_OWNER_AT = _HEADER.size + 4 + _ID.size + 12  # the owner follows four bytes, the ID and three counters
 _NO_COOKIE = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
 
 
@@ -46,22 +46,22 @@ def _owner(peer: Address, ours: Address) -> int | None:
     """Return the user of the socket at `peer` that is connected to `ours`, or None."""
     try:
         return _owner_by_kernel(peer, ours)
-    except OSError:  # no such socket, or a kernel without this interface: the tables show which
+    except OSError:  # no such socket, or the kernel lacks this interface: check the tables
         attempts = (owner_in(_lines(), peer, ours) for _ in range(_ATTEMPTS))
         return next((owner for owner in attempts if owner is not None), None)
 
 
 def _owner_by_kernel(peer: Address, ours: Address) -> int | None:
     """Ask the kernel for this socket only, as ``ss`` does; reading its tables takes milliseconds. Raises OSError."""
-    # a new socket for each question, so that no answer can be that of another
+    # a new socket for each query, so that its response can't belong to another query
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
-        # all states of a connection are asked for; one that is closing has an owner too
+        # query all connection states, because a closing connection has an owner too
         question = _QUESTION.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, 0xFFFFFFFF)
         question += _ID.pack(peer[1], ours[1], socket.inet_aton(peer[0]), socket.inet_aton(ours[0]), _NO_COOKIE)
         header = _HEADER.pack(_HEADER.size + len(question), _DIAG_BY_FAMILY, _REQUEST, 1, 0)
         kernel.sendto(header + question, (0, 0))
         answer = kernel.recv(4096)
-    # the error is a negative errno; no such socket is ENOENT
+    # the error is a negative errno; ENOENT means no such socket
     if _HEADER.unpack_from(answer)[1] == _ERROR:
         number = -struct.unpack_from("=i", answer, _HEADER.size)[0]
         raise OSError(number, os.strerror(number))
@@ -83,7 +83,7 @@ def owner_in(lines: Iterable[str], peer: Address, ours: Address) -> int | None:
 
     A socket that its process has closed has no inode and is always shown as root's.
     """
-    # from the peer's side: it is the owner of that end that counts
+    # look up the peer's side, because we need the owner of that end
     wanted = (_in_table(peer), _in_table(ours))
     for line in lines:
         words = line.split()

@@ -53,7 +53,7 @@ PERMISSIONS = {
 )
 def permission_of(method: str) -> str:
     """Return the permission of a method: ``tpu.nodes.create`` for ``CreateNode``."""
-    # a method that is added later and forgotten here can still be denied by tpu.*
+    # a method that is missing here can still be denied with tpu.*
     return PERMISSIONS.get(method, f"tpu.{method}")
 
 

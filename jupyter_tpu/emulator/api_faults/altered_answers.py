@@ -22,7 +22,7 @@ UNKNOWN_ENUM = 99
 
 def seen_by(fault: Fault, request: Any, perform: Callable[[], Any], store: Store, now: float) -> Any:
     """Return the response to ListNodes or GetNode as it was `fault.seconds` ago."""
-    # the reader sees the list of nodes as it was at this moment
+    # the caller sees the list of nodes as of this time
     since = now - fault.seconds
     if fault.kind == "not_yet_visible":
         return _without_young(perform(), since)
@@ -47,7 +47,7 @@ def _created(node: NodePb) -> float:
 def _with_removed(request: Any, perform: Callable[[], Any], store: Store, since: float) -> Any:
     if "parent" in request.DESCRIPTOR.fields_by_name:
         answer = perform()
-        # removed nodes are in a table of their own, so pages must be merged by name
+        # removed nodes are in a separate table, so pages must be merged by name
         gone = [node for node in store.removed_nodes(since) if _is_of_page(node, request, answer)]
         nodes = sorted([*answer.nodes, *gone], key=lambda node: str(node.name))
         del answer.nodes[:]
@@ -87,7 +87,7 @@ def moved_in_time(answer: Message, seconds: float) -> Message:
 def _move(message: Any, nanos: int) -> None:
     if isinstance(message, timestamp_pb2.Timestamp):
         message.FromNanoseconds(message.ToNanoseconds() + nanos)
-    # operations carry the resource packed: its timestamps must move too
+    # operations contain the resource as a packed message, whose timestamps must be shifted too
     elif isinstance(message, any_pb2.Any):
         inner = _unpacked(message)
         if inner is not None:
@@ -128,7 +128,7 @@ def with_unknown_states(answer: Message) -> Message:
 def _set_unknown_states(message: Any) -> None:
     state = message.DESCRIPTOR.fields_by_name.get("state")
     if state is not None and state.enum_type is not None:
-        # proto3 keeps numbers that an enum lacks, as a newer server would send them
+        # proto3 preserves unknown enum numbers, such as those from a newer server
         message.state = UNKNOWN_ENUM
     for part in _parts(message):
         _set_unknown_states(part)

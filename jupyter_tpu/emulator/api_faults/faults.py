@@ -127,7 +127,7 @@ def fault_from_json(data: Mapping[str, Any], methods: frozenset[str]) -> Fault:
     settings = fields.checked(data, _CHECKS, required=("method", "kind"))
     kind = KINDS[settings["kind"]]
     _check_method(settings["method"], kind, methods)
-    # a clock may be slow; no other kind has a negative duration
+    # clock skew may be negative; no other kind has a negative duration
     if settings.get("seconds", 0) < 0 and kind.name != "clock_skew":
         raise ValueError(f"seconds: {settings['seconds']:g} is less than 0")
     return Fault(**{**_defaults(kind), **settings})
@@ -140,9 +140,9 @@ def _check_method(method: str, kind: Kind, methods: frozenset[str]) -> None:
 
 
 def _defaults(kind: Kind) -> dict[str, Any]:
-    # a random seed if none is given; `fault list` shows it, so that a run can be repeated
+    # use a random seed if none is given; `fault list` shows it, so that a run can be repeated
     defaults: dict[str, Any] = {"times": None if kind.lasts else 1, "seed": secrets.randbits(24)}
-    # the text is that of E10 and E11; ten virtual minutes are our choice
+    # the text is from E10 and E11; ten virtual minutes are our choice
     if kind.name == "half_created":
         defaults |= {"code": code_pb2.INTERNAL, "message": "an internal error has occurred", "seconds": 600.0}
     # per minute, as the real quota is (E11)

@@ -65,21 +65,22 @@ class ScriptedFaults:
             Refusal: a fault or the cloud rejects the call.
             WireFault: the transport must send something other than the response.
         """
-        # a connection's task serves many calls, so the skew of the one before is cleared
+        # a connection's task handles many calls, so clear the skew of the previous call
         _skew_s.set(0.0)
-        # nearly every call takes this way, so that a cloud without faults loses no time
+        # fast path for nearly every call, so that a cloud without faults loses no time
         if not self.table.waiting:
             return perform(Plan())
         met = self.table.consume(self._call_of(method, request))
         if Sort.SKEW in met:
             _skew_s.set(met[Sort.SKEW].seconds)
         slow = met.get(Sort.LATENCY)
-        # delayed before the call is done: a client that gives up must find nothing done
+        # delay before performing the call: if the client gives up, the call must have no effect
         if slow is not None and not slow.applied:
             await asyncio.sleep(slow.seconds)
         try:
             return self._answer(method, request, perform, met)
-        # delayed after it is done: a client that gives up has an effect that it does not know of
+        # delay after performing the call: if the client gives up, the call has an effect that the client doesn't know
+        # of
         finally:
             if slow is not None and slow.applied:
                 await asyncio.sleep(slow.seconds)
@@ -94,9 +95,9 @@ class ScriptedFaults:
         return formatdate(time.time() + _skew_s.get(), usegmt=True)
 
     def _call_of(self, method: str, request: Any) -> Call:
-        # for a create the name of the new resource, so that a fault can target it before it exists
+        # for a create call, the name of the new resource, so that a fault can target it before it exists
         target = made_by(method, request)
-        # a call on an operation can also be targeted by the node that it works on
+        # a fault can also target a call on an operation by the operation's node
         operation = self._store.operation(target)
         return Call(
             method=method,
@@ -109,12 +110,12 @@ class ScriptedFaults:
     def _answer(self, method: str, request: Any, perform: Perform, met: Mapping[str, Fault]) -> Message:
         fault = met.get(Sort.OUTCOME)
         error = self._error_of(fault, method, request) if fault else None
-        # refused before anything is done
+        # fail before performing the call
         if fault is not None and error is not None and not (fault.applied or fault.kind in _ALWAYS_APPLIED):
             raise error
-        # the call is performed, and then possibly refused: the caller cannot know which
+        # perform the call, then possibly return an error: the caller can't know the outcome
         answer = self._seen(request, lambda: self._performed(fault, request, perform), met)
-        # truncated and unknown_enum alter the real answer, so they need it
+        # truncated and unknown_enum alter the real response, so they need it
         if isinstance(error, errors.WireFault):
             error.answer = answer
         if error is not None:
@@ -148,7 +149,7 @@ class ScriptedFaults:
         """Return the error that a fault asks for, worded as by the real service."""
         target = target_of(request)
         zone, number = zone_of(target), self._project_number
-        # functions, so that only the refusal that is needed gets an error id
+        # functions, so that only the error that is returned gets an error ID
         refusals: Mapping[str, Callable[[], errors.Refusal]] = {
             "error": lambda: errors.Refusal(errors.status_of(fault.code, fault.text)),
             "unavailable": lambda: errors.Refusal(errors.status_of(fault.code, fault.text)),

@@ -50,7 +50,7 @@ def rest_answer(fault: WireFault, request: web.Request, rendered: Rendered) -> w
         return web.Response(body=whole[: len(whole) // 2], content_type="application/json")
     if fault.kind == "unknown_enum" and fault.answer is not None:
         return web.json_response(with_unknown_state_names(rendered(fault.answer)))
-    # `reset`, and any fault above whose call was refused, so that there is no answer to alter
+    # `reset`, and any fault above whose call failed, so that there is no response to alter
     if request.transport is not None:
         request.transport.abort()
     return web.Response()
@@ -78,7 +78,7 @@ async def grpc_answer(fault: WireFault, context: Any, converted: Converted) -> M
     if fault.kind == "empty":
         return b""
     if fault.kind == "truncated" and fault.answer is not None:
-        # gRPC frames carry their length, so the message is cut and not the stream
+        # gRPC frames include their length, so cut the message and not the stream
         return _cut(converted(fault.answer).SerializeToString())
     if fault.kind == "unknown_enum" and fault.answer is not None:
         return with_unknown_states(converted(fault.answer))

@@ -37,16 +37,16 @@ CONTROLS = frozenset(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the named command, by default the emulator; return the exit status."""
-    # a process whose standard streams are closed would fail at its first line of output
+    # with closed standard streams, a process would fail at its first line of output
     prepare_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
-    # imported only here: the emulator itself needs gRPC, the commands that steer it do not
+    # import late: the emulator itself needs gRPC, but the commands that control it do not
     if arguments and arguments[0] in CONTROLS:
         from jupyter_tpu.emulator.cli import control_commands
 
         return control_commands.main(arguments)
     tool = TOOLS.get(arguments[0]) if arguments else None
-    # without a known word, the options are those of the emulator itself
+    # without a known command, the options belong to the emulator itself
     module = importlib.import_module(f"jupyter_tpu.emulator.{tool or 'process'}")
     status: int = module.main(arguments[1:] if tool else arguments)
     return status

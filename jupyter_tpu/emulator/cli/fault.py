@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
         "link", help="the SSH connections to a node's workers", parents=[link_parser()], epilog=link_parser().epilog
     )
     for name, command in CALLS.items():
-        # for the list in --help only: `main` hands these to their own parsers
+        # only for the list in --help: `main` passes these commands to their own parsers
         kinds.add_parser(name, help=command.summary, add_help=False)
     return options
 
@@ -81,7 +81,7 @@ def main(argv: Sequence[str]) -> int:
     given = {name: getattr(options, name) for name in _OPTIONS if getattr(options, name) is not None}
     try:
         if options.verb:
-            # checked here first: the error is the same, and no emulator is needed to see it
+            # check here first: the error is the same and needs no running emulator
             link_fault_from_json({"verb": options.verb, **given})
     except ValueError as error:
         return _complain(f"Not a valid fault: {error}.")

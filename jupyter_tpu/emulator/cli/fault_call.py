@@ -47,7 +47,7 @@ def _call(control: EmulatorControl, options: argparse.Namespace) -> Any:
         given["times"] = None
     if options.applied:
         given["applied"] = True
-    # the control API tells codes from names by their type
+    # the control API distinguishes codes and names by their type
     if given.get("code", "").isdigit():
         given["code"] = int(given["code"])
     control.add_fault(options.method, options.kind, **given)

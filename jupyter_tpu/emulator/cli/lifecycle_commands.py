@@ -89,7 +89,7 @@ def _metrics(control: EmulatorControl, options: argparse.Namespace) -> Any:
         "idle_s": options.idle,
         "lie": options.lie,
     }
-    # options that were not given stay out of the request: without any, the control API measures again
+    # omit unset options from the request: without any option, the control API goes back to measuring
     given = {name: value for name, value in metrics.items() if value is not None}
     return control.set_metrics(options.node, options.worker, **given)
 
@@ -121,7 +121,7 @@ def duration(text: str) -> float:
 
 
 def _clock(control: EmulatorControl, options: argparse.Namespace) -> Any:
-    # before a jump: --pause --advance must not let time run in between
+    # pause before a jump: with --pause --advance, time must not run in between
     if options.pause or options.resume:
         control.pause() if options.pause else control.resume()
     if options.scale is not None:
@@ -140,7 +140,7 @@ def _reset_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _reset(control: EmulatorControl, options: argparse.Namespace) -> Any:
-    # scripts must confirm too: a reset cannot be undone
+    # even scripts must confirm, because a reset can't be undone
     if not options.yes:
         raise BadValue("A reset deletes all emulated nodes, their workers and their files; confirm with --yes.")
     control.reset()

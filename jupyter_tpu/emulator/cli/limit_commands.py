@@ -66,7 +66,7 @@ def _stockout_arguments(parser: argparse.ArgumentParser) -> None:
 def _stockout(control: EmulatorControl, options: argparse.Namespace) -> Any:
     if options.end and (options.chips, options.for_s) != (None, None):
         raise BadValue("--end cannot be combined with --chips or --for.")
-    # the control API ends a stock-out by one of no length
+    # a stock-out with zero duration ends the current one
     for_s = 0.0 if options.end else options.for_s
     control.stock_out(options.zone, options.family, chips=options.chips or 0, for_s=for_s)
     return {"capacity": control.capacity()}
@@ -86,7 +86,7 @@ def _capacity_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _capacity(control: EmulatorControl, options: argparse.Namespace) -> Any:
     if options.zone:
-        # without a zone the command only shows the capacity
+        # without a zone, the command only shows the capacity
         _set_capacity(control, options)
     return {"capacity": control.capacity()}
 
@@ -167,7 +167,7 @@ def switch(text: str) -> tuple[str, Any]:
     name, is_given, value = text.partition("=")
     if not is_given:
         raise BadValue(f"{text!r} is not of the form SWITCH=VALUE.")
-    # people write on, off and none for what JSON calls true, false and null
+    # users write on, off and none instead of JSON's true, false and null
     if value.lower() in _WORDS:
         return name, _WORDS[value.lower()]
     if name in _LISTS:

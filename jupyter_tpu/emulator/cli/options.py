@@ -95,14 +95,14 @@ def _answer_of(command: Command, options: argparse.Namespace) -> Any:
         )
     try:
         return command.perform(EmulatorControl(options.emulator), options)
-    # the emulator's own words: it knows what exists and what would be right
+    # show the emulator's own message, because it lists the valid values
     except ControlRefused as refusal:
         raise BadInput(
             refusal.message, exists="Nothing was changed.", hint=f"See `jupyter tpu emulator {command.name} --help`."
         ) from refusal
     except BadValue as error:
         raise BadInput(str(error), hint=f"See `jupyter tpu emulator {command.name} --help`.") from error
-    # ValueError: something answers there, but not in JSON
+    # ValueError: the response is not JSON
     except (OSError, ValueError, HTTPException) as error:
         raise CloudUnavailable(
             f"No emulator answers at {options.emulator}: {error}",

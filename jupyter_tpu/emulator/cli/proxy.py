@@ -84,7 +84,7 @@ def _own_address(text: str) -> Address:
 def _is_loopback(host: str) -> bool:
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:  # another host name, which may lead anywhere
+    except ValueError:  # another host name, which may resolve to any machine
         return False
 
 
@@ -122,7 +122,7 @@ async def _serve(options: argparse.Namespace) -> None:
     stopping = stop_event()
     proxy = FaultProxy(options.to, seed=options.seed or 0)
     proxy.listen(options.listen)
-    # added before the address is announced, so that no connection slips through without them
+    # add the faults before printing the address, so that they affect every connection
     for fault in options.fault:
         proxy.apply(fault)
     _announce(options, proxy)
@@ -130,7 +130,7 @@ async def _serve(options: argparse.Namespace) -> None:
     await stopping.wait()
     for task in tasks:
         task.cancel()
-    # the players must be gone before the proxy whose faults they change
+    # the players change the proxy's faults, so they must exit before the proxy
     await asyncio.gather(*tasks, return_exceptions=True)
     await proxy.close()
 
@@ -146,7 +146,7 @@ def _players(options: argparse.Namespace, proxy: FaultProxy) -> list[asyncio.Tas
 async def _read_input(proxy: FaultProxy) -> None:
     """Apply faults from standard input, unless it is closed or a file."""
     kind = os.fstat(0).st_mode
-    # asyncio can wait for pipes, sockets and terminals only
+    # asyncio can only wait for pipes, sockets and terminals
     if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or os.isatty(0)):
         return
     reader = asyncio.StreamReader()

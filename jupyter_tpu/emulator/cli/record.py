@@ -74,7 +74,7 @@ def main(argv: Sequence[str]) -> int:
         return _complain(f"The recorder listens on {LOOPBACK} only, because it checks no caller.", 2)
     recording = Recording(options.out, _report_case, _report)
     try:
-        # all are checked before the folder is created: a typo leaves nothing behind
+        # check all addresses before creating the folder, so that a typo leaves nothing behind
         upstreams = [checked_upstream(each) for each in dict.fromkeys(options.upstream)]
         recording.begin()
         asyncio.run(_serve(upstreams, recording, options))
@@ -91,7 +91,7 @@ def main(argv: Sequence[str]) -> int:
 async def _serve(upstreams: Sequence[str], recording: Recording, options: argparse.Namespace) -> None:
     stopping = stop_event()
     async with contextlib.AsyncExitStack() as stack:
-        # consecutive ports, so that one number names them all
+        # use consecutive ports, so that one option sets them all
         ports = [options.port + index if options.port else 0 for index in range(len(upstreams))]
         served = {
             upstream: await stack.enter_async_context(serving(upstream, recording, port))
@@ -108,7 +108,7 @@ async def serving(upstream: str, recording: Recording, port: int) -> AsyncIterat
     app = web.Application(middlewares=[refuse_browsers], client_max_size=LARGEST_BODY_BYTES)
     app.router.add_route("*", "/{path:.*}", proxy.handle)
     runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
-    # one session for all requests, so that connections to Google are reused
+    # use one session for all requests to reuse connections to Google
     await proxy.open()
     try:
         await runner.setup()

@@ -11,7 +11,7 @@ from jupyter_tpu.emulator.cli.options import BadValue, Command, table
 from jupyter_tpu.emulator.control.client import EmulatorControl
 
 _NANOS = 10**9  # nano-dollars per dollar
-_MOST = 20  # lines of one list: keeps the whole state on about a screen
+_MOST = 20  # lines per list, so that the whole state fits on about one screen
 
 
 def last_part(name: str) -> str:
@@ -66,7 +66,7 @@ def format_state(state: Mapping[str, Any]) -> Iterator[str]:
     queued = state["queued_resources"]
     yield from _listed(counted(len(queued), "queued resource"), map(_format_queued, queued))
     yield from _listed("Faults of calls", map(format_fault, state["faults"]))
-    # links without faults are left out: there is one for every worker
+    # omit links without faults, because every worker has a link
     yield from _listed("Faults of links", map(_format_link, filter(_is_faulty, state["links"])))
     yield from _listed("Capacity that was set", map(format_pool, state["capacity"]))
     yield from _listed("Quotas that are set or used", map(format_quota, state["quotas"]))
@@ -108,7 +108,7 @@ def _format_queued(queued: Mapping[str, Any]) -> str:
 
 def format_fault(fault: Mapping[str, Any]) -> str:
     """Return a fault such as ``3: error of CreateNode for n1, UNAVAILABLE "…", 2 times more, hit 1 of 1 call``."""
-    # `times` is None for kinds that last
+    # `times` is None for lasting kinds
     left = "until it is cleared" if fault["times"] is None else f"{counted(fault['times'], 'time')} more"
     target = f" for {fault['target']}" if fault["target"] else ""
     seconds = f" {fault['seconds']:g} s," if fault["seconds"] else ""
@@ -177,7 +177,7 @@ def _ledger_arguments(parser: argparse.ArgumentParser) -> None:
 def _ledger(control: EmulatorControl, options: argparse.Namespace) -> Any:
     ledger = control.ledger()
     bills = [bill for bill in ledger["nodes"] if options.node in ("", bill["name"], last_part(bill["name"]))]
-    # an empty table would look like a node that cost nothing
+    # an empty table would look as if the node had cost nothing
     if options.node and not bills:
         names = ", ".join(dict.fromkeys(last_part(bill["name"]) for bill in ledger["nodes"][-_MOST:]))
         raise BadValue(

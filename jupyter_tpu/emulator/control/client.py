@@ -131,7 +131,7 @@ class EmulatorControl:
 
     def set_quota(self, quota_id: str, place: str, limit: int | None) -> None:
         """Limit a quota in its zone or region; None means no limit."""
-        # the id itself says what it counts by
+        # the ID itself shows the quota's scope
         scope = "region" if "PerRegion" in quota_id else "zone"
         self._request("POST", "quotas", {"quota_id": quota_id, scope: place, "limit": limit})
 
@@ -227,10 +227,10 @@ class EmulatorControl:
     def _request(self, verb: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self._base}/{path}", data=data, headers=self._headers, method=verb)
-        # no proxy from the environment: the emulator is on loopback
+        # ignore proxies from the environment: the emulator is on loopback
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            # longer than the longest jump in time (`virtual_time.PATIENCE_S`)
+            # longer than the longest time jump takes (`virtual_time.PATIENCE_S`)
             with opener.open(request, timeout=30) as answer:
                 return dict(json.load(answer))
         except urllib.error.HTTPError as error:

@@ -66,7 +66,7 @@ class ControlRules:
         settings = await json_object(request)
         with self._cloud.store.transaction():
             switches = self._cloud.rules.project.change(settings)
-        self._cloud.timeline.arm()  # a waiting queued resource may have room now
+        self._cloud.timeline.arm()  # a waiting queued resource may now fit
         return switches.to_json()
 
     async def quotas(self, _: web.Request) -> Any:
@@ -112,7 +112,7 @@ class ControlRules:
     def _stock_out(self, settings: Mapping[str, Any]) -> None:
         pools, zone, family = self._cloud.rules.capacity, settings["zone"], settings.get("family", "")
         chips, for_s = settings.get("chips", 0), settings.get("for_s")
-        # a stock-out leaves the pool as it was; a number of chips replaces it, for a while or for good
+        # a stock-out doesn't change the pool; a number of chips replaces it, temporarily or permanently
         if not chips:
             pools.stock_out(zone, family, for_s)
             return
@@ -124,7 +124,7 @@ class ControlRules:
         settings = fields.checked(await json_object(request), _PREEMPT, required=("node",))
         node = node_named(self._cloud.store, settings["node"])
         if settings.get("notice_s"):
-            # the workers learn it from their metadata servers
+            # the workers get the notice from their metadata servers
             self._cloud.notices.announce(node, settings["notice_s"])
         else:
             await self._cloud.effects.preempt(node)

@@ -35,7 +35,7 @@ _CLOCK: Mapping[str, fields.Check] = {
     "scale": fields.scale,
     "advance_s": fields.positive,
     "paused": fields.flag,
-    "settle": fields.flag,  # accepted and ignored: a jump always waits for what falls due
+    "settle": fields.flag,  # accepted and ignored: a jump always waits for all due actions
 }
 _METRICS: Mapping[str, fields.Check] = {"node": fields.text, "worker_id": fields.whole, **CHECKS}
 _WORKER: Mapping[str, fields.Check] = {
@@ -87,7 +87,7 @@ class ControlRoutes:
             ("POST", "links", self.fault_link),
             ("POST", "reset", self.reset),
         ):
-            # every route answers with the same envelope of errors
+            # every route uses the same error format
             app.router.add_route(verb, f"{BASE}/{path}", _handler(answer))
 
     async def info(self, _: web.Request) -> Any:
@@ -133,7 +133,7 @@ class ControlRoutes:
     async def set_clock(self, request: web.Request) -> Any:
         """Change the scale of time, pause or resume it, or jump ahead."""
         settings = fields.checked(await json_object(request), _CLOCK)
-        # the pace first, so that a jump in the same request follows it
+        # set the pace first, so that a jump in the same request uses it
         self._cloud.time.run(scale=settings.get("scale"), is_paused=settings.get("paused"))
         if "advance_s" in settings:
             await self._cloud.time.jump(settings["advance_s"])
@@ -151,7 +151,7 @@ class ControlRoutes:
     async def change_worker(self, request: web.Request) -> Any:
         """Change one worker: its SSH server, or a fault from `worker_faults`."""
         settings = fields.checked(await json_object(request), _WORKER, required=("node", "action"))
-        # worker 0 is the only one of most nodes
+        # most nodes have only worker 0
         name, worker_id, action = settings.pop("node"), settings.pop("worker_id", 0), settings.pop("action")
         if action not in _ACTIONS:
             raise ValueError(f"action: {action[:40]!r} is not one of {', '.join(_ACTIONS)}")
@@ -210,7 +210,7 @@ class ControlRoutes:
         settings = await json_object(request)
         node, worker_id = fields.text(settings.pop("node")), settings.pop("worker_id", None)
         fault = link_fault_from_json(settings)
-        # by number or all; a worker that does not exist leaves none, which is refused below
+        # one worker or all; for an unknown worker the list is empty, which is rejected below
         links = [link for link in links_to(self._cloud, node) if worker_id in (None, link.worker_id)]
         if not links:
             raise self._no_link(node, worker_id)
@@ -245,7 +245,7 @@ def _handler(answer: Answer) -> Callable[[web.Request], Awaitable[web.StreamResp
             return refused(refusal.status)
         except DiskFull as error:
             return refused(errors.status_of(code_pb2.UNAVAILABLE, f"Not done: {error}; free some space and try again."))
-        # raised by the parsers of values; its argument is the name of the field
+        # raised by the value parsers with the name of the field
         except KeyError as error:
             return _bad_request(f"{error.args[0]} is missing or unknown")
         except (TypeError, ValueError) as error:

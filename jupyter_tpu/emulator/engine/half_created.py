@@ -42,7 +42,7 @@ class HalfCreated:
 
         Call it in the transaction that fails the create.
         """
-        # by operation: only the create that the fault hit leaves its node behind
+        # look up by operation: only the create call that the fault hit leaves its node behind
         delay = self._delays.pop(operation.name, None)
         node = self._store.node(operation.target)
         if delay is None or node is None:

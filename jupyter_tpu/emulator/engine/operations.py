@@ -25,8 +25,8 @@ from jupyter_tpu.emulator.resources.request import V2, ApiRequest
 from jupyter_tpu.emulator.resources.targets import target_of
 from jupyter_tpu.emulator.store.database import Store
 
-# Virtual seconds, assumed (behaviours `durations` and `queue-durations`): round numbers of the order that public logs
-# show.
+# Virtual seconds, assumed (behaviours `durations` and `queue-durations`): round numbers similar to those in public
+# logs.
 DURATION_S = {"create": 90.0, "start": 60.0, "stop": 30.0, "delete": 30.0, "update": 5.0}
 QUEUED_DURATION_S = {"create": 5.0, "delete": 30.0, "reset": 60.0}
 STOCKOUT_AFTER_S = 30.0  # behaviour `stock-out-verdict-time`: dstack saw less than 30 s, a Terraform user 71 s
@@ -106,9 +106,9 @@ class Operations:
         return self._add(
             verb,
             target,
-            # first due when the chips are looked for, then again at `ready_at` for its effect
+            # first due when chips are allocated, then again at `ready_at` for its effect
             due=min(done_at, now + STOCKOUT_AFTER_S) if is_looking else done_at,
-            # the moment of its effect, kept while it is due for the chips first
+            # the time of its effect, stored while the chips are due first
             ready_at=done_at if is_looking else None,
             state_before=state_before,
             verdict=self._plan.verdict or verdict,
@@ -122,7 +122,7 @@ class Operations:
         if self._plan.due_after_s is not None:
             return self._plan.due_after_s
         if self._plan.verdict is not None:
-            # an operation that a fault lets fail does so after half a minute, like a stock-out
+            # a fault makes an operation fail after half a minute, like a stock-out
             return STOCKOUT_AFTER_S
         return (QUEUED_DURATION_S if is_queued_name(target) else DURATION_S)[verb]
 
@@ -172,7 +172,7 @@ class Operations:
         request_id = request_id_of(call)
         if not request_id:
             return None
-        # before the look-up: a malformed id is refused even if nothing is stored for it
+        # check before the lookup: a malformed ID is rejected even if nothing is stored for it
         check_request_id(request_id)
         known = self._store.operation_of_request(request_id, call.method, target_of(call.request))
         return None if known is None else rendered(known)
@@ -209,7 +209,7 @@ class Operations:
         """Handle ``CancelOperation``: undo the operation if possible."""
         operation = self._required(request.name)
         if not operation.is_done:
-            # the request shows on an operation that cannot be undone as well
+            # an operation that can't be undone shows the cancellation request too
             cancelled = replace(operation, is_cancel_requested=True)
             is_undone = self._roll_back(operation)
             error = errors.cancelled()

@@ -69,12 +69,12 @@ class Timeline:
         tasks = list(self._running.values())
         for task in tasks:
             task.cancel()
-        # their transactions must be over before the store is closed
+        # their transactions must finish before the store is closed
         await asyncio.gather(*tasks, return_exceptions=True)
         self._broken.clear()
 
     def _waiting(self) -> list[Due]:
-        # an agenda still lists a running act until the act itself changes that
+        # an agenda lists a running act until the act itself changes that
         busy = self._running.keys() | self._broken
         return [due for agenda in self._agendas for due in agenda.waiting() if due.key not in busy]
 
@@ -86,7 +86,7 @@ class Timeline:
         """Start the acts that are due; return whether any was started."""
         now = self._clock.now()
         begun = False
-        # in order of time across all agendas, so that a jump replays what would have happened
+        # process all agendas in order of time, so that a jump replays what would have happened
         for due in sorted(self._waiting(), key=_moment_of):
             # an earlier act of this loop may have the same key
             if due.moment <= now and due.key not in self._running:

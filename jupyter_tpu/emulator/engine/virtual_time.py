@@ -69,12 +69,12 @@ class VirtualTime:
         Raises:
             ValueError: the target is after `LAST_MOMENT`.
         """
-        # jumps that overlap would each start from the same moment, and add up to less
+        # overlapping jumps would all start from the same time, so their sum would be too short
         async with self._jumping:
             target = self._clock.now() + seconds
             if target > LAST_MOMENT:
                 raise ValueError("the emulated clock cannot pass the year 9000")
-            # held, so that virtual time does not run on while real time passes in the acts
+            # hold the clock, so that virtual time doesn't advance during the real time of the acts
             with self._clock.held():
                 await self._step_to(target)
         self._timeline.arm()

@@ -46,13 +46,13 @@ class Admission:
         switches = self._project.switches
         if not switches.api_enabled:
             raise errors.api_disabled(self._project_number)
-        # after the switch of the API: while the API is off, permissions do not matter
+        # check after the API switch: while the API is off, permissions don't matter
         permission = permission_of(method)
         if is_denied(permission, switches.denied_permissions):
             raise errors.permission_denied(permission, target)
         self._check_location(target)
         if method == "CreateNode":
-            # last: a refused call must not use up the rate
+            # check the rate last: a rejected call must not count
             self._count_create(switches.creates_per_minute)
 
     def check_nodes(self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held], *, is_queued: bool = False) -> None:
@@ -83,7 +83,7 @@ class Admission:
 
     def _check_location(self, target: str) -> None:
         zone = "".join(target.split("/")[3:4])
-        # a policy may name the zone or its whole region
+        # a policy may contain the zone or its whole region
         if {zone, accelerators.region_of(zone)} & {*self._project.switches.denied_locations} - {""}:
             raise errors.zone_unknown(zone, self._project_id)
 
@@ -94,7 +94,7 @@ class Admission:
     )
     def _count_create(self, limit: int | None) -> None:
         now = self._now()
-        # a queue of moments, so that the window slides and no background task is needed
+        # a queue of timestamps makes the window slide without a background task
         while self._creates and self._creates[0] <= now - MINUTE_S:
             self._creates.popleft()
         if limit is not None and len(self._creates) >= limit:

@@ -71,7 +71,7 @@ class Capacity:
         Without a family, the stock-out applies to all families of the zone.
         """
         until = FOR_EVER if for_s is None else self._now() + for_s
-        # the rest of a pool stays, so that it is back when the stock-out ends
+        # keep the rest of the pool, so that it is restored when the stock-out ends
         for each in [family] if family else families_in(zone):
             self._save(zone, each, replace(self._pool(zone, each), stocked_out_until=until))
 
@@ -93,7 +93,7 @@ class Capacity:
             "zone": zone,
             "family": family,
             "chips": pool.chips(self._now()),
-            # reserved nodes are not counted: their chips are those of reservations
+            # don't count reserved nodes, because they use chips of reservations
             "used": _chips_in_use(zone, family, occupied),
             "stocked_out": self._now() < until,
             "next_change": pool.next_change(self._now()),
@@ -112,7 +112,7 @@ class Capacity:
     def _save(self, zone: str, family: str, pool: Pool) -> None:
         if family not in families_in(zone):
             raise ValueError(f"{zone[:40]!r} has no chips of {family[:40]!r}")
-        # in memory as well: each call asks for room, and parsing JSON each time would be slow
+        # also keep the pool in memory: every call checks the capacity, and parsing JSON each time would be slow
         self._pools[f"{zone}{_SEPARATOR}{family}"] = pool
         self._setting.write({key: each.to_json() for key, each in self._pools.items()})
 

@@ -40,12 +40,12 @@ class Placement:
     def verdict(self, node: NodePb, zone: str) -> status_pb2.Status | None:
         """Return the error for the create or start of one node (E1, E3, E10), or None if it continues."""
         if node.scheduling_config.reserved:
-            # v2 has no field for the reservation
+            # v2 has no reservation field
             name = reservation_of(self._store.extras(node.name))
             found = self.reservation_verdict([node], zone, name=name)
         else:
             found = None if self.has_room([node], zone, self._store.occupying_nodes()) else errors.stockout(zone)
-        # checks addresses only if there are chips, since one reason is enough
+        # check addresses only if there are chips, because one reason is enough
         if found is None and not self.addresses_left([node], zone):
             return operation_errors.addresses_used_up()
         return found

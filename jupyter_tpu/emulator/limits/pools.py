@@ -52,7 +52,7 @@ class Pool:
         return past[-1] if past else None
 
     def _at_random(self, seed: int, now: float) -> int:
-        # a generator of its own for each period: any moment can be asked for, in any order
+        # a separate generator for each period, so that any time can be queried in any order
         return random.Random(f"{seed}:{now // RANDOM_PERIOD_S:.0f}").randint(0, self.most)
 
     def to_json(self) -> dict[str, Any]:

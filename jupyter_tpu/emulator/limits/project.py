@@ -16,7 +16,7 @@ from jupyter_tpu.emulator.resources import fields
 from jupyter_tpu.emulator.resources.behaviours import recorded
 from jupyter_tpu.emulator.store.settings import Facts, StoredSetting
 
-CREATES_PER_MINUTE = 91  # behaviour `E11-create-rate-default`: the quota that a public report shows
+CREATES_PER_MINUTE = 91  # behaviour `E11-create-rate-default`: the quota from a public report
 STOP_RULES = ("multi_host", "spot")
 _PERMISSION = re.compile(r"[a-z]+\.(?:\*|[A-Za-z]+\.(?:\*|[A-Za-z]+))")
 FORMER = ("quota_requests",)
@@ -157,7 +157,7 @@ class Project:
     def __init__(self, facts: Facts) -> None:
         self._setting = StoredSetting(facts, "project:switches")
         stored = {name: value for name, value in (self._setting.read() or {}).items() if name not in FORMER}
-        # checked again: a switch of a newer emulator must not come in unnoticed
+        # validate again: a switch from a newer emulator must not go unnoticed
         self._switches = changed(Switches(), stored)
 
     @property

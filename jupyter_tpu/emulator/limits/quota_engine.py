@@ -78,7 +78,7 @@ class QuotaEngine:
         self._project = project
         self._setting = StoredSetting(facts, "project:quota_limits")
         rows = self._setting.read() or []
-        # only what was set; the profile gives the rest, so that changing the profile changes it
+        # only explicitly set limits; the rest comes from the profile, so that changing the profile changes them
         self._set: dict[tuple[QuotaId, str], int] = {
             (parse_quota_id(name), place): limit for name, place, limit in rows
         }
@@ -114,7 +114,7 @@ class QuotaEngine:
         for node, zone in nodes:
             _count(wanted, node, zone, 1)
         total = usage(held) + wanted
-        # only the quotas that the request counts against: others may be exceeded already
+        # only the quotas that the request counts against: others may already be exceeded
         uses = (self._use(quota, place, total[quota, place]) for quota, place in wanted)
         exceeded = [use for use in uses if use.is_exceeded]
         if exceeded:

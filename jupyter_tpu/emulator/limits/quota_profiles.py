@@ -68,7 +68,7 @@ def _granted() -> Mapping[tuple[QuotaId, str], int]:
     for row in accelerators.catalogue()["trc_grants"][0]["rows"]:
         for scope, place in (("zone", row["zone"]), ("region", accelerators.region_of(row["zone"]))):
             quota = granted_quota(row["generation"], row["tier"] == "spot", scope)
-            # a grant does not lower an unlimited quota
+            # a grant doesn't lower an unlimited quota
             if new_project_limit(quota) == UNLIMITED:
                 continue
             limits[quota, place] = limits.get((quota, place), 0) + granted_units(quota, row["chips"])

@@ -140,7 +140,7 @@ def _shown(reservation: Reservation, location: Location, occupied: Iterable[Held
     shown.standard.size = reservation.chips
     shown.standard.capacity_units = _CHIPS
     shown.standard.resource_type = resource_type(reservation.family)
-    # a reservation may be reduced below the chips that its nodes use; the nodes stay
+    # a reservation may be reduced below the chips that its nodes use; the nodes continue to run
     shown.standard.usage.total = min(
         reservation.chips, _reserved_in_use(reservation.zone, reservation.family, occupied)
     )

@@ -119,13 +119,14 @@ class Maintenance:
         if node is not None and node.state == State.READY:
             with self._store.transaction():
                 event = self._repairing(node, event)
-        # the node is stopped, pre-empted or gone: there is nothing to maintain
+        # the node is stopped, pre-empted or deleted: there is nothing to maintain
         if node is None or not event.is_ongoing:
             self._drop(event)
             return
         if node.state == State.REPAIRING:
             await self._workers.stop(node)
-        # a separate step: after a crash before it the workers are stopped again, after a later one only the end is left
+        # a separate step: after an earlier crash, the workers are stopped again; after a later crash, only the end
+        # remains
         with self._store.transaction():
             self._save(replace(event, is_down=True))
 
@@ -139,7 +140,7 @@ class Maintenance:
 
     async def _bring_back(self, event: MaintenanceEvent) -> None:
         node = self._node_of(event)
-        if node is None or node.state != State.REPAIRING:  # the node was deleted while its workers came up
+        if node is None or node.state != State.REPAIRING:  # the node was deleted while its workers were starting
             if node is not None:
                 await self._workers.stop(node)
             return
@@ -178,7 +179,7 @@ class Maintenance:
             return
         queued = self._store.queued(operation.target)
         result = node if queued is None else queued.body
-        # nothing to show: the node was deleted meanwhile
+        # nothing to show: the node was deleted in the meantime
         error = operation.verdict or (errors.cancelled() if result is None else None)
         self._operations.finish(operation, error=error, result=result)
 

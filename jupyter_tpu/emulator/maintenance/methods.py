@@ -82,7 +82,7 @@ class MaintenanceMethods:
         if not nodes:
             raise no_maintenance_pending(name)
         operation = self._operations.start_waiting("performMaintenance", name)
-        # all are checked before the first is maintained
+        # check all nodes before the first maintenance
         for node in [self._maintainable(node) for node in nodes]:
             self._maintenance.begin_now(node, SCHEDULED, operation=_name_of(operation))
         return operation

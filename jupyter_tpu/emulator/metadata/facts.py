@@ -80,7 +80,7 @@ class WorkerFacts:
     @property
     def instance_id(self) -> int:
         """Id of the VM, different for each worker."""
-        # the API gives a node one number; its VMs need different ones
+        # the API assigns one number per node, but each VM needs its own
         return int(self.node.id) + self.worker_id
 
     @property

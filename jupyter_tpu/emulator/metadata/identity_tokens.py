@@ -58,7 +58,7 @@ def _instance(facts: WorkerFacts) -> dict[str, Any]:
 
 @functools.cache
 def _signer() -> Any:
-    # 2048 bits, as Google's keys have; made once per process, because it takes a moment
+    # 2048 bits, like Google's keys; created once per process, because it takes a moment
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     text = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()

@@ -24,9 +24,9 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recor
 
 LOOPBACK = "127.0.0.1"
 ROOT = "/computeMetadata/v1/"
-# names under which clients address it; any other may be a web page's (DNS rebinding)
+# host names that clients use; any other may come from a web page (DNS rebinding)
 HOSTS = (LOOPBACK, "localhost", "metadata.google.internal", "169.254.169.254")
-CLOSING_S = 0.1  # bounds how long stopping waits for open requests: those that wait for a change never end alone
+CLOSING_S = 0.1  # how long to wait for open requests when stopping: requests that wait for a change never finish alone
 _HEADERS = {
     "Metadata-Flavor": "Google",
     "Server": "Metadata Server for VM",
@@ -43,7 +43,7 @@ class Changes:
 
     def notify(self) -> None:
         """Wake all waiting requests."""
-        current, self._next = self._next, asyncio.Event()  # callers that wait from now on wait for the next event
+        current, self._next = self._next, asyncio.Event()  # later callers wait for the next event
         current.set()
 
     async def wait(self) -> None:
@@ -92,7 +92,7 @@ class MetadataServer:
         await self._runner.cleanup()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        # the caller is checked before anything of the request is read
+        # check the caller before reading anything from the request
         reply = refusal(request, is_own=_is_own(request)) or await self._reply(request)
         return _response(reply)
 
@@ -101,7 +101,7 @@ class MetadataServer:
         if not path.startswith(ROOT):
             return _above(path)
         path = path.removeprefix(ROOT)
-        # guest attributes are the only part that can be written
+        # only guest attributes are writable
         if request.method in ("PUT", "DELETE") and path.startswith("instance/guest-attributes/"):
             return await self._change_guest_attribute(request, path)
         if request.method not in ("GET", "HEAD"):
@@ -146,7 +146,7 @@ class MetadataServer:
         known = query.get("last_etag", reply.etag)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                # every change of the node wakes all who wait; the ETag shows whether it is theirs
+                # every change of the node wakes all waiting requests; the ETag shows whether their value changed
                 while reply.etag == known:
                     await self._changes.wait()
                     reply = await self._reply_now(path, query)

@@ -50,12 +50,12 @@ def metadata_tree(facts: WorkerFacts) -> dict[str, Any]:
 
 def _instance(facts: WorkerFacts) -> dict[str, Any]:
     return {
-        # the user's own metadata wins over Cloud TPU's
+        # the user's own metadata overrides Cloud TPU's
         "attributes": Named({**tpu_attributes(facts), **facts.node.metadata}),
         "description": str(facts.node.description),
         "guest-attributes": Named({space: Named(items) for space, items in facts.guest_attributes.items()}),
         "hostname": f"{facts.hostname}.{facts.zone}.c.{facts.project}.internal",
-        # each worker has an id of its own, although the API shows one for the node
+        # each worker has its own ID, although the API shows one for the node
         "id": facts.instance_id,
         "machine-type": f"projects/{facts.project_number}/machineTypes/{_machine_type(facts)}",
         "maintenance-event": _maintenance_event(facts),
@@ -63,7 +63,7 @@ def _instance(facts: WorkerFacts) -> dict[str, Any]:
         "network-interfaces": Numbered({"0": _network_interface(facts)}),
         "preempted": _word(facts.is_preempted),
         "scheduling": _scheduling(facts),
-        # the same account twice, as on Compute Engine: by its alias and by its address
+        # the same account twice, as on Compute Engine: under its alias and its email address
         "service-accounts": Named({"default": _service_account(facts), facts.email: _service_account(facts)}),
         "tags": list(facts.node.tags),
         "upcoming-maintenance": _upcoming_maintenance(facts),
@@ -83,7 +83,7 @@ def _service_account(facts: WorkerFacts) -> dict[str, Any]:
 
 def _network_interface(facts: WorkerFacts) -> dict[str, Any]:
     endpoints = facts.node.network_endpoints
-    # a node that is not READY yet has no endpoints
+    # a node has no endpoints before it is READY
     mine = endpoints[facts.worker_id] if facts.worker_id < len(endpoints) else None
     external = str(mine.access_config.external_ip) if mine is not None else ""
     access = {"0": {"external-ip": external, "type": "ONE_TO_ONE_NAT"}} if external else {}

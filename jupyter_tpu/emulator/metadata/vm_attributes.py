@@ -26,7 +26,7 @@ def tpu_attributes(facts: WorkerFacts) -> dict[str, str]:
         "accelerator-type": str(facts.node.accelerator_type),
         "agent-node-name": facts.node_id,
         "agent-worker-number": str(facts.worker_id),
-        # the id of the node, unlike Compute Engine's id of the VM in the tree
+        # the node's ID; the VM's Compute Engine ID is in the metadata tree
         "instance-id": facts.node_id,
         "tpu-env": "".join(f"{name}: '{value}'\n" for name, value in tpu_env(facts).items()),
         "worker-network-endpoints": ",".join(f"unknown:unknown:{address}" for address in addresses),
@@ -41,7 +41,7 @@ def tpu_attributes(facts: WorkerFacts) -> dict[str, str]:
 def tpu_env(facts: WorkerFacts) -> Mapping[str, str]:
     """Return the lines of the attribute with this name, sorted."""
     kind = accelerators.accelerator(facts.node.accelerator_type)
-    # the shape of a slice is given as the bounds of one VM and the number of VMs in each direction
+    # a slice's topology is the bounds of one VM and the number of VMs in each dimension
     per_host = _HOST_BOUNDS[kind.chips_per_worker]
     shape = _three(kind.topology)
     hosts = [max(1, length // own) for length, own in zip(shape, per_host, strict=True)]
@@ -59,7 +59,7 @@ def tpu_env(facts: WorkerFacts) -> Mapping[str, str]:
         "RUNTIME_VERSION": str(facts.node.runtime_version),
         "SERVICE_NAME": "tpu.googleapis.com",
         "TOPOLOGY": kind.topology,
-        # the recorded lines have these two values under two names each
+        # the recorded data has each of these two values under two names
         "TPU_CHIPS_PER_PROCESS_BOUNDS": _joined(per_host),
         "TPU_PROCESS_BOUNDS": _joined(hosts),
         "TPU_RUNTIME_METRICS_PORTS": str(facts.metrics_port),

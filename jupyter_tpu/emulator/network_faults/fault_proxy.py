@@ -17,7 +17,7 @@ from jupyter_tpu.emulator.network_faults.proxied_connection import Address, Conn
 from jupyter_tpu.emulator.network_faults.verbs import CLEAR, LASTING, WAITING, LinkFault
 
 Admit = Callable[[socket.socket], bool]
-ACCEPT_AGAIN_S = 1.0  # pause when no file descriptor is left; asyncio's own servers wait as long
+ACCEPT_AGAIN_S = 1.0  # delay if no file descriptor is left, as in asyncio's own servers
 
 
 class FaultProxy:
@@ -94,7 +94,7 @@ class FaultProxy:
             self._clear()
         elif fault.verb in LASTING:
             self._start_lasting(fault)
-        # a trap is shared by all connections, so that `times` counts over all of them
+        # all connections share a trap, so that `times` counts across all of them
         elif fault.verb in WAITING:
             self._set_trap(Trap(fault, fault.times))
         else:
@@ -112,7 +112,7 @@ class FaultProxy:
         self._conditions_changed()
         if fault.for_s:
             loop = asyncio.get_running_loop()
-            # timers that have fired are dropped here, or a long script would collect them
+            # drop timers that have fired, because a long script would accumulate them
             self._timers = [timer for timer in self._timers if timer.when() > loop.time()]
             self._timers.append(loop.call_later(fault.for_s, self._lift, fault))
 
@@ -138,7 +138,7 @@ class FaultProxy:
         refuses = any(fault.verb == "refuse" for fault in self._lasting)
         if refuses and self._listens:
             self._stop_listening()
-            # so no other process can take the port meanwhile
+            # so no other process can take the port in the meantime
             self._socket, _ = _bound(self.address)
         elif not refuses and not self._listens:
             self._start_listening()
@@ -181,9 +181,9 @@ class FaultProxy:
         if not self._admit(accepted):
             accepted.close()
             return
-        # only some systems inherit this from the listener
+        # not all systems inherit this from the listener
         accepted.setblocking(False)
-        # faults are set before it opens: a blocked path must hold back even the handshake
+        # set faults before the connection opens: a blocked path must block even the handshake
         connection = Connection(self._target, self._rng, self._forget)
         self._connections.add(connection)
         self._accepted += 1
@@ -205,7 +205,7 @@ def _bound(address: Address) -> tuple[socket.socket, Address]:
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     else:
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        # asyncio turns Nagle's delay off only where it can read the protocol, which accepted sockets inherit
+        # asyncio turns Nagle's algorithm off only if the protocol is set, which accepted sockets inherit
         bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -18,7 +18,7 @@ Moment = tuple[float, LinkFault]
 """Seconds after the previous fault, and the fault."""
 
 HARMFUL = ("reset", "finish", "half_close", "stall", "black_hole", "cut", "corrupt", "refuse", "slice", "latency")
-# Our choices: random faults last long enough to be felt, and hit a byte that even a short session reaches.
+# Our choices: random faults last long enough to be noticed and hit a byte that even a short session reaches.
 _LONGEST_S = 3.0
 _WITHIN_BYTES = 4000
 
@@ -26,7 +26,7 @@ _WITHIN_BYTES = 4000
 def script_from_json(data: Mapping[str, Any]) -> list[Moment]:
     """Parse a script; raises ValueError or KeyError if it is invalid."""
     timed = sorted(((_at(each), _fault(each)) for each in data["faults"]), key=lambda each: each[0])
-    # moments become pauses, because `play` sleeps between faults
+    # convert times to pauses, because `play` sleeps between faults
     before = [0.0, *(at for at, _ in timed)]
     return [(at - earlier, fault) for (at, fault), earlier in zip(timed, before, strict=False)]
 

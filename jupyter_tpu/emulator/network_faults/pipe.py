@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from jupyter_tpu.emulator.network_faults.verbs import FAIR, Conditions, LinkFault
 
 # Our choices; each bounds the memory or the timers of one direction.
-FLIGHT_BYTES = 64 * 1024 * 1024  # under way at once without a bottleneck: 1 s of 500 Mbit/s
+FLIGHT_BYTES = 64 * 1024 * 1024  # in flight at once without a bottleneck: 1 s at 500 Mbit/s
 QUEUE_BYTES = 64 * 1024  # may queue before a bottleneck, besides what it carries in a quarter of a second
-WRITE_BUFFER_BYTES = 1024 * 1024  # asyncio's own 64 KiB would pause a fast link all the time
+WRITE_BUFFER_BYTES = 1024 * 1024  # asyncio's default of 64 KiB would constantly pause a fast link
 PIECES_PER_S = 100  # a slow link delivers at least this often, so that its bytes trickle
 
 
@@ -94,7 +94,7 @@ class Pipe:
         self.conditions = conditions
         waiting, self._line = self._line, deque()
         self._held_bytes, self._bottleneck_free_at, self._last_due = 0, 0.0, 0.0
-        # bytes in flight meet the new conditions too, as on a real path that changes
+        # the new conditions also apply to bytes in flight, as on a real network
         for _, payload in waiting:
             self._put(payload)
         self._pump()
@@ -131,7 +131,7 @@ class Pipe:
         elif not self._ended:
             self._put(mark)
             self._pump()
-        elif mark is Mark.RESET:  # a reset after an end of file still counts: the other direction was open
+        elif mark is Mark.RESET:  # a reset still counts after an end of file, because the other direction was open
             self._on_end(self, mark)
 
     # -- faults that wait for a byte
@@ -178,7 +178,7 @@ class Pipe:
         if size >= len(payload):
             self._line.append((self._due(len(payload)), payload))
             return
-        # pieces are views: a slow link must not copy what waits
+        # pieces are views, so that a slow link doesn't copy waiting data
         view = memoryview(payload)
         for start in range(0, len(view), size):
             piece = view[start : start + size]
@@ -211,9 +211,9 @@ class Pipe:
         while self._line and self._is_open() and self._line[0][0] <= now:
             self._deliver_first()
         if self._line and self._is_open():
-            # one timer for the first chunk; the rest of the line is never due earlier
+            # one timer for the first chunk, because later chunks are never due earlier
             self._timer = self._loop.call_at(self._line[0][0], self._pump)
-        # idle: the next chunk may take the fast way through `_pass_on`
+        # idle: the next chunk can use the fast path in `_pass_on`
         elif not self._line and self._bottleneck_free_at <= now:
             self._bottleneck_free_at = 0.0
         self._read_or_not()
@@ -246,7 +246,7 @@ class Pipe:
         now = self.conditions
         if not now.bytes_per_s:
             return FLIGHT_BYTES
-        # a router's queue plus the bytes on the wire, so that the bottleneck slows the sender as on a real path
+        # a router's queue plus the bytes on the wire, so that the bottleneck slows the sender as on a real network
         return QUEUE_BYTES + now.bytes_per_s * (0.25 + now.latency_s)
 
 
@@ -268,7 +268,7 @@ def reset_transport(transport: asyncio.Transport, *, flush: bool = False) -> Non
     """Close a connection, with RST if it is TCP; with `flush`, send written data first."""
     connection = transport.get_extra_info("socket")
     if connection is not None and connection.family != socket.AF_UNIX and not transport.is_closing():
-        # lingering for 0 s makes the kernel send RST instead of FIN
+        # a linger time of 0 s makes the kernel send RST instead of FIN
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     if flush:
         transport.close()

@@ -122,10 +122,10 @@ class Connection:
         with accepted:
             await self._unblocked.wait()
             there, back = self._up.conditions.latency_s, self._down.conditions.latency_s
-            # the client may send at once, but its bytes set out only after the handshake
+            # the client may send at once, but its bytes leave only after the handshake
             self._up.wait_until(loop.time() + there + back)
             await loop.connect_accepted_socket(lambda: End(self, out=self._up, into=self._down, turn=1), accepted.dup())
-        # SYN, SYN-ACK and ACK: only now would the server see the connection
+        # SYN, SYN-ACK and ACK: the server would see the connection only after these
         await asyncio.sleep(there + back + there)
         try:
             await self._reach_target()
@@ -160,9 +160,9 @@ class Connection:
             self._reset_behind(pipe)
             return
         if pipe.sink is not None and not pipe.sink.is_closing():
-            with suppress(OSError):  # reset by its peer; connection_lost follows
+            with suppress(OSError):  # reset by the peer; connection_lost follows
                 pipe.sink.write_eof()
-        # each direction ends alone: a client may close its side and still read
+        # each direction closes separately: a client may close its side and still read
         self._directions_to_end -= 1
         if not self._directions_to_end:
             for transport in self._transports:

@@ -10,7 +10,7 @@ from jupyter_tpu.emulator.resources.behaviours import assumed
 from jupyter_tpu.emulator.resources.protos import NodePb
 
 ONLY_ADDRESS = "127.0.0.1"
-BLOCKS = 254 * 256  # 127.1.0 to 127.254.255; 127.0 is left to the services of this machine, such as a resolver
+BLOCKS = 254 * 256  # 127.1.0 to 127.254.255; 127.0 is reserved for this machine's services, such as a resolver
 WORKERS_PER_BLOCK = 253
 HAS_OWN_ADDRESSES = sys.platform == "linux"
 """Whether all of 127.0.0.0/8 is this machine; on other systems only 127.0.0.1 is."""
@@ -39,7 +39,7 @@ class Addresses:
         if self._is_shared:
             return [ONLY_ADDRESS] * workers
         current = [str(endpoint.ip_address) for endpoint in node.network_endpoints]
-        # an older emulator gave addresses of another network
+        # older emulators assigned addresses from a different network
         if len(current) != workers or not all(map(_is_ours, current)):
             current = _addresses_from(self._free_block(node, workers), workers)
         for block in set(map(_block_of, current)):
@@ -54,14 +54,14 @@ class Addresses:
             needed = _addresses_from(first, workers)[::WORKERS_PER_BLOCK]
             if all(self._is_free(_block_of(address), node) for address in needed):
                 return first
-        # more nodes than blocks: two share one
+        # more nodes than blocks, so two nodes share one
         return preferred
 
     def _is_free(self, block: int, node: NodePb) -> bool:
         owner = self._owners.get(block)
         if owner is None or owner == (node.name, node.id):
             return True
-        # looked up rather than released: nodes are removed in several places
+        # look up the owner, because nodes are removed in several places without releasing their blocks
         found = self._find_node(owner[0])
         return found is None or bool(found.id != owner[1])
 

@@ -92,7 +92,7 @@ class Nodes:
         held = [*self._store.held_nodes(), *self._store.held_by_queue()]
         self._rules.admission.check_nodes([node], location.zone, held)
         self._store.save_node(node)
-        # fields that only v2alpha1 has cannot be stored in a v2 message
+        # fields that exist only in v2alpha1 can't be stored in a v2 message
         self._store.save_extras(node.name, call.extras)
         return self._operations.start("create", node.name, needs_chips=True)
 
@@ -108,10 +108,10 @@ class Nodes:
     def delete_node(self, request: Any) -> Message:
         """Handle ``DeleteNode``: billing stops and the node is DELETING immediately; its workers stop later."""
         node = self._allowed("delete", request.name)
-        # a scripted fault will fail this delete, so nothing in flight may be aborted for it
+        # a scripted fault will make this delete fail, so don't abort operations in flight
         if self._operations.verdict is not None:
             return self._operations.start("delete", node.name, node.state)
-        # a create or start that still ran would bring the node back
+        # a create or start operation that is still running would recreate the node
         self._operations.abort(node.name)
         operation = self._move(node, "delete", State.DELETING)
         self._settle(self._store.queued_resource_of(node.name))
@@ -149,11 +149,11 @@ class Nodes:
         node = self._allowed("update", request.node.name)
         for path in paths:
             replace_field(node, request.node, path)
-        # after the merge, because limits such as the number of labels hold for the whole node
+        # check after the merge, because limits such as the number of labels apply to the whole node
         validation.check_texts(node)
         self._store.save_node(node)
         self._update_extras(node.name, call, paths)
-        # the SSH keys of workers that are up may have changed
+        # the SSH keys of running workers may have changed
         self._on_metadata(node)
         return self._operations.start("update", node.name, node.state)
 
@@ -253,7 +253,7 @@ def replace_field(node: NodePb, source: NodePb, path: str) -> None:
     *parents, leaf = path.split(".")
     for parent in parents:
         node, source = getattr(node, parent), getattr(source, parent)
-    # MergeFrom appends to lists and merges maps, and would leave a field that the source has cleared
+    # MergeFrom appends to lists, merges maps and doesn't clear fields that the source has cleared
     node.ClearField(leaf)
     part = type(source)()
     part.CopyFrom(source)
@@ -265,7 +265,7 @@ def replace_field(node: NodePb, source: NodePb, path: str) -> None:
 
 def requested_workers(worker_ids: list[str], count: int) -> list[int]:
     """Return the indices of the workers in a getGuestAttributes request."""
-    # gcloud sends [""] when it means all workers
+    # gcloud sends [""] for all workers
     if not [word for word in worker_ids if word]:
         return list(range(count))
     for word in worker_ids:

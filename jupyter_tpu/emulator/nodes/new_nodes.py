@@ -11,7 +11,7 @@ from jupyter_tpu.emulator.resources.names import Location
 from jupyter_tpu.emulator.resources.protos import API_VERSION_V2, API_VERSION_V2_ALPHA1, NodePb, State
 from jupyter_tpu.emulator.resources.request import V2
 
-# only the service sets these; it ignores them in a request, since clients send back whole nodes that they got
+# only the service sets these fields; it ignores them in requests, because clients send whole nodes back
 OUTPUT_ONLY = (
     "state",
     "health",
@@ -46,7 +46,7 @@ class NewNodes:
         kind = validation.check_new_node(requested, location.zone)
         node = _without_output_fields(requested)
         node.name = f"{location}/nodes/{node_id}"
-        # both forms are set, because clients read either
+        # set both fields, because clients read either one
         node.accelerator_type = kind.type
         node.accelerator_config.type_ = validation.config_type_of(kind)
         node.accelerator_config.topology = kind.topology

@@ -36,7 +36,7 @@ class NodeExpiry:
         """Give notice; a node under maintenance is pre-empted once it is READY again."""
         node = self._store.node(name)
         if node is not None and node.state == State.READY:
-            # its end is then an ordinary pre-emption, announced like any other
+            # an expired node is then pre-empted with the usual notice
             self._notices.announce(node)
         is_over = node is None or node.state not in (State.REPAIRING, State.RESTARTING)
         with self._store.transaction():

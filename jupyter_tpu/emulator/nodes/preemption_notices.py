@@ -49,7 +49,7 @@ class PreemptionNotices:
         if node.state not in ALLOWED_IN["preempt"]:
             raise errors.wrong_state("preempt", state_name(node))
         with self._store.transaction():
-            # the uid tells this node from a later one of the same name
+            # the UID distinguishes this node from a later node with the same name
             self._setting.write({**self._given(), node.name: [self._clock.now() + notice_s, str(node.id)]})
         self._notify_change(node.name)
 
@@ -71,7 +71,7 @@ class PreemptionNotices:
 
     async def _preempt_now(self, name: str) -> None:
         node = self._store.node(name)
-        # a node that was stopped, deleted or recreated meanwhile is not pre-empted
+        # don't pre-empt a node that was stopped, deleted or recreated in the meantime
         is_due = node is not None and node.state == State.READY and self.is_announced(node)
         with self._store.transaction():
             self._setting.write({other: given for other, given in self._given().items() if other != name})

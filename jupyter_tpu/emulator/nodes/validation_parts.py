@@ -13,7 +13,7 @@ from jupyter_tpu.emulator.resources.protos import NodePb, message_class
 
 _READ_ONLY = message_class("AttachedDisk").DiskMode.Value("READ_ONLY")
 _NAME = r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?"
-# Compute Engine names a resource by its path or by either of its two URL forms
+# Compute Engine identifies a resource by its path or by either of two URL forms
 _URL = r"(?:https://(?:www|compute)\.googleapis\.com/compute/(?:v1|beta)/)?"
 _NETWORK = re.compile(rf"{_NAME}|{_URL}projects/[^/]+/global/networks/{_NAME}")
 _SUBNETWORK = re.compile(rf"{_NAME}|{_URL}(?:projects/[^/]+/)?regions/[^/]+/subnetworks/{_NAME}")

@@ -50,7 +50,7 @@ class Taken:
     def release(self) -> None:
         """Release the chips; no effect if they are already released, or in a fork of the process that acquired them."""
         global _taken
-        # a fork inherits this object; the chips belong to the process that took them
+        # a fork inherits this object, but the chips belong to the original process
         if self.pid != os.getpid() or not self._descriptors:
             return
         if self._service is not None:
@@ -89,7 +89,7 @@ def take() -> Taken:
         return _taken
     folder = _folder()
     lock = _lock(folder)
-    # kept open: the owner of the chips is found by its open device files
+    # keep the device files open, because they identify the owner of the chips
     devices = [os.open(path, os.O_RDWR) for path in device_files(folder)]
     _taken = Taken(lock, devices, _Service.start(folder))
     atexit.register(_taken.release)
@@ -140,13 +140,13 @@ def _find_holder(folder: Path) -> int | None:
     """Return the process that has a device file open, from /proc, as libtpu does."""
     wanted = {os.path.realpath(path) for path in device_files(folder)}
     found = [int(link.parts[2]) for link in Path("/proc").glob("[0-9]*/fd/*") if _target(link) in wanted]
-    return min(found, default=None)  # children that inherited the files are younger than the holder
+    return min(found, default=None)  # child processes that inherited the files are younger than the holder
 
 
 def _target(link: Path) -> str:
     try:
         return str(link.readlink())
-    except OSError:  # the process is gone or belongs to another user
+    except OSError:  # the process has exited or belongs to another user
         return ""
 
 
@@ -160,7 +160,7 @@ class _Service:
     def start(folder: Path) -> _Service | None:
         """Start the service; return None if this fails (see its log). The chips are in use in both cases."""
         how = json.loads((folder / "chips.json").read_text(encoding="utf-8"))["service"]
-        # the worker's PYTHONPATH must not reach the service, which runs in the emulator's own Python
+        # don't pass the worker's PYTHONPATH to the service, which runs in the emulator's own Python
         environment = {name: os.environ[name] for name in _SERVICE_NEEDS if name in os.environ}
         ours, theirs = os.pipe()
         with (folder / "runtime_metrics.log").open("w") as log:
@@ -174,7 +174,7 @@ class _Service:
             )
         os.close(ours)
         is_ready = _says_ready(process)
-        process.wait()  # the service is a child of `process`, so that no program finds a child that it did not start
+        process.wait()  # the service is a child of `process`, so that the program has no child that it did not start
         if is_ready:
             return _Service(theirs)
         os.close(theirs)
@@ -194,7 +194,7 @@ class _Service:
 def _says_ready(process: subprocess.Popen[bytes]) -> bool:
     assert process.stdout is not None, "it was started with a pipe"
     with process.stdout as output:
-        # the program must not hang if the service does
+        # the program must not hang if the service hangs
         readable, _, _ = select.select([output], [], [], SERVICE_PATIENCE_S)
         return bool(readable) and output.readline() == b"ready\n"
 
@@ -242,7 +242,7 @@ def _run(options: Any) -> int:
     if not argv:
         sys.stderr.write("emulated-tpu run: name a program\n")
         return 2
-    # the lock survives the exec: the program runs as this process
+    # the lock survives exec, because the program runs as this process
     take().pass_on()
     try:
         os.execvp(argv[0], argv)

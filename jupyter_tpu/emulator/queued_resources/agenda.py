@@ -40,7 +40,7 @@ from jupyter_tpu.emulator.store.database import Store
 # virtual seconds, assumed (behaviour `queue-durations`)
 ACCEPTED_S = 10.0
 WAITING_S = 15.0
-ADDRESSES_VERDICT_S = 60.0  # shorter than the 2 to 5 min that public notes report for the way to FAILED (E10)
+ADDRESSES_VERDICT_S = 60.0  # shorter than the 2 to 5 min until FAILED in public reports (E10)
 _CAPACITY = "capacity"
 
 
@@ -83,7 +83,7 @@ class Queue:
         self._forget_requests_but({name for _, name in waiting})
         if not waiting:
             return []
-        # 300 requests waiting beside 10,000 nodes would otherwise count the nodes 300 times a call
+        # otherwise 300 waiting requests and 10,000 nodes would count the nodes 300 times per call
         has_room = functools.cache(self._room())
         fitting = [
             Due(moment, name, partial(self._provision, name))
@@ -145,7 +145,7 @@ class Queue:
 
     def _wait_for_resources(self, queued: QueuedRecord) -> None:
         now = self._clock.now()
-        # its interval may have ended while it was ACCEPTED
+        # its validity interval may have ended while it was ACCEPTED
         if queued.valid_until is not None and queued.valid_until <= now:
             self._expire(queued)
             return
@@ -178,7 +178,7 @@ class Queue:
     async def _provision(self, name: str) -> None:
         with self._store.transaction():
             queued = self._store.queued(name)
-            # the room may be gone, or the request deleted, since it was listed
+            # since the listing, the capacity may have been used or the request deleted
             is_waiting = queued is not None and queued.state == QueuedState.WAITING_FOR_RESOURCES
             if queued is not None and is_waiting and self._request(name).can_be_provisioned(self._room()):
                 self._create_nodes_of(queued)
@@ -188,15 +188,15 @@ class Queue:
         location = location_of(queued.name)
         wanted = wanted_nodes(queued.body, last_part(queued.name), extras)
         nodes = [self._new_nodes.make(each.node, location, each.node_id) for each in wanted]
-        # a name may have been taken, or a reservation cut, while it waited
+        # while the request was waiting, a name may have been taken or a reservation reduced
         verdict = self._verdict(queued, nodes)
         if verdict is not None:
             self._fail(queued, verdict)
             return
         has_addresses = self._placement.addresses_left(nodes, location.zone)
-        # the nodes are made even without addresses: the real service fails such a request only minutes later
+        # create the nodes even without addresses: the real service fails such a request only minutes later
         self._save_provisioning(queued, has_addresses)
-        # all nodes at once: a slice or multislice starts whole or not at all
+        # create all nodes at once: a slice or multislice starts completely or not at all
         for node, each in zip(nodes, wanted, strict=True):
             node.queued_resource, node.multislice_node = queued.name, each.is_multislice
             self._store.save_node(node, queued_resource=queued.name, is_flex=is_flex(extras))
@@ -245,7 +245,7 @@ class Queue:
         queued = self._store.queued(name) if name else None
         if queued is None:
             return False
-        # nodes that the user deletes may be kept by a cancel; those that the service deletes may not
+        # a cancellation may keep nodes that the user deletes, but not those that the service deletes
         is_by_service = queued.body.state.state_initiator == Initiator.SERVICE
         return queued.state == QueuedState.DELETING or (queued.state == QueuedState.SUSPENDING and is_by_service)
 
@@ -259,14 +259,14 @@ class Queue:
             self._follow_progress(queued, states)
 
     def _follow_progress(self, queued: QueuedRecord, states: Sequence[int]) -> None:
-        # a node disappeared while it was being created: the others are useless without it
+        # a node disappeared during creation: the others are useless without it
         if len(states) < len(wanted_nodes(queued.body, last_part(queued.name), {})):
             self._suspend(replace(queued, verdict=errors.internal_error()))
         elif set(states) == {State.READY} and queued.verdict is None:
             self._activate(queued)
 
     def _activate(self, queued: QueuedRecord) -> None:
-        # set already if a deletion of its nodes was cancelled: that must not prolong its run
+        # already set if a deletion of its nodes was cancelled, which must not extend its run
         ends = queued.wake or run_end(self._store.extras(queued.name), self._clock.now())
         self._store.save_queued(in_state(queued, QueuedState.ACTIVE, wake=ends))
         if ends is None:
@@ -298,10 +298,10 @@ class Queue:
     def _without_nodes(self, queued: QueuedRecord) -> None:
         if queued.state == QueuedState.DELETING:
             self._store.remove_queued(queued.name)
-            # its deletion has waited for the last node
+            # its deletion was waiting for the last node
             self._operations.finish_waiting(queued.name)
         elif queued.state == QueuedState.PROVISIONING:
-            # no node came up
+            # no node started
             self._fail(queued, queued.verdict or errors.internal_error())
         elif queued.verdict is not None:
             self._fail(queued, queued.verdict)

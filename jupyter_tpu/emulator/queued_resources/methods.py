@@ -100,9 +100,9 @@ class QueuedResources:
         wanted = wanted_nodes(queued.body, request.queued_resource_id, extras)
         check_node_ids(each.node_id for each in wanted)
         nodes = [self._build_node(each, location, call.version) for each in wanted]
-        # the nodes are built only to be checked and counted; the real ones come when there is room
+        # build the nodes only for checks and counts; the real ones are created when there is capacity
         self._check(queued, nodes, location, extras)
-        # stored by kind, so that quotas can be counted without reading each request
+        # store the kinds, so that quotas can be counted without reading each request
         kinds = [(kind_of(node, is_flex=is_flex(extras)), 1) for node in nodes]
         self._store.add_queued(queued, _counted(kinds))
         self._store.save_extras(queued.name, extras)
@@ -125,12 +125,12 @@ class QueuedResources:
             raise errors.wrong_state("delete", state_name(queued))
         if self._operations.verdict is not None:
             return self._operations.start("delete", queued.name, queued.state)
-        # the node's create may still be in progress
+        # the node's create operation may still be in progress
         self._operations.abort(queued.name)
         self._store.save_queued(in_state(queued, QueuedState.DELETING, initiator=Initiator.USER))
         if not nodes:
             return self._operations.start("delete", queued.name, queued.state)
-        # with nodes, it is done when the last of them is gone
+        # with nodes, the operation is done when the last node is deleted
         operation = self._operations.start_waiting("delete", queued.name, queued.state)
         self._nodes.delete(nodes)
         return operation
@@ -155,7 +155,7 @@ class QueuedResources:
         body.CopyFrom(call.request.queued_resource)
         check_queued_resource(body, location, now)
         body.name = f"{location}/queuedResources/{call.request.queued_resource_id}"
-        # the service fills in these fields, as a recorded answer shows
+        # the service fills in these fields, as in a recorded response
         for spec in body.tpu.node_spec:
             spec.parent = str(location)
             spec.node.accelerator_type = accelerator_of(spec.node, location.zone).type

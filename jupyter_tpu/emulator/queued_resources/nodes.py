@@ -22,7 +22,7 @@ class QueueNodes:
 
     def delete(self, nodes: Sequence[NodePb]) -> None:
         """Start to delete nodes: cancel their operations in progress and stop their billing."""
-        # a fault that was scripted for the request must not hit the deletes of its nodes
+        # a fault scripted for the request must not affect the deletion of its nodes
         with self._operations.planned(Plan()):
             for node in nodes:
                 if node.state != State.DELETING:

@@ -42,7 +42,7 @@ class QueueEffects:
 
     def _finish(self, operation: OperationRecord) -> None:
         queued = self._store.queued(operation.target)
-        # deleted before its operation was due: then that only has to end
+        # deleted before its operation was due, so only finish the operation
         if queued is None:
             self._operations.finish(operation)
         elif operation.verdict is not None:
@@ -52,7 +52,7 @@ class QueueEffects:
             self._store.remove_queued(queued.name)
             self._operations.finish(operation)
         else:
-            # the operation's result is the resource as it is now; a reset changes no state of it
+            # the operation's result is the current resource; a reset doesn't change its state
             shown = self._queue.accept(queued) if queued.state == QueuedState.CREATING else queued
             self._operations.finish(operation, result=shown.body)
 

@@ -52,7 +52,7 @@ def wanted_nodes(queued: Any, queued_id: str, extras: Mapping[str, Any]) -> list
 def node_ids_of(spec: Any, queued_id: str) -> Iterator[str]:
     """Yield the ids of the nodes of one ``NodeSpec``."""
     if spec.HasField("multislice_params"):
-        # without a prefix, the id of the request (behaviour `multislice-names`)
+        # without a prefix, use the request's ID (behaviour `multislice-names`)
         prefix = spec.multislice_params.node_id_prefix or queued_id
         yield from (f"{prefix}-{number}" for number in range(spec.multislice_params.node_count))
     else:
@@ -72,7 +72,7 @@ def scheduled(requested: NodePb, queued: Any, extras: Mapping[str, Any]) -> Node
     model = extras.get("provisioningModel", "")
     if queued.HasField("spot") or model == "SPOT":
         node.scheduling_config.spot = True
-    # v2alpha1's word; v2 has no such tier
+    # v2alpha1 only; v2 has no such tier
     elif "bestEffort" in extras:
         node.scheduling_config.preemptible = True
     elif is_reserved(queued, extras):
@@ -192,7 +192,7 @@ def run_end(extras: Mapping[str, Any], active_since: float) -> float | None:
         ends.append(_parsed(timestamp_pb2.Timestamp(), str(run_duration["terminationTime"]), moment_of))
     if not ends and is_flex(extras):
         ends.append(active_since + LONGEST_RUN_S)
-    # if both bounds are given, the earlier one ends the run
+    # if both limits are set, the earlier one ends the run
     return min(ends, default=None)
 
 

@@ -12,7 +12,7 @@ from jupyter_tpu.emulator.resources.errors import bad_field
 from jupyter_tpu.emulator.resources.names import Location
 
 _ID = re.compile(r"[A-Za-z0-9_.~+%-]{1,63}")
-MOST_NODES = 256  # assumed (behaviour `node-spec-parent`); bounds what one request can create
+MOST_NODES = 256  # assumed (behaviour `node-spec-parent`); bounds the nodes of one request
 
 
 @documented(
@@ -96,7 +96,7 @@ def check_policy(policy: Any, now: float) -> None:
     chosen = policy.WhichOneof("start_timing_constraints")
     if chosen in ("valid_until_duration", "valid_after_duration") and getattr(policy, chosen).ToNanoseconds() <= 0:
         raise bad_field(f"{field}.{chosen}", f"{chosen} must be positive")
-    # only ends must be in the future: a request may be valid from a time that has passed
+    # only end times must be in the future: a request may be valid from a time in the past
     if chosen == "valid_until_time" and policy.valid_until_time.ToNanoseconds() <= now * 1e9:
         raise bad_field(f"{field}.{chosen}", "valid_until_time must be in the future")
     if chosen == "valid_interval":

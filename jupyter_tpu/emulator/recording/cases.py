@@ -81,7 +81,7 @@ def case_from_json(data: Mapping[str, Any]) -> Case:
 def write_case(folder: Path, case: Case) -> Path:
     """Write a case to a file with its name, readable by its owner only. Raises OSError, also if the file exists."""
     path = folder / f"{case.name}.json"
-    # exclusive, so that no recording ever overwrites a case
+    # O_EXCL, so that a recording never overwrites a case
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         json.dump(case.to_json(), file, indent=2, ensure_ascii=False)

@@ -28,15 +28,15 @@ from jupyter_tpu.emulator.resources.errors import status_of
 from jupyter_tpu.emulator.transport.json_answers import refused
 
 LARGEST_BODY_BYTES = 16 * 2**20  # our choice, above the 10 MiB that Google's front end accepts; bounds memory
-_PATIENCE_S = 120  # real seconds to wait for one answer; our choice
+_PATIENCE_S = 120  # real seconds to wait for one response; our choice
 _LOOPBACK = frozenset(["127.0.0.1", "localhost", "::1"])
-# hop-by-hop headers (RFC 9110, 7.6.1), and those that aiohttp sets itself
+# hop-by-hop headers (RFC 9110, 7.6.1), and headers that aiohttp sets
 _OF_ONE_HOP = re.compile(
     "connection|keep-alive|proxy-authenticate|proxy-authorization|te|trailer|transfer-encoding|upgrade"
     "|host|content-length|accept-encoding",
     re.IGNORECASE,
 )
-# from the answer also what would be wrong here: it is already decoded, and served without TLS
+# for responses, also headers that would be wrong here, because the body is decoded and served without TLS
 _OF_THE_CODING = re.compile(f"{_OF_ONE_HOP.pattern}|content-encoding|alt-svc|strict-transport-security", re.IGNORECASE)
 _RESOURCE = re.compile(
     "projects|locations|nodes|queuedResources|operations|acceleratorTypes|runtimeVersions|reservations|services"
@@ -82,13 +82,13 @@ class Recording:
 
     def keep(self, upstream: str, exchange: Exchange) -> None:
         """Write an exchange as a case."""
-        # the clock of a recording starts with its first request
+        # the recording's clock starts with the first request
         self._first = exchange.began if self._first is None else self._first
         self._number += 1
         case = _case(exchange, self.scrubber, self._number, upstream, exchange.began - self._first)
         try:
             write_case(self.folder, case)
-        # the session matters more than the recording: a full disk must not break it
+        # the session is more important than the recording: a full disk must not break it
         except OSError as error:
             self.on_trouble(f"{case.name} cannot be written: {error}")
         else:
@@ -131,11 +131,11 @@ class RecordingProxy:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Forward a request, record the exchange, and return the response."""
         began = time.monotonic()
-        # read whole, because it is both sent and recorded
+        # read the whole body, because it is both sent and recorded
         body = await request.read()
         try:
             status, headers, answer = await self._forward(request, body)
-        # nothing is recorded: a network failure is not a response from Google
+        # don't record a network failure, because it is not a response from Google
         except (aiohttp.ClientError, TimeoutError) as error:
             return refused(status_of(code_pb2.UNAVAILABLE, f"{self._upstream} gave no answer: {error!r:.300}"))
         exchange = Exchange(
@@ -182,7 +182,7 @@ def _secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
 
 def _case(exchange: Exchange, scrubber: Scrubber, number: int, upstream: str, after_s: float) -> Case:
     path, sent, received = unquote(exchange.path), _decoded(exchange.body), _decoded(exchange.answer)
-    # secrets and names are learned from the whole exchange before any part of it is scrubbed
+    # collect secrets and names from the whole exchange before scrubbing any part
     for secret in exchange.secrets:
         scrubber.hide(secret)
     for text in (path, unquote(exchange.query), _text(exchange.body), _text(exchange.answer)):

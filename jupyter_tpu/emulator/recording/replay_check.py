@@ -24,7 +24,7 @@ from jupyter_tpu.emulator.recording.cases import Case, CaseUnreadable, read_case
 from jupyter_tpu.emulator.recording.wildcards import Bindings, differences, filled_in, kind_of, placeholders
 from jupyter_tpu.standard_streams import write_answer
 
-_PATIENCE_S = 60  # real seconds to wait for one answer; our choice
+_PATIENCE_S = 60  # real seconds to wait for one response; our choice
 _STAND_INS = {
     "email": "somebody@example.com",
     "ip": "192.0.2.1",
@@ -95,14 +95,15 @@ class EmulatorAddress:
 def replayed(cases: Sequence[Case], place: EmulatorAddress, pace: float) -> Iterator[tuple[Case, list[str]]]:
     """Yield each case with the differences in the emulator's response. Raises OSError if there is no response."""
     control = EmulatorControl(place.url, place.token_file)
-    # the emulator's project takes the place of the recorded one
+    # the emulator's project replaces the recorded one
     bound: Bindings = {"project-1": str(control.info()["project"])}
     was_paused = control.clock()["paused"]
-    control.pause()  # only the cases move the clock, so each run meets the same moments
+    control.pause()  # only the cases advance the clock, so that each run uses the same times
     played_s = 0.0
     try:
         for case in cases:
-            # requests that overlapped are numbered as they ended, so a case may have started before the last one
+            # overlapping requests are numbered in the order of completion, so a case may have started before the
+            # previous one
             if case.after_s > played_s:
                 control.advance((case.after_s - played_s) * pace)
                 played_s = case.after_s
@@ -121,7 +122,7 @@ def _differences(case: Case, place: EmulatorAddress, bound: Bindings) -> Iterato
 
 def _answer_to(place: EmulatorAddress, case: Case, bound: Bindings) -> tuple[int, Any]:
     body = None if case.body is None else json.dumps(_sent(case.body, bound)).encode()
-    # cases are stored decoded, so that people can read them
+    # cases are stored decoded, so that they are readable
     path = quote(_sent(case.path, bound), safe="/:?&=%$;,@-")
     headers = {"Content-Type": "application/json", **authorization(place.token_file)}
     request = urllib.request.Request(place.url.rstrip("/") + path, data=body, headers=headers, method=case.verb)
@@ -162,7 +163,7 @@ def _emulator(url: str) -> Iterator[EmulatorAddress]:
         return
     with tempfile.TemporaryDirectory(prefix="jt-replay-") as folder:
         command = [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--state-dir", folder]
-        # a process, as a user runs it: its port and its workers go with it
+        # run the emulator as a process, like a user; its port and workers are released when it exits
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             try:

@@ -58,7 +58,7 @@ _SECRET_NAME = re.compile(
 )
 _PLAIN_METADATA = re.compile(r"(?i)true|false|[0-9]{0,4}")
 _UID = re.compile(r"[0-9]{6,}")
-# error ids never refer to each other, so they need no numbers
+# error IDs are never referenced, so they need no numbers
 _UNNUMBERED = frozenset(["eid"])
 
 
@@ -108,7 +108,7 @@ class Scrubber:
     def _text(self, value: str, name: str) -> str:
         if name in ("pageToken", "nextPageToken", "page_token"):
             return self._name("token", value) if value else value
-        # by the name of the field, since a password has no form
+        # match the field's name, because a password has no recognizable format
         if _SECRET_NAME.fullmatch(name) and value:
             return self._name("secret", value)
         if name in ("id", "uid", "uniqueId") and _UID.fullmatch(value):
@@ -127,7 +127,7 @@ class Scrubber:
         return self._words_replaced(value)
 
     def _words_replaced(self, value: str) -> str:
-        # longest first, because a project id may contain another one
+        # longest first, because a project ID may contain another one
         for word in sorted(self._words, key=len, reverse=True):
             if word in value:
                 pattern = rf"(?<![\w<]){re.escape(word)}(?![\w>])(?!-[a-z0-9]+>)"

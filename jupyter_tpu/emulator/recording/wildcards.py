@@ -59,7 +59,7 @@ def differences(expected: Any, got: Any, bound: Bindings, where: str = "answer")
     elif isinstance(expected, str) and isinstance(got, str):
         if not _is_match(expected, got, bound):
             yield f"{where}: expected {filled_in(expected, bound)!r}, got {got!r}"
-    # numbers in JSON cannot carry a placeholder, so the recorded case has a text there
+    # JSON numbers can't contain a placeholder, so the recorded case has a string there
     elif expected == ANY_NUMBER and isinstance(got, int | float) and not isinstance(got, bool):
         return
     elif type(expected) is not type(got) or expected != got:
@@ -106,7 +106,7 @@ def _part(name: str, bound: Bindings, groups: dict[str, str]) -> str:
         return f"(?P={groups[name]})"
     if name in KINDS:
         return f"(?:{KINDS[name]})"
-    # group names cannot contain the hyphens of placeholders
+    # group names can't contain hyphens, but placeholders do
     groups[name] = f"p{len(groups)}"
     return f"(?P<{groups[name]}>{KINDS[kind_of(name)]})"
 

@@ -121,10 +121,10 @@ def quota_exceeded(quota_id: str, limit: int, zone: str, project_number: str) ->
 @assumed("E2b-details", "When several limits are exceeded, the error details contain one violation for each limit.")
 def quotas_exceeded(exceeded: Sequence[QuotaLimit], project_number: str) -> Refusal:
     """Return E2 for all exceeded limits."""
-    # the service joins each column with commas, without spaces (E2b)
+    # the real service joins each column with commas, without spaces (E2b)
     names, limits, places = (",".join(map(str, column)) for column in zip(*map(astuple, exceeded), strict=True))
     message = f"Quota limit '{names}' has been exceeded. Limit: {limits} in {places}."
-    # one per limit: assumed (behaviour `E2b-details`)
+    # one violation per limit: assumed (behaviour `E2b-details`)
     violations = [
         error_details_pb2.QuotaFailure.Violation(
             subject=f"project:{project_number}",
@@ -262,7 +262,7 @@ def api_disabled(project_number: str) -> Refusal:
 )
 def create_rate_exceeded(limit: int, project_number: str) -> Refusal:
     """Return E11, for too many creates per minute."""
-    # the name of the limit was recorded, the sentence around it was not (behaviour `E11-words`)
+    # the limit's name was recorded, but not the rest of the sentence (behaviour `E11-words`)
     quota = "Maximum number of CreateNode requests"
     message = (
         f"Quota exceeded for quota metric '{quota}' and limit '{quota} per minute' of service 'tpu.googleapis.com' "

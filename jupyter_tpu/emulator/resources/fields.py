@@ -8,15 +8,15 @@ from typing import Any
 
 Check = Callable[[object], Any]
 
-_TOO_MUCH = 10**9  # our choice; seconds, chips and counts beyond it are typos, and sums of them stay exact
-FASTEST = 100_000  # virtual seconds per real one: a day passes in less than a second
+_TOO_MUCH = 10**9  # our choice; larger seconds, chips and counts are typos, and sums of smaller ones are exact
+FASTEST = 100_000  # virtual seconds per real second: a day takes less than a second
 
 
 def text(value: object) -> str:
     """Check a string."""
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is not a string")
-    value.encode()  # raises for half a surrogate pair, which no answer could repeat
+    value.encode()  # raises for half a surrogate pair, which a response could not contain
     return value
 
 
@@ -110,7 +110,7 @@ def checked(data: Mapping[str, Any], checks: Mapping[str, Check], required: Coll
         ValueError: the message names the invalid, missing or unknown field.
     """
     for name in data:
-        # refused, because a misspelt field would otherwise be ignored silently
+        # reject it, because a misspelt field would otherwise be silently ignored
         if name not in checks:
             raise ValueError(f"unknown field {name[:50]!r}; fields: {', '.join(checks) or 'none'}")
     for name in required:

@@ -23,7 +23,7 @@ FieldProto = descriptor_pb2.FieldDescriptorProto
 
 PACKAGES: Mapping[str, Any] = {V2: tpu_v2, V2ALPHA1: tpu_v2alpha1}
 
-_FIRST_NUMBER = 1000  # for the added fields: higher than any number of a real one
+_FIRST_NUMBER = 1000  # for the added fields: higher than any real field number
 _SCALARS = {"string": FieldProto.TYPE_STRING, "int64": FieldProto.TYPE_INT64, "bool": FieldProto.TYPE_BOOL}
 _MAINTENANCE = {
     "type": "enum Type UNKNOWN_TYPE SCHEDULED UNSCHEDULED",
@@ -114,13 +114,13 @@ def rest_types(version: str) -> RestTypes:
     """Return the messages of a version."""
     pool = descriptor_pool.DescriptorPool()
     original = PACKAGES[version].Node.pb().DESCRIPTOR.file
-    # a pool of its own needs its own copy of everything that the file imports
+    # a separate pool needs its own copy of all files that this file imports
     for dependency in original.dependencies:
         _copy(dependency, pool)
     file = _proto_of(original)
     for message, fields in added_fields()[version].items():
         _extend(file, message, fields)
-    # after the fields: a pool cannot change a file that it has
+    # add the file after its fields: a pool can't change a file later
     pool.Add(file)
     return RestTypes(version, pool)
 

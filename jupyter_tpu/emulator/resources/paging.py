@@ -39,7 +39,7 @@ def name_before(token: str) -> str:
         plain = base64.urlsafe_b64decode(token.encode())
     except (binascii.Error, ValueError):
         plain = b""
-    # the mark tells our tokens from any base64
+    # the mark distinguishes our tokens from other base64 text
     if not plain.startswith(_MARK):
         raise bad_field("page_token", "page_token is not valid")
     return plain.removeprefix(_MARK).decode(errors="replace")
@@ -55,5 +55,5 @@ def page_of(items: Sequence[Item], key: Callable[[Item], str], size: int, token:
 def cut(rest: Sequence[Item], key: Callable[[Item], str], size: int) -> tuple[list[Item], str]:
     """Return the first `size` items, and the token of the next page (empty if there is none)."""
     head = list(rest[:size])
-    # by name, not by number: items that come or go between two pages shift nothing
+    # continue by name, not by number, so that items added or deleted between two pages shift nothing
     return head, token_after(key(head[-1])) if len(rest) > size else ""

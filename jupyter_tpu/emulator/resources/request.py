@@ -39,7 +39,7 @@ class ApiRequest:
 def with_project_id(call: ApiRequest, project: str, number: str) -> ApiRequest:
     """Return the call with the project's id in all names, as in the store."""
     prefix = f"projects/{number}/"
-    # nearly every call: nothing to copy
+    # nearly every call has nothing to replace
     if not any(text.startswith(prefix) for _, _, text in _names_in(call.request)):
         return call
     request = type(call.request)()

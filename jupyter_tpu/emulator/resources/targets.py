@@ -10,7 +10,7 @@ def target_of(request: Any) -> str:
     fields = request.DESCRIPTOR.fields_by_name
     if "parent" in fields:
         return str(request.parent)
-    # UpdateNode names its node in the body only
+    # UpdateNode has its node's name only in the body
     return str(request.name if "name" in fields else request.node.name)
 
 

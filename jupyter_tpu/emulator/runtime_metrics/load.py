@@ -11,7 +11,7 @@ import psutil
 
 from jupyter_tpu.emulator.runtime_metrics.readings import Reading
 
-# Our choices: a call must stay short, and /proc counts CPU time in steps of 10 ms.
+# Our choices: a call must be short, and /proc counts CPU time in steps of 10 ms.
 WINDOW_S = 0.2
 """Seconds over which CPU time is measured if the last sample is older than `FRESH_S`."""
 FRESH_S = 5.0
@@ -40,7 +40,7 @@ class Load:
 
     def read(self) -> Reading:
         """Return the load since the last call, or over `WINDOW_S` if the last call was long ago."""
-        # gRPC calls from several threads; two samples at once would halve each other's window
+        # gRPC calls from several threads; two simultaneous samples would halve each other's window
         with self._lock:
             sample = self._new_sample()
         return Reading(
@@ -56,7 +56,7 @@ class Load:
             before = self._sample()
         missing_s = WINDOW_S - (time.monotonic() - before.moment)
         if missing_s > 0 and self._last is not None and before is self._last:
-            return self._last  # called again at once: a shorter window would measure only noise
+            return self._last  # called again too soon: a shorter window would measure only noise
         time.sleep(max(0.0, missing_s))
         after = self._sample()
         self._store(before, after)

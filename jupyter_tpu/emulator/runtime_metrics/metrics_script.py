@@ -21,7 +21,7 @@ LIES: Mapping[str, str] = {
     "hang": "no call is answered",
 }
 _FILE = "runtime_metrics.json"
-_MOST = 64  # the most values of one metric; more than any worker has devices
+_MOST = 64  # maximum number of values per metric; more than any worker's devices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ def write_script(folder: Path, script: Script | None) -> None:
     if script is None:
         path.unlink(missing_ok=True)
         return
-    # the service reads it at any time, so it must never be half-written
+    # the service may read the file at any time, so it must never be partly written
     draft = path.with_suffix(".new")
     draft.write_text(json.dumps(asdict(script)), encoding="utf-8")
     draft.replace(path)

@@ -15,7 +15,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, ti
 PACKAGE = "tpu.monitoring.runtime"
 SERVICE = f"{PACKAGE}.RuntimeMetricService"
 TELEMETRY = "tpu_telemetry"
-# values of the enums in tpu_telemetry.proto
+# enum values of tpu_telemetry.proto
 TENSOR_CORE = 1
 TENSOR_CORE_SEQUENCER = 1
 
@@ -62,7 +62,7 @@ _METRIC_MESSAGES = {
     "SupportedMetric": ["1 metric_name string"],
     "ListSupportedMetricsResponse": ["1 supported_metric SupportedMetric*"],
     "GetTpuRuntimeStatusRequest": ["1 include_hlo_info bool"],
-    # a map<int32, CurrentCoreStateSummary> is on the wire a list of pairs
+    # on the wire, a map<int32, CurrentCoreStateSummary> is a list of pairs
     "CoreStatesEntry": ["1 key int32", f"2 value {TELEMETRY}.CurrentCoreStateSummary"],
     "GetTpuRuntimeStatusResponse": ["1 host_name string", "2 core_states CoreStatesEntry*"],
 }
@@ -83,7 +83,7 @@ def message_class(name: str) -> Any:
 @functools.cache
 def _pool() -> Any:
     pool = descriptor_pool.DescriptorPool()
-    # the pool is empty: even protobuf's own types must be added
+    # the pool is empty, so even protobuf's own types must be added
     pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
     pool.Add(_file("tpu_telemetry.proto", TELEMETRY, _TELEMETRY_MESSAGES, []))
     needed = ["google/protobuf/timestamp.proto", "tpu_telemetry.proto"]

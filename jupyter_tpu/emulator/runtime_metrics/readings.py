@@ -113,7 +113,7 @@ SERIES: Mapping[str, Series] = {
     "hlo.queue.size.gauge": Series("Emulated: nothing is ever queued.", _queues),
     "hlo.execution.timing.distribution.microseconds": Series("Emulated: nothing is timed.", _execution_times),
 }
-# tpu-info shows the use of HBM bandwidth from v4 on (behaviour `metric-names`)
+# tpu-info shows HBM bandwidth use for v4 and later (behaviour `metric-names`)
 _WITHOUT_BANDWIDTH = ("v2", "v3")
 
 

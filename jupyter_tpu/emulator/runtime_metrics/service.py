@@ -27,7 +27,7 @@ from jupyter_tpu.emulator.runtime_metrics.metrics_script import read_script
 from jupyter_tpu.emulator.runtime_metrics.protos import SERVICE, message_class
 from jupyter_tpu.emulator.workers.chips import LOOPBACK, Chips, read_chips
 
-# Real seconds between two checks; each bounds how late a change is seen.
+# Real seconds between two checks; each bounds the delay until a change is noticed.
 LOOK_FOR_HOLDER_S = 1.0
 LOOK_FOR_SCRIPT_S = 0.1
 
@@ -36,9 +36,9 @@ def main(arguments: list[str]) -> int:
     """Serve until the holder exits; return the exit status. `arguments`: folder of the chips, pid of the holder."""
     folder, holder = Path(arguments[0]), int(arguments[1])
     is_gone = _watch(holder)
-    # forked before gRPC has threads
+    # fork before gRPC starts threads
     if os.fork():
-        return 0  # the holder waits for this process, and never sees the service as its child
+        return 0  # the holder waits for this process and never has the service as its child
     chips, port = read_chips(folder)
     server = serve(chips, port, Load(holder), folder)
     _say_ready()
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
 
 def serve(chips: Chips, port: int, load: Load, folder: Path) -> grpc.Server:
     """Serve on this loopback port for the chips in a folder. Raises RuntimeError if the port is in use."""
-    # so_reuseport: the emulator holds the port too, without listening (`workers.chips.ReservedPort`)
+    # so_reuseport: the emulator binds the port too, without listening (`workers.chips.ReservedPort`)
     server = grpc.server(futures.ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 1)])
     handlers = {name: _handler(method, port) for name, method in _methods(chips, load, folder).items()}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
@@ -68,7 +68,7 @@ def _methods(chips: Chips, load: Load, folder: Path) -> dict[str, tuple[str, Met
         if request.metric_name not in readings.supported(chips):
             context.abort(grpc.StatusCode.NOT_FOUND, f"Metric {request.metric_name[:200]} not found")
         script = read_script(folder)
-        # until the client gives up or the test lifts it
+        # until the client gives up or the test ends the hang
         while script is not None and script.lie == "hang" and context.is_active():
             time.sleep(LOOK_FOR_SCRIPT_S)
             script = read_script(folder)

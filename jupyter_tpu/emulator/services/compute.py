@@ -28,7 +28,7 @@ def compute_service(cloud: Cloud) -> GoogleService:
                 permission="compute.projects.get",
             ),
         ),
-        # Compute Engine's method ids leave out projects and places: compute.instances.list
+        # Compute Engine's method IDs omit projects and locations: compute.instances.list
         unnamed=r"v1/(?:projects/[^/]+/)?(?:(?:global|aggregated|locations/global|(?:zones|regions)/[^/]+)/)?",
         makes="insert",
         has_actions=True,

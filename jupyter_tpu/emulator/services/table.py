@@ -69,7 +69,7 @@ def _handler(cloud: Cloud, service: GoogleService) -> Callable[[web.Request], Aw
 
 async def _answer(cloud: Cloud, service: GoogleService, request: web.Request) -> Mapping[str, Any]:
     method, parts = service.find(request.method, request.rel_url.raw_path.removeprefix("/"))
-    # before the body is read: a caller without permission learns nothing else
+    # check before reading the body, so that a caller without permission gets no other error
     check_allowed(cloud, service, method.permission)
     fields = [name for name in request.query if not name.startswith(_SYSTEM)]
     call = ServiceCall(

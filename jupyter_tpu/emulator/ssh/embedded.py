@@ -16,7 +16,7 @@ from jupyter_tpu.emulator.ssh.worker_session import WorkerSession
 from jupyter_tpu.emulator.workers.machine import Machine
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-WINDOW_BYTES = 32 * 1024 * 1024  # asyncssh's 2 MiB would limit a transfer with a long round trip
+WINDOW_BYTES = 32 * 1024 * 1024  # asyncssh's 2 MiB would slow down transfers with a long round trip
 
 
 class EmbeddedSshServer:
@@ -55,7 +55,7 @@ async def start_embedded_server(machine: Machine, port: int) -> EmbeddedSshServe
         agent_forwarding=False,
         x11_forwarding=False,
         gss_host=None,
-        # a client that vanished is noticed after some 90 s, so its sessions do not pile up
+        # notices a vanished client after about 90 s, so that its sessions don't accumulate
         keepalive_interval=30,
         login_timeout=60,
     )
@@ -73,7 +73,7 @@ class WorkerServer(asyncssh.SSHServer):
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         """Reject connections from other users of this computer."""
         if not is_own_connection(conn.get_extra_info("peername"), conn.get_extra_info("sockname")):
-            # before any exchange: the connection is from another user of this computer
+            # the connection is from another user of this computer, so abort before any key exchange
             conn.abort()
         self._connection = conn
         self._connections.add(conn)
@@ -110,6 +110,6 @@ class WorkerServer(asyncssh.SSHServer):
 
     def unix_connection_requested(self, dest_path: str) -> bool:
         """Forward only Unix sockets below the home and /tmp."""
-        # resolved first, so that no link leads out of these folders
+        # resolve first, so that no link leads out of these folders
         target = Path(dest_path).resolve()
         return any(target.is_relative_to(top) for top in (self._machine.home.resolve(), Path("/tmp").resolve()))

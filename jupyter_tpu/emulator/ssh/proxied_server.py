@@ -64,9 +64,9 @@ def behind_fault_proxy(open_door: StartSshServer) -> StartSshServer:
     """Return a function that starts the same SSH servers, each behind a fault proxy on the requested port."""
 
     async def open_proxied(machine: Machine, port: int) -> ProxiedSshServer:
-        # on any port, because clients only see the proxy's
+        # on any port, because clients see only the proxy's port
         inner = await open_door(machine, 0)
-        # a proxy per worker, so that links break one by one
+        # one proxy per worker, so that links can fail individually
         link = FaultProxy(("127.0.0.1", inner.port), admit=_is_ours)
         try:
             link.listen(("127.0.0.1", port))
@@ -85,5 +85,5 @@ def _is_ours(connection: socket.socket) -> bool:
     """
     try:
         return is_own_connection(connection.getpeername(), connection.getsockname())
-    except OSError:  # it is already closed
+    except OSError:  # the socket is already closed
         return False

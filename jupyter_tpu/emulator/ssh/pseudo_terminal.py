@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 import asyncssh
 
-# A session leader must take its terminal itself. Not by preexec_fn, which would run in a fork beside gRPC's threads.
+# A session leader must open its terminal itself. Don't use preexec_fn, which would run in a fork while gRPC has
+# threads.
 TAKE_TERMINAL = (
     sys.executable,
     "-I",
@@ -40,7 +41,7 @@ class Terminal(asyncio.Protocol):
         self._on_end = on_end
         self._master, slave = pty.openpty()
         loop = asyncio.get_running_loop()
-        # a copy: the transport closes its own, and writing needs one too
+        # a duplicate: the transport closes its own descriptor, and writing needs one too
         reader = os.fdopen(os.dup(self._master), "rb", buffering=0)
         self._reader, _ = await loop.connect_read_pipe(lambda: self, reader)
         return slave
@@ -51,7 +52,7 @@ class Terminal(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         """Write the client's input."""
-        with contextlib.suppress(OSError):  # the process is gone; its exit status arrives separately
+        with contextlib.suppress(OSError):  # the process has exited; its exit status arrives separately
             os.write(self._master, data)
 
     def resize(self, width: int, height: int) -> None:

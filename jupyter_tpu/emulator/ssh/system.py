@@ -21,8 +21,8 @@ from jupyter_tpu.emulator.workers.process_tree import TOKEN_VARIABLE, kill_serve
 from jupyter_tpu.emulator.workers.workers import StartSshServer
 from jupyter_tpu.files import users_umask
 
-# The home is in SetEnv because sshd starts a forced command by the user's shell, and a bash would run the user's own
-# ~/.bashrc first. Only one SetEnv line counts.
+# HOME is in SetEnv because sshd starts a forced command with the user's shell, and bash would run the user's own
+# ~/.bashrc first. sshd uses only one SetEnv line.
 _CONFIG = """\
 HostKey "{host_key}"
 AuthorizedKeysFile "{authorized_keys}"
@@ -47,8 +47,8 @@ SetEnv "{token_variable}={token}" "HOME={home}"
 ForceCommand {login}
 {sftp}"""
 
-# PATH and the rest are set after the shell was chosen, so no profile of this machine can change them. A terminal's name
-# is the only thing that a login may bring.
+# PATH and the other variables are set after the shell has been chosen, so that no profile of this machine can change
+# them. A login may only set the terminal's name.
 _LOGIN = """\
 #!/bin/sh
 cd {home} || exit 1
@@ -106,7 +106,7 @@ class SystemSshServer:
         except OSError:
             self._socket.close()
             raise
-        self._socket.listen(64)  # connections that wait to be accepted; agents and kernels open a few at once
+        self._socket.listen(64)  # backlog of connections; agents and kernels open a few at once
         self._socket.setblocking(False)
         self._accepting = asyncio.ensure_future(self._accept())
 
@@ -128,7 +128,7 @@ class SystemSshServer:
         loop = asyncio.get_running_loop()
         while True:
             connection, peer = await loop.sock_accept(self._socket)
-            # before sshd sees it: another user must not even reach the key exchange
+            # check before sshd gets the connection: another user must not even reach the key exchange
             if not is_own_connection(peer, connection.getsockname()):
                 connection.close()
                 continue
@@ -158,12 +158,12 @@ class SystemSshServer:
             await server.wait()
         finally:
             if server.returncode is None:
-                kill_server(server.pid, self._machine.token)  # logins keep running, as behind a broken network
+                kill_server(server.pid, self._machine.token)  # logins keep running, as with a broken network
 
     def _write_files(self) -> None:
         folder = self._machine.folder
         login = folder / "login"
-        # a script, because ForceCommand takes one line and the environment is long
+        # use a script, because ForceCommand takes one line and the environment is long
         login.write_text(self._login_script(), encoding="utf-8")
         login.chmod(0o700)
         config = _CONFIG.format(
@@ -189,7 +189,7 @@ class SystemSshServer:
 
 def _sftp_line(sshd: Path) -> str:
     """Return the config line for SFTP: the forced command starts OpenSSH's SFTP server like any command of a login."""
-    # where distributions put it, relative to sshd
+    # locations in Linux distributions, relative to sshd
     libraries = (sshd.parents[1] / name for name in ("lib/openssh", "libexec/openssh", "libexec", "lib/ssh"))
     programs = (folder / "sftp-server" for folder in libraries)
     return next((f"Subsystem sftp {path}\n" for path in programs if path.exists()), "")

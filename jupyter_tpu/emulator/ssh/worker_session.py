@@ -110,12 +110,12 @@ class WorkerSession(asyncssh.SSHServerSession[bytes]):
             self._process.start()
             self._send_early_input(self._process)
             return
-        # stored in self only once it runs: until then input waits
+        # set the attribute only after the process has started: until then, input is buffered
         process = SessionProcess(channel, has_terminal=bool(self._terminal))
         environment = self._machine.environment(self._user)
         if self._terminal:
             environment["TERM"] = self._terminal
-        # a command goes through the shell, as sshd does it
+        # run the command with the shell, like sshd
         argv = [SHELL] if self._command is None else [SHELL, "-c", self._command]
         await process.start(argv, environment, str(self._machine.home))
         self._process = process
@@ -155,7 +155,7 @@ class SessionProcess(asyncio.SubprocessProtocol):
     async def _start_in_terminal(
         self, terminal: Terminal, argv: list[str], environment: dict[str, str], folder: str
     ) -> None:
-        # the terminal is the only output; 0 stands for it
+        # the terminal is the only output, represented by 0
         self._open_pipes = {0}
         slave = await terminal.open(self._output_ended)
         try:
@@ -197,7 +197,7 @@ class SessionProcess(asyncio.SubprocessProtocol):
         """Send a signal, named without SIG, to its process group."""
         number = getattr(signal, f"SIG{name}", None)
         if self._transport is not None and number is not None and self._transport.get_returncode() is None:
-            # the whole group: a shell must not swallow the signal for its child
+            # signal the whole group: a shell must not intercept the signal for its child
             os.killpg(self._transport.get_pid(), number)
 
     def pause_output(self) -> None:
@@ -251,7 +251,7 @@ class SessionProcess(asyncio.SubprocessProtocol):
         if code is None or self._open_pipes or self._is_gone:
             return
         self._is_gone = True
-        # asyncio's code for a process that a signal has ended
+        # asyncio's return code for a process killed by a signal
         if code < 0:
             self._channel.exit_with_signal(signal.Signals(-code).name.removeprefix("SIG"))
         else:

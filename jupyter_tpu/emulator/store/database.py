@@ -76,7 +76,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
         Raises:
             DiskFull: none of the changes was stored.
         """
-        # at once for writing: every transaction writes at least the time
+        # lock for writing at once: every transaction writes at least the time
         self._db.execute("begin immediate")
         changes = self._db.total_changes
         try:
@@ -108,17 +108,17 @@ class Store(NodeRows, OperationRows, QueuedRows):
 
     def _fill_new_columns(self) -> None:
         """Fill the new columns of nodes stored by an older emulator, from their bodies."""
-        # the column is empty only in rows that were there before it
+        # the column is empty only in rows older than the column
         rows = self._db.execute("select name from nodes where accelerator_type = ''").fetchall()
         for (name,) in rows:
             node = self.node(str(name))
-            # saved again below: an update keeps the columns that are set at creation only
+            # save the row again below: an update keeps the columns that are set only at creation
             self._db.execute("delete from nodes where name = ?", (name,))
             self.save_node(node)
 
     def latest_moment(self) -> float | None:
         """Return the latest stored virtual time; None in a new store."""
-        # files of emulators that did not store the time have it in their rows
+        # older emulators did not store the time separately, but the rows have it
         (moment,) = self._db.execute(_LATEST_MOMENT).fetchone()
         stored = self.fact(_VIRTUAL_NOW)  # as text, because SQLite parses such a number with an error in the last bit
         return max((float(each) for each in (moment, stored) if each is not None), default=None)

@@ -50,9 +50,9 @@ def like(kind: Kind) -> NodePb:
     """Return a node of this kind, with no other field set."""
     node = new("Node", accelerator_type=kind.accelerator_type)
     if kind.tier:
-        # flex-start uses preemptible quota, as spot does (behaviour `flex-start-quota`)
+        # flex-start uses preemptible quota, like spot (behaviour `flex-start-quota`)
         setattr(node.scheduling_config, "spot" if kind.tier == "flex" else kind.tier, True)
-    # one network or several: two different fields of a node
+    # a node has different fields for one and for several networks
     if kind.addresses == 1:
         node.network_config.enable_external_ips = True
     elif kind.addresses:

@@ -17,7 +17,7 @@ from jupyter_tpu.emulator.resources.protos import NodePb
 from jupyter_tpu.emulator.resources.records import Span
 from jupyter_tpu.emulator.store.database import Store
 
-NANOS = 10**9  # the nanos of a dollar, Google's own unit of prices (google.type.Money)
+NANOS = 10**9  # nanos per dollar, as in Google's prices (google.type.Money)
 SECONDS_PER_HOUR = 3600
 FREE_WHEN_PREEMPTED_WITHIN_S = 60  # seconds; source: cloud.google.com/tpu/docs/preemptible
 
@@ -58,7 +58,7 @@ class Bill:
             "accelerator_type": last.accelerator_type,
             "spot": last.spot,
             "mode": last.mode,
-            # each span is rounded up alone, so the sum of seconds fits the sum of charges
+            # each span is rounded up separately, so that the sum of seconds matches the sum of charges
             "ready_seconds": sum(billed_seconds(span, self.now) for span in self.spans),
             "nano_usd": self.nano_usd,
             "usd": _dollars(self.nano_usd),
@@ -107,7 +107,7 @@ class Ledger:
             accelerator_type=node.accelerator_type,
             zone=zone,
             spot=mode == SPOT,
-            # the price of this moment is stored: a later catalogue must not change old bills
+            # store the current price: a later catalogue must not change old bills
             nanos_per_hour=nanos_per_hour(node.accelerator_type, zone, mode),
             started=now,
             mode=mode,
@@ -167,7 +167,7 @@ def nanos_per_hour(accelerator_type: str, zone: str, mode: str) -> int | None:
 def billed_seconds(span: Span, now: float) -> int:
     """Return the charged seconds of a span, until `now` if it is open."""
     end = now if span.ended is None else span.ended
-    # rounded first: a float of seconds since 1970 is exact to a quarter of a microsecond, and 60.0000002 s are 60
+    # round first: a float of seconds since 1970 is exact to a quarter of a microsecond, so 60.0000002 s means 60 s
     return 0 if span.is_waived else math.ceil(round(max(0.0, end - span.started), 5))
 
 

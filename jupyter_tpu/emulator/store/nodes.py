@@ -14,7 +14,7 @@ REMEMBERED_S = 86_400
 _WITHOUT_CHIPS = frozenset({State.DELETING, State.STOPPED, State.PREEMPTED, State.TERMINATED})
 _BEFORE_CHIPS = frozenset({State.CREATING, State.STARTING})
 
-# occupies: once found, chips stay with a node until it goes down (see `_occupies`)
+# occupies: a node keeps its chips until it is stopped (see `_occupies`)
 _SAVE = """
 insert into nodes (name, zone, body, state, accelerator_type, tier, addresses, occupies, queued_resource)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -64,7 +64,7 @@ class NodeRows:
 
     def remove_node(self, name: str, moment: float = 0.0) -> None:
         """Delete the node and its extras; `removed_nodes` returns it for one more day."""
-        # pruned here: only removals let the table grow
+        # prune here, because the table grows only with removals
         self._db.execute("delete from removed_nodes where moment < ?", (moment - REMEMBERED_S,))
         self._db.execute(
             "insert or replace into removed_nodes select name, zone, body, ? from nodes where name = ?", (moment, name)

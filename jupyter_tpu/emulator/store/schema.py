@@ -127,17 +127,17 @@ def opened(path: Path) -> sqlite3.Connection:
     with contextlib.ExitStack() as on_failure:
         db = sqlite3.connect(path, isolation_level=None, factory=_Connection)
         on_failure.callback(db.close)
-        # write-ahead log without a sync per commit: a crash of the process loses nothing, and calls stay fast
+        # write-ahead log without a sync per commit: a crash of the process loses nothing, and calls are fast
         db.execute("pragma journal_mode = wal")
         db.execute("pragma synchronous = normal")
-        # checked before anything is written to it
+        # check the version before writing to the file
         _refuse_newer(db)
         db.executescript(_TABLES)
         _add_columns(db)
         db.executescript(_INDEXES)
-        # last: a file that is half upgraded is upgraded again
+        # set the version last, so that a partly upgraded file is upgraded again
         db.execute(f"pragma user_version = {VERSION}")
-        # a damaged page would otherwise show only when some call reads it
+        # otherwise a damaged page would be noticed only when a call reads it
         (verdict,) = db.execute("pragma quick_check(1)").fetchone()
         if verdict != "ok":
             raise sqlite3.DatabaseError(verdict)
@@ -153,7 +153,7 @@ def _refuse_newer(db: sqlite3.Connection) -> None:
 
 def _add_columns(db: sqlite3.Connection) -> None:
     for table, columns in _COLUMNS.items():
-        # sqlite cannot add a column only if it is missing
+        # SQLite has no "add column if not exists"
         present = _column_names(db, table)
         for name, kind in columns.items():
             if name not in present:

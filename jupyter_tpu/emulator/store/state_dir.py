@@ -43,7 +43,7 @@ def _lock(file: TextIO, folder: Path) -> None:
     except BlockingIOError as error:
         raise StateDirInUse(f"{_holder(file)} runs on {folder}; stop it, or name another --state-dir.") from error
     file.truncate(0)
-    file.write(str(os.getpid()))  # the next emulator's error shows this pid
+    file.write(str(os.getpid()))  # another emulator's error message shows this PID
     file.flush()
 
 
@@ -61,7 +61,7 @@ def read_or_create(path: Path, make: Callable[[], bytes]) -> bytes:
     Raises:
         OSError: the file can be neither read nor written; no partial file is left.
     """
-    # an empty file is left by a crash of an older emulator, which did not write whole files
+    # older emulators, which did not write files atomically, may leave an empty file after a crash
     if not path.exists() or not path.stat().st_size:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, make())

@@ -91,18 +91,18 @@ def discovery_document(version: str, root: str) -> dict[str, Any]:
 
 
 def _add_method(resources: dict[str, Any], schemas: dict[str, Any], rule: Rule) -> None:
-    # back from the regular expression of the route to Google's template: v2/{+name}/…
+    # convert the route's regular expression back to Google's template: v2/{+name}/…
     found = _RULE.fullmatch(rule.path.pattern.replace("\\", "").replace(_ANY_PART, "*"))
     assert found is not None, rule.path.pattern
     rest, _, action = found["rest"].partition(":")
     # every second part is a collection: projects/*/locations/*/nodes/*
     collections = [*found["inner"].split("/")[::2], *filter(None, [rest.strip("/")])]
-    # the name of a method in the document: its custom verb, or what its HTTP verb means
+    # the method's name in the document: its custom verb, or the meaning of its HTTP verb
     word = action or _WORDS.get(rule.verb) or ("list" if rest else "get")
     at: dict[str, Any] = {"resources": resources}
     for collection in collections:
         at = at.setdefault("resources", {}).setdefault(collection, {})
-    # parameters are all plain fields of the request that neither path nor body carries
+    # parameters are all scalar fields of the request that are in neither the path nor the body
     kind = request_kind(rule.version, rule.method)
     variable = rule.variable.rpartition(".")[2]
     pattern = f"^{found['inner'].replace('*', '[^/]+')}$"
@@ -152,7 +152,7 @@ def _schema(schemas: dict[str, Any], kind: Descriptor | None) -> str:
         return "Empty"
     name = str(kind.name)
     if name not in schemas:
-        # entered before its fields: messages may refer to themselves
+        # add the schema before its fields, because messages may refer to themselves
         schemas[name] = {"id": name, "type": "object", "properties": {}}
         schemas[name]["properties"] = {field.json_name: _property(schemas, field) for field in kind.fields}
     return name
@@ -162,7 +162,7 @@ def _property(schemas: dict[str, Any], field: FieldDescriptor) -> dict[str, Any]
     message = field.message_type
     if message is not None and message.GetOptions().map_entry:
         return {"type": "object", "additionalProperties": _property(schemas, message.fields_by_name["value"])}
-    # well-known types are plain texts or objects in JSON
+    # well-known types are strings or objects in JSON
     is_own = message is not None and message.full_name not in _WELL_KNOWN
     one: dict[str, Any] = {"$ref": _schema(schemas, message)} if is_own else _plain_type(field)
     return {"type": "array", "items": one} if field.is_repeated else one

@@ -78,7 +78,7 @@ def masked(value: Any, mask: Mask) -> Any:
         return value
     if isinstance(value, list):
         return [masked(each, mask) for each in value]
-    # a mask below a plain value selects the value
+    # a submask of a scalar selects the scalar
     if not isinstance(value, Mapping):
         return value
     return {
@@ -94,7 +94,7 @@ def _names(mask: Mask, name: str) -> bool:
 
 def check_mask(mask: Mask, kind: Descriptor, text: str) -> None:
     """Raise if the mask contains a field that messages of this kind don't have."""
-    # their fields are not known before there is an answer
+    # their fields are unknown until there is a response
     if kind.full_name in _OPEN_KINDS:
         return
     fields = {field.json_name: field for field in kind.fields}

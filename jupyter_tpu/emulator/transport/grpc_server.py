@@ -31,7 +31,7 @@ from jupyter_tpu.emulator.transport.versions import (
     request_from_protobuf,
 )
 
-# else a second server could listen on the same port, and each would get some of the connections
+# otherwise a second server could listen on the same port, and each would get some of the connections
 _OPTIONS = (("grpc.so_reuseport", 0),)
 
 Behaviour = Callable[[bytes, Any], Awaitable[Message | bytes]]
@@ -80,14 +80,14 @@ class GrpcServer:
     def _handler(self, service: str, version: str, name: str) -> Any:
         return grpc.unary_unary_rpc_method_handler(
             self._behaviour(service, version, name),
-            # bytes: `message_in` parses them, so that bytes that are no message are refused like any bad request; if
-            # grpc parsed them, it would answer UNKNOWN with a Python error and write a traceback to the log
+            # no deserializer: `message_in` parses the bytes, so that an invalid message is rejected like any bad
+            # request. If grpc parsed them, it would return UNKNOWN with a Python error and log a traceback
             request_deserializer=None,
             response_serializer=serialised,
         )
 
     def _behaviour(self, service: str, version: str, name: str) -> Behaviour:
-        # once per method: it knows nothing of a single call
+        # once per method, because the view doesn't depend on the call
         view = View(version, packaged, self._cloud.extras_of if version != V2 else _no_extras)
         kind = request_class(version, name)
 

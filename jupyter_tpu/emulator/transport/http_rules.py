@@ -49,7 +49,7 @@ class Match:
 def match(verb: str, raw_path: str) -> Match | None:
     """Return the rule for a percent-encoded path, or None."""
     for rule in http_rules():
-        # decoded only after the match, because a name may contain an encoded slash
+        # decode only after the match, because a name may contain an encoded slash
         found = rule.path.fullmatch(raw_path) if rule.verb == verb else None
         if found:
             return Match(rule, unquote(found[1]))
@@ -110,7 +110,7 @@ def _old() -> Iterator[Rule]:
         ("ListOperations", "GET", f"{{name={_LOCATION}}}/operations"),
         ("DeleteOperation", "DELETE", operation),
         ("CancelOperation", "POST", f"{operation}:cancel"),
-        # prefixed, so that they never match a handler of v2
+        # prefixed, so that they never match a v2 handler
         ("v1.ListNodes", "GET", f"{{parent={_LOCATION}}}/nodes"),
         ("v1.CreateNode", "POST", f"{{parent={_LOCATION}}}/nodes"),
         ("v1.GetNode", "GET", node),
@@ -128,7 +128,7 @@ def _rule(version: str, method: str, verb: str, uri: str, body: str) -> Rule:
     variable = _VARIABLE.search(uri)
     if variable is None:
         raise ValueError(f"an HTTP rule without a variable: {uri}")
-    # no colon: it begins the verb of a custom method
+    # exclude the colon, which starts a custom method's verb
     inner = variable[2].replace("*", "[^/:]+")
     path = f"{re.escape(uri[: variable.start()])}({inner}){re.escape(uri[variable.end() :])}"
     return Rule(version, method, verb, re.compile(path), variable[1], body)

@@ -15,7 +15,7 @@ from jupyter_tpu.emulator.transport.json_answers import refused
 from jupyter_tpu.emulator.transport.ports import LOOPBACK
 from jupyter_tpu.emulator.transport.rest_server import http_log
 
-_LONGEST_LINE_BYTES = 8190  # aiohttp's default, named here because the refusal quotes it
+_LONGEST_LINE_BYTES = 8190  # aiohttp's default, defined here because the error message quotes it
 _NAME = "ESF"
 """The name of Google's front end in its answers."""
 
@@ -25,7 +25,7 @@ class HttpServer:
 
     def __init__(self, app: web.Application) -> None:
         app.on_response_prepare.append(_name_server)
-        # one second bounds how long stopping waits for requests that are open
+        # when stopping, wait at most one second for open requests
         self._runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
         self._listening: asyncio.Server | None = None
 

@@ -18,7 +18,7 @@ from jupyter_tpu.emulator.transport.versions import Fields, View, version_of
 
 _URL = "type.googleapis.com/"
 
-# google.rpc.Code names the HTTP status of each code; codes that are missing here are 500
+# google.rpc.Code documents the HTTP status of each code; codes missing here are 500
 HTTP_STATUS = {
     code_pb2.CANCELLED: 499,
     code_pb2.INVALID_ARGUMENT: 400,

@@ -22,9 +22,9 @@ LIMIT_BYTES = 10 * 1024 * 1024
 RECEIVED = "Invalid JSON payload received. "
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_DIGITS_OF_A_NUMBER = 400  # beyond a double (309 digits), below where Python's own int() refuses (4300)
+_DIGITS_OF_A_NUMBER = 400  # more than a double has (309 digits), fewer than the limit of Python's int() (4300)
 _CONTEXT = 20  # characters that the parser quotes on each side of the error (protobuf json_stream_parser.cc)
-# errors of Python's parser → sentences of protobuf's
+# errors of Python's parser → messages of protobuf's parser
 _SENTENCES = {
     "Expecting value": "Expected a value.",
     "Expecting property name enclosed in double quotes": "Expected an object key or }.",
@@ -60,7 +60,7 @@ async def limited_content(request: web.Request) -> bytes:
     """Return the bytes of the body; never read more than the limit into memory."""
     received = bytearray()
     try:
-        # a body that announces its size is refused without being read
+        # a body with a Content-Length above the limit is rejected unread
         if (request.content_length or 0) <= LIMIT_BYTES:
             async for chunk in request.content.iter_chunked(65_536):
                 received += chunk
@@ -68,7 +68,7 @@ async def limited_content(request: web.Request) -> bytes:
                     break
             else:
                 return bytes(received)
-    except (web.RequestPayloadError, ConnectionError) as error:  # not encoded as its headers say, or cut off
+    except (web.RequestPayloadError, ConnectionError) as error:  # not encoded as its headers declare, or truncated
         raise _invalid("The body of the request cannot be read.") from error
     raise _invalid(f"Request payload size exceeds the limit: {LIMIT_BYTES} bytes.")
 
@@ -134,7 +134,7 @@ def _whole(digits: str) -> int | float:
     """Parse a whole number, also if it is too long for Python's own parser."""
     if len(digits) > _DIGITS_OF_A_NUMBER:
         raise _invalid(f"{RECEIVED}Number exceeds the range of double.\n{digits[:_CONTEXT]}\n^")
-    return int(digits) if len(digits) <= 20 else float(digits)  # 20: the longest 64-bit number, with its sign
+    return int(digits) if len(digits) <= 20 else float(digits)  # 20: the longest 64-bit number with its sign
 
 
 def _sentence(error: json.JSONDecodeError, text: str) -> str:
@@ -146,7 +146,7 @@ def _sentence(error: json.JSONDecodeError, text: str) -> str:
 
 def _sentence_of(error: json.JSONDecodeError, text: str) -> str:
     if error.msg == "Expecting ',' delimiter":
-        # an approximation: Python's parser does not say whether it was in an object or an array
+        # an approximation: Python's parser doesn't report whether it was in an object or an array
         inside_object = text.rfind("{", 0, error.pos) > text.rfind("[", 0, error.pos)
         return "Expected , or } after key:value pair." if inside_object else "Expected , or ] after array value."
     if error.msg == "Expecting value" and text[error.pos : error.pos + 1].isalpha():

@@ -45,7 +45,7 @@ def chosen_ports(requested: Ports, saved: Ports) -> Ports:
         PortUnusable: a requested port is in use.
     """
     for port in (requested.grpc, requested.rest):
-        # a requested port is tried at once: better to fail than to listen elsewhere
+        # try a requested port at once: better to fail than to listen on another port
         _try(port)
     reserved = {requested.grpc, requested.rest}
     return Ports(
@@ -64,7 +64,7 @@ def _again(saved: int, reserved: set[int]) -> int:
 
 def _try(port: int) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # as the servers do, so that connections in TIME_WAIT from the last run do not count
+        # like the servers, so that connections in TIME_WAIT from the last run don't count
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))

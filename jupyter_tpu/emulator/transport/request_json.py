@@ -90,7 +90,7 @@ class Reading:
         return False
 
     def _read(self, found: FieldDescriptor, name: str, value: Any, at: str, read: dict[str, Any]) -> None:
-        # Google names places in proto names, whichever spelling was sent
+        # Google's errors use proto names, whichever spelling was sent
         place = f"{at}.{proto_name(found)}" if at else proto_name(found)
         if _is_map(found):
             read[found.json_name] = self._map(found, value, place)
@@ -128,7 +128,7 @@ class Reading:
             return None
         if not _is_leaf(found):
             return self._nested(found.message_type, value, at)
-        # Google's parser words this by the field's parent, unlike a wrong scalar
+        # unlike for a wrong scalar, Google's parser names the field's parent in this error
         if isinstance(value, dict | list):
             self.invalid_value(at.rpartition(".")[0], proto_name(found), "Starting an object on a scalar field")
             return None
@@ -167,7 +167,7 @@ class Reading:
             return False
         if dot:
             return self._bind(rest, texts, found.message_type, read.setdefault(found.json_name, {}))
-        # a query cannot say whether a parameter is a list
+        # a query doesn't show whether a parameter is a list
         value = texts if found.is_repeated else texts[-1]
         self._read(found, name, value, "", read)
         return True
@@ -218,7 +218,7 @@ def _scalar(found: FieldDescriptor, value: Any) -> Any:
         return _time(found, value)
     if found.enum_type is not None:
         return _enum(found, value)
-    # before integers: True is an int in Python
+    # check bools before integers, because True is an int in Python
     if found.type == FieldDescriptor.TYPE_BOOL:
         return _boolean(value)
     if found.type in _INTEGERS:

@@ -61,7 +61,7 @@ async def _overridden(request: web.Request) -> web.Request:
         raise Refusal(status_of(code_pb2.INVALID_ARGUMENT, f"Invalid method override {method[:20]}"))
     if method != "GET":
         return request.clone(method=method)
-    # collected here, because a request cannot be cloned after read()
+    # collect the body here, because a request can't be cloned after read()
     sent = bytearray()
     async for piece in request.content.iter_any():
         sent += piece
@@ -102,7 +102,7 @@ class Batches:
         parts = []
         async with aiohttp.ClientSession(auto_decompress=False, trust_env=False) as session:
             for content_id, verb, path, headers, body in calls:
-                # the parts are authorised by the batch unless they bring a token of their own
+                # the batch's token authorises parts without their own token
                 if token and "Authorization" not in headers:
                     headers["Authorization"] = token
                 async with session.request(verb, URL(here + path, encoded=True), headers=headers, data=body) as answer:
@@ -125,7 +125,7 @@ def _calls_in(content_type: str, body: bytes) -> Iterator[Call]:
         raise ValueError(f"a batch must be multipart/mixed, with 1 to {MOST_CALLS} parts")
     for part in parts:
         raw = part.get_payload(decode=True) or b""
-        # email's parser reads the headers of HTTP, once the request line is cut off
+        # without the request line, the email parser can read HTTP headers
         line, _, rest = raw.lstrip(b"\r\n").partition(b"\n")
         request_line = line.decode("latin-1").split()
         if len(request_line) < 2 or not request_line[1].startswith("/") or request_line[1].startswith("/batch"):
@@ -133,7 +133,7 @@ def _calls_in(content_type: str, body: bytes) -> Iterator[Call]:
         inner = BytesParser().parsebytes(rest)
         headers = CIMultiDict({name: str(value) for name, value in inner.items() if name.lower() not in _NOT_PASSED_ON})
         content = inner.get_payload(decode=True)
-        # MIME's own header, which a call without a body has as well
+        # a MIME header, which even a call without a body has
         sent = content if isinstance(content, bytes) else b""
         yield _answer_id(str(part.get("Content-ID", ""))), request_line[0], request_line[1], headers, sent
 

@@ -37,7 +37,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _log = logging.getLogger(__name__)
 
-# parameters of every method, by Google's discovery documents
+# parameters of every method, according to Google's discovery documents
 _SYSTEM_PARAMETERS = {
     *("access_token", "alt", "callback", "fields", "key", "oauth_token", "prettyPrint", "quotaUser"),
     *("upload_protocol", "uploadType", "userIp"),
@@ -72,7 +72,7 @@ class RestServer:
         call = await api_request_of(request, found)
         fields = request.query.get("fields", "")
         if fields and not call.method.startswith(READING):
-            # before anything is changed; the answer will be an operation
+            # check before any change; the response will be an operation
             check_mask(parse_mask(fields), Operation.DESCRIPTOR, fields)
         try:
             answer = await self._cloud.call(call)
@@ -92,7 +92,7 @@ class RestServer:
         fields = printer.fields(answer)
         if rule.version == V1:
             _without_configurations(fields)
-        # on the printed JSON, because no message has these fields
+        # applied to the JSON, because no message has these fields
         QueuedResourceQuirks(self._cloud.switches, self._cloud.project, PROJECT_NUMBER).show(fields)
         return fields
 
@@ -116,17 +116,17 @@ async def api_request_of(request: web.Request, found: Match) -> ApiRequest:
     version = V2 if rule.version == V1 else rule.version
     kind = request_kind(version, rule.method)
     body = await json_object(request) if rule.body else {}
-    # path, query and body are read first and refused together, so that one answer names all violations
+    # read path, query and body first, so that one error response lists all violations
     reading = Reading()
     fields = reading.parameters(_parameters(request, rule.method), kind)
     _add_body(fields, reading, rule, body, kind)
     reading.check()
-    # protobuf's FieldMask refuses snake_case, which gcloud sends
+    # protobuf's FieldMask rejects snake_case, which gcloud sends
     mask = fields.pop("updateMask", None)
     fields = canonical(fields, version, rule.method)
     if mask is not None:
         fields["updateMask"] = mask_paths(mask)
-    # last: the path wins over a name in the body
+    # set the path last, so that it overrides a name in the body
     _set(fields, rule.variable, found.value)
     return versions.request_from_json(version, rule.method, fields)
 
@@ -196,7 +196,7 @@ def _unrouted(verb: str, path: str) -> errors.Refusal:
 @web.middleware
 async def refuse_browsers(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Reject web pages: cross-origin requests, and host names that resolve to loopback (DNS rebinding)."""
-    # a page can resolve its own name to 127.0.0.1, but cannot forge the Host header
+    # a web page can resolve its own host name to 127.0.0.1 but can't forge the Host header
     host = request.host.rpartition(":")[0] or request.host
     is_of_page = "Origin" in request.headers or request.headers.get("Sec-Fetch-Site", "none") not in _OF_NO_OTHER_SITE
     if is_of_page or host not in ("127.0.0.1", "localhost"):
@@ -239,7 +239,7 @@ def token_check(cloud: Cloud, is_asked: Callable[[], bool]) -> Any:
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        # even where none is required, a token of a worker is checked: an expired one must fail as on the real API
+        # check a worker's token even if none is required: an expired one must fail, as on the real API
         header, method = request.headers.get("Authorization", ""), _full_method(request)
         try:
             if is_asked() and not _needs_none(request):

@@ -60,7 +60,7 @@ def request_from_json(version: str, method: str, fields: Fields) -> ApiRequest:
     `updateMask` is a list.
     """
     paths = fields.pop("updateMask", None)
-    # first: the core knows v2's names only
+    # do this first, because the core knows only v2's names
     _old_names(fields)
     version_of_class = V2 if _is_of_v2(method) else V2ALPHA1
     request = request_class(version_of_class, method)()
@@ -68,7 +68,7 @@ def request_from_json(version: str, method: str, fields: Fields) -> ApiRequest:
     json_format.ParseDict(known, request)
     if paths is not None:
         request.update_mask.CopyFrom(field_mask_pb2.FieldMask(paths=paths))
-    # only what belongs to the resource is stored; the request's own extras are read here
+    # store only the resource's extras; the request's own extras are read here
     of_resource = extras.get(RESOURCES.get(method, ""), {})
     request_id = fields.get("requestId", "")
     return ApiRequest(method=method, request=request, version=version, extras=of_resource, request_id=request_id)
@@ -79,7 +79,7 @@ def request_from_protobuf(version: str, method: str, request: Any) -> ApiRequest
     """Return the call for a gRPC request."""
     mask = request.update_mask if "update_mask" in request.DESCRIPTOR.fields_by_name else field_mask_pb2.FieldMask()
     paths = list(mask.paths)
-    # MessageToDict refuses a mask whose paths are not snake_case, so it is taken out first
+    # MessageToDict rejects a mask whose paths are not snake_case, so remove the mask first
     mask.Clear()
     try:
         fields = json_format.MessageToDict(request) if method in RESOURCES or version != V2 else {}
@@ -140,7 +140,7 @@ def _split_value(found: FieldDescriptor | None, value: Any) -> tuple[Any, Any]:
     if not all(isinstance(each, dict) for each in value):
         return value, None
     parts = [split(each, found.message_type) for each in value]
-    # aligned with the list, empty where an item has none, so that they can be merged by index
+    # aligned with the list and empty for items without extras, so that they can be merged by index
     rest = [extra for _, extra in parts]
     return [mine for mine, _ in parts], rest if any(rest) else None
 
@@ -176,7 +176,7 @@ class View:
         if not name.startswith(_V2_PREFIX):
             return answer
         extras = [self.extras_of(each.name) for each in _resources(answer)]
-        # by far the most answers: the way through JSON is slow for long lists
+        # fast path for most responses, because the conversion through JSON is slow for long lists
         if version == V2 and not any(extras):
             return answer
         fields = json_format.MessageToDict(answer)
@@ -203,7 +203,7 @@ class View:
             return operation
         shown = operations_pb2.Operation()
         shown.CopyFrom(operation)
-        # the type URL must be that of the version, so both are packed again
+        # the type URL must match the version, so pack both again
         shown.metadata.Pack(self.unpacked(operation.metadata, version))
         if operation.HasField("response"):
             shown.response.Pack(self.unpacked(operation.response, version))
@@ -242,7 +242,7 @@ def merge(fields: Fields, extras: Mapping[str, Any]) -> None:
         present = fields.get(name)
         if isinstance(present, dict) and isinstance(value, dict):
             merge(present, value)
-        # lists are aligned by index: extras of disks belong to the disk at their place
+        # lists are aligned by index: extras belong to the disk at the same index
         elif isinstance(present, list) and isinstance(value, list) and all(isinstance(each, dict) for each in present):
             for mine, extra in zip(present, value, strict=False):
                 merge(mine, extra)

@@ -65,7 +65,7 @@ def chips_of(accelerator_type: str, worker_id: int, hostname: str) -> Chips:
         first_chip=worker_id * kind.chips_per_worker,
         count=kind.chips_per_worker,
         devices_per_chip=kind.jax_devices // kind.chips,
-        # the catalogue has the memory of all chips; v2 and v3 split a chip between two devices
+        # the catalogue has the total memory of all chips; v2 and v3 split a chip into two devices
         hbm_bytes_per_device=kind.hbm_gib_total * GIB // kind.jax_devices,
     )
 
@@ -121,9 +121,9 @@ def write_chips(folder: Path, chips: Chips, port: int) -> dict[str, str]:
     for name in names:
         path = folder / "dev" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        # an existing file is not replaced, because a process may have it open
+        # don't replace an existing file, because a process may have it open
         path.touch(mode=0o600)
-    # one file for all processes of the worker: `emulated_tpu` runs without this package
+    # one file for all processes of the worker, because `emulated_tpu` runs without this package
     described = {"chips": asdict(chips), "port": port, "device_files": names, "service": _service()}
     (folder / "chips.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
     return {
@@ -165,7 +165,7 @@ class ReservedPort:
         except OSError:
             self._socket.close()
             raise
-        # only now: with it from the start, two emulators could be given one port
+        # set the option only after binding: otherwise two emulators could get the same port
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
 
     @property
@@ -209,7 +209,7 @@ def is_in_use(folder: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        # tests without taking it, so a process that starts now is not refused
+        # test without taking the lock, so that a process that starts at the same time can take it
         os.lockf(lock, os.F_TEST, 0)
     except OSError:
         return True

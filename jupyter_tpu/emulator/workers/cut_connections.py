@@ -20,7 +20,7 @@ from pathlib import Path
 
 from jupyter_tpu.emulator.workers.process_tree import processes_of
 
-# numbers of asm-generic: pidfd_getfd, and the socket options that attach and detach a filter
+# numbers from asm-generic: pidfd_getfd, and the socket options that attach and detach a filter
 _PIDFD_GETFD, _ATTACH_FILTER, _DETACH_FILTER = 438, 26, 27
 _DROP_ALL = struct.pack("HBBI", 6, 0, 0, 0)  # BPF_RET | BPF_K with 0: keep no byte of any packet
 _LISTEN = "0A"  # state of a socket in /proc/net/tcp
@@ -63,7 +63,7 @@ def restore_connections(first: str, second: str) -> None:
 
 def _for_each_end(first: str, second: str, act: Callable[[socket.socket], None]) -> None:
     for pid, descriptor in _ends_between(first, second):
-        # the process may end, or close the socket, at any moment
+        # the process may exit or close the socket at any time
         with suppress(ProcessLookupError), _borrowed(pid, descriptor) as end:
             act(end)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from jupyter_tpu.emulator import on_worker
 
 _SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
-# the rest of the environment must not reach a worker: a real one does not have it either
+# don't pass the rest of the environment to a worker: a real worker doesn't have it either
 _PASSED_ON_PREFIXES = ("PIP_", "UV_")
 _PASSED_ON = [
     "HTTP_PROXY",
@@ -37,8 +37,8 @@ _PASSED_ON = [
     "JUPYTER_TPU_WORKER_LOCK",
 ]
 
-# Runs in the bare Python at start: `pip install --user` must work as on Ubuntu, so the environment is made with the
-# system's packages, and these are then taken off the path again.
+# Runs in the bare Python at startup. `pip install --user` must work as on Ubuntu, so the environment is created with
+# the system's packages, and this code removes them from the path again.
 _HIDE_SYSTEM_PACKAGES = """\
 import sys
 
@@ -49,8 +49,8 @@ sys.path[:] = [
 ]
 """
 
-# Runs in the bare Python once: pip from the wheel that comes with Python. Installing that wheel with itself, as `venv`
-# does, takes ten times as long.
+# Runs once in the bare Python to unpack pip from the wheel that Python includes. Installing that wheel with itself,
+# like `venv`, takes ten times as long.
 _UNPACK_PIP = """\
 import ensurepip, sysconfig, zipfile
 from pathlib import Path
@@ -82,7 +82,7 @@ def passed_on_settings() -> dict[str, str]:
     found = {
         name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)
     }
-    # one cache for all workers: each has a new home and would otherwise download every wheel again
+    # one cache for all workers, because each has a new home and would otherwise download every wheel again
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     found.setdefault("UV_CACHE_DIR", str(cache / "uv"))
     found.setdefault("PIP_CACHE_DIR", str(cache / "pip"))
@@ -96,7 +96,7 @@ def make_full(folder: Path, python: Path) -> Image:
         _write_command(commands / name, [str(python)])
     for name in ("pip", "pip3"):
         _write_command(commands / name, [str(python), "-m", "pip"])
-    # the uv next to this Python comes first: it belongs to the same environment
+    # prefer the uv next to this Python, which belongs to the same environment
     uv = shutil.which("uv", path=str(python.parent)) or shutil.which("uv")
     if uv:
         _write_command(commands / "uv", [uv])
@@ -125,7 +125,7 @@ def _bare_python(folder: Path, python: Path) -> Path:
     """Build the bare environment once per state folder."""
     interpreter = folder / "bin" / "python3"
     if not interpreter.exists():
-        # a venv of a venv would show the packages of the outer one
+        # a venv created from a venv would include the outer venv's packages
         base = _ask(python, "import sys; print(sys._base_executable)")
         # see `_HIDE_SYSTEM_PACKAGES` for the option
         _run([base, "-m", "venv", "--system-site-packages", "--without-pip", str(folder)])

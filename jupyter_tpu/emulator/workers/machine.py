@@ -56,7 +56,7 @@ class Machine:
         """Return the environment of a clean login."""
         user = user or getpass.getuser()
         return {
-            # first, so that nothing of the emulator's own environment overrides the worker's
+            # first, so that the emulator's own environment doesn't override the worker's
             **passed_on_settings(),
             "HOME": str(self.home),
             "USER": user,
@@ -69,7 +69,7 @@ class Machine:
             "TPU_WORKER_ID": str(self.worker_id),
             "JUPYTER_TPU_EMULATED": "1",
             **self.variables,
-            # last: no setting may hide the mark by which processes are found
+            # last, because no setting may override the token that identifies processes
             TOKEN_VARIABLE: self.token,
         }
 
@@ -97,7 +97,7 @@ class SshServer(Protocol):
 def open_machine(folder: Path, *, worker_id: int, hostname: str, accelerator_type: str, image: Image) -> Machine:
     """Return the machine in this folder; create a missing one."""
     (folder / "home").mkdir(parents=True, exist_ok=True)
-    # even if it existed: other users must not read what notebooks write
+    # even if the folder existed: other users must not read what notebooks write
     (folder / "home").chmod(0o700)
     return Machine(
         folder=folder,
@@ -117,7 +117,7 @@ def machine_folders(folder: Path) -> Iterator[Path]:
     """
     for place, folders, files in os.walk(folder):
         if "token" in files:
-            # stops os.walk before the home
+            # keeps os.walk out of the home folder
             folders.clear()
             yield Path(place)
 
@@ -136,7 +136,7 @@ def _pairs(lines: Iterable[str]) -> Iterable[tuple[str, str]]:
     for line in lines:
         user, colon, key = line.strip().partition(":")
         words = key.split()
-        # the comment is dropped: keys are compared by type and content
+        # drop the comment, because keys are compared by type and content
         if colon and len(words) >= 2:
             yield user, f"{words[0]} {words[1]}"
 

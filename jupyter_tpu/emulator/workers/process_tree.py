@@ -24,7 +24,7 @@ def processes_of(tokens: Iterable[str]) -> list[psutil.Process]:
     for process in psutil.process_iter():
         if _token_of(process) in wanted:
             found[process.pid] = process
-            # children may have cleared their environment, and so the token
+            # child processes may have cleared their environment, including the token
             found.update({child.pid: child for child in _descendants(process)})
     return list(found.values())
 
@@ -57,7 +57,7 @@ def kill_server(pid: int, token: str) -> None:
     """
     try:
         server = psutil.Process(pid)
-        # frozen first: it must not start another session meanwhile
+        # suspend first, so that the server doesn't start another session in the meantime
         server.suspend()
         for child in _descendants(server):
             child.suspend()

@@ -14,7 +14,7 @@ from jupyter_tpu.emulator.resources.protos import NodePb
 from jupyter_tpu.emulator.workers import chips
 from jupyter_tpu.emulator.workers.machine import Machine
 
-LARGEST_GUEST_ATTRIBUTES = 256 * 1024  # assumed (behaviour `guest-attributes-size`); bounds what a program can store
+LARGEST_GUEST_ATTRIBUTES = 256 * 1024  # assumed (behaviour `guest-attributes-size`); bounds a program's data
 COORDINATOR_PORT = 8482  # jax/_src/clusters/cloud_tpu_cluster.py
 UNKNOWN_NUMBER = "0"  # project number of a worker without a cloud, as in some tests
 
@@ -66,7 +66,7 @@ class WorkerServices:
         folder = chips_folder(self._machine.folder)
         described = chips.chips_of(self._node.accelerator_type, self._machine.worker_id, self._machine.hostname)
         self._metrics_port = chips.reserve_port(folder, self._surroundings.metrics_port)
-        # before any login, since a process gets its environment once
+        # before any login, because a process gets its environment at the start
         self._machine.variables.update(chips.write_chips(folder, described, self._metrics_port.number))
         try:
             address = f"{LOOPBACK}:{await self._start_metadata()}"
@@ -108,7 +108,7 @@ class WorkerServices:
         """Return the current facts for the metadata server."""
         cloud = self._surroundings.cloud
         name = self.node_name
-        # as it is now; as it was at the start if it was deleted meanwhile
+        # the current node, or the original one if it has been deleted
         node = (cloud.store.node(name) if cloud is not None else None) or self._node
         return WorkerFacts(
             node=node,
@@ -130,7 +130,7 @@ class WorkerServices:
         kept = {name: text for name, text in items.items() if text is not None}
         guests = {**self._guests, namespace: kept}
         text = json.dumps(guests)
-        # before it is written: a refused value changes nothing
+        # check before writing, so that a rejected value changes nothing
         if len(text) > LARGEST_GUEST_ATTRIBUTES:
             raise ValueError("The guest attributes of this worker are full.")
         _guest_file(self._machine.folder).write_text(text, encoding="utf-8")

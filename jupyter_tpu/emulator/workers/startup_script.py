@@ -28,9 +28,9 @@ async def run_startup_script(machine: Machine, script: str) -> None:
     """Run the script to completion; a cancellation does not stop it."""
     path = machine.folder / "startup-script"
     path.write_text(script, encoding="utf-8")
-    # executed as a file, so that its first line chooses the interpreter
+    # execute the file itself, so that its first line selects the interpreter
     path.chmod(0o700)
-    # appended: the output of earlier boots stays
+    # append, to keep the output of earlier boots
     with (machine.home / LOG).open("ab") as log:
         process = await asyncio.create_subprocess_exec(
             *(SHELL, "-c", str(path)),
@@ -51,7 +51,7 @@ def is_booting(folder: Path) -> bool:
     A killed emulator leaves its workers running, and the next emulator takes them over, which is not a boot.
     """
     mark = folder / "booted"
-    # this computer's own boot: after one, no process of a worker can have survived
+    # this computer's own boot time: after a reboot, no worker process can have survived
     now = str(int(psutil.boot_time()))
     is_up = mark.exists() and mark.read_text(encoding="ascii") == now
     mark.write_text(now, encoding="ascii")

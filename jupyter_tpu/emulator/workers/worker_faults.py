@@ -19,7 +19,7 @@ from jupyter_tpu.emulator.workers.cut_connections import (
 )
 from jupyter_tpu.emulator.workers.process_tree import kill_workers, processes_of
 
-if TYPE_CHECKING:  # the command line needs the verbs only, and must not load an SSH server for them
+if TYPE_CHECKING:  # the command line needs only the verbs and must not load an SSH server
     from jupyter_tpu.emulator.workers.machine import Machine
 
 MEANINGS: Mapping[str, str] = {
@@ -36,7 +36,7 @@ FIELDS: Mapping[str, Mapping[str, fields.Check]] = {
 """The fields that a verb needs."""
 
 _PERIOD_S = 0.1
-_ROUNDS = 10  # how often processes are stopped before new ones are looked for, which takes a while
+_ROUNDS = 10  # number of stop signals before searching for new processes, which takes a while
 _LOOK_EVERY_S = 0.1
 
 _Key = tuple[str, str, str]
@@ -62,7 +62,7 @@ class WorkerFaults:
         await self._pace(machine, "freeze", {}, math.inf)
 
     async def _pace(self, machine: Machine, verb: str, values: dict[str, Any], factor: float) -> None:
-        # the newest counts
+        # the latest fault replaces earlier ones
         await self._end(lambda key: key[0] in ("slow", "freeze") and key[1] == machine.token)
         self._begin((verb, machine.token, ""), values, _paced(machine, factor))
 
@@ -73,7 +73,7 @@ class WorkerFaults:
             CannotCut: this system does not allow it.
         """
         refuse_if_impossible()
-        # once before the answer, so that it is cut from then on, or the refusal is known
+        # once before the response, so that connections are already cut or the error is known
         await asyncio.to_thread(cut_connections, machine.token, other.token)
         key = ("cut", machine.token, other.token)
         await self._end(lambda each: each == key)
@@ -98,7 +98,7 @@ class WorkerFaults:
         tasks = [self._lasting.pop(key)[0] for key in list(self._lasting) if is_meant(key)]
         for task in tasks:
             task.cancel()
-        # each ends what it has done before it is over
+        # each task undoes its fault before it finishes
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
@@ -114,7 +114,7 @@ async def _paced(machine: Machine, factor: float) -> None:
     await asyncio.to_thread(_mark(machine).touch)
     try:
         while True:
-            # found again and again: some have ended, and others have come
+            # search repeatedly, because processes exit and new ones start
             processes = await asyncio.to_thread(processes_of, [machine.token])
             for _ in range(_ROUNDS):
                 _for_each(processes, psutil.Process.suspend)
@@ -133,7 +133,7 @@ def _resume(machine: Machine) -> None:
 
 def _for_each(processes: list[psutil.Process], act: Callable[[psutil.Process], None]) -> None:
     for process in processes:
-        with suppress(psutil.Error):  # it has ended
+        with suppress(psutil.Error):  # the process has exited
             act(process)
 
 

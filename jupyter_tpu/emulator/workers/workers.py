@@ -111,7 +111,7 @@ class Workers:
         """Stop the node's workers and delete their files."""
         await self.stop(node)
         wiping = asyncio.ensure_future(asyncio.to_thread(_wipe, self._place(node)))
-        self._wiping.add(wiping)  # a thread cannot be cancelled: `close` waits for it
+        self._wiping.add(wiping)  # a thread can't be cancelled, so `close` waits for it
         wiping.add_done_callback(self._wiping.discard)
         await asyncio.shield(wiping)
 
@@ -225,7 +225,8 @@ class Workers:
         return workers[worker_id]
 
     def _place(self, node: NodePb) -> Path:
-        # short, because Unix sockets below it have paths of at most 108 bytes; the uid keeps namesakes apart
+        # short, because Unix sockets below it have paths of at most 108 bytes; the UID distinguishes nodes of the same
+        # name
         return self._folder / f"{node.name.rpartition('/')[2]}-{node.id % 10**8}"
 
     async def _boot(self, node: NodePb, worker_id: int) -> RunningWorker:
@@ -233,7 +234,7 @@ class Workers:
             open_machine,
             self._place(node) / str(worker_id),
             worker_id=worker_id,
-            # the form of host names of real TPU VMs
+            # the format of host names of real TPU VMs
             hostname=f"t1v-n-{node.id % 16**8:08x}-w-{worker_id}",
             accelerator_type=node.accelerator_type,
             image=self._image,
@@ -249,7 +250,7 @@ class Workers:
             await _shut_down(worker)
             raise
         _log.info("worker %s of %s listens on port %s", worker_id, node.name, worker.ssh_server.port)
-        # when logins are possible, as on a real VM; the node does not wait for it
+        # run it after logins are possible, as on a real VM; the node doesn't wait for it
         self._run_startup_script(machine, node.metadata.get("startup-script", ""))
         return worker
 

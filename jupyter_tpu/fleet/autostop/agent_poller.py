@@ -29,13 +29,13 @@ from jupyter_tpu.fleet.autostop.autostop_settings import NodeSettings
 from jupyter_tpu.fleet.autostop.history_view import NO_LINK, OLDER
 from jupyter_tpu.models import Node
 
-# Our choices. An older report may miss what has started since, so it stops no node.
+# Our choices. An older report may miss recent activity, so it never stops a node.
 _FRESH_S = 30.0
-# an agent that did not answer is polled less often, because each poll may cost the loop `answer_s`
+# poll an unresponsive agent less often, because each poll may delay the loop by `answer_s`
 _AFTER_SILENCE_S = 30.0
-# reports are dated by the wall clock; after a leap of this size they are too old or too new, and are read again
+# reports have wall-clock times; after a clock jump of this size, they look too old or too new, so read them again
 _CLOCK_SET_S = 10.0
-# the agent is corrected if its time since READY differs by more than this from that of this computer
+# correct the agent if its time since READY differs from this computer's by more than this
 _READY_DIFFERS_S = 120.0
 # the agent's texts are shown to people
 _LONGEST_TEXT = 500
@@ -67,11 +67,11 @@ def parse_report(answer: Mapping[str, Any], at: Moment) -> AgentReport:
     """Parse an agent's response; an invalid one results in an empty report, and the node counts as busy."""
     try:
         sources, keep = answer["sources"], answer["keep"]
-        # later sources may be missing: the agent may be older than this computer
+        # newer sources may be missing, because the agent may be older than this computer's version
         missing = [name for name in OLDEST_SOURCES if name not in sources]
         if missing:
             raise KeyError(missing[0])
-        # durations, not times: the node's clock may differ from ours
+        # use durations, not times, because the node's clock may differ from ours
         until = None if keep["for_s"] is None else at.wall + _number(keep, "for_s")
         return AgentReport(
             at=at,
@@ -113,10 +113,10 @@ class AgentPoller:
         try:
             async with asyncio.timeout(self._answer_s):
                 answer = await self._exchange(self._agents, node, settings, now)
-        except BadInput:  # an agent that is too old to know the method
+        except BadInput:  # the agent is too old for this method
             self._reports[_key(node)] = AgentReport(at=now)
         except (TpuError, TimeoutError):
-            # the last report stays until it is too old: one lost response means nothing
+            # keep the last report until it expires: one lost response means nothing
             self._due_at[_key(node)] = now.steady + _AFTER_SILENCE_S
         else:
             if answer is not None:
@@ -125,7 +125,7 @@ class AgentPoller:
     async def _exchange(self, agents: Agents, node: Node, settings: NodeSettings, now: Moment) -> dict[str, Any] | None:
         answer = await agents.call(node.name, "activity", {})
         news = _news(answer, settings, now) if answer is not None else {}
-        # the agent answers with its new state, so one report has both
+        # the response contains the agent's new state, so one report has both
         return await agents.call(node.name, "set_brakes", news) if news else answer
 
     async def history(self, node: Node) -> Mapping[str, Any] | str:
@@ -151,7 +151,7 @@ class AgentPoller:
         if not node.is_billed:  # whatever it reported before
             return not_running(node.state)
         last = self._reports.get(_key(node))
-        # only for our own nodes: others may be using a node that this computer never reached
+        # only for our own nodes: other users may be using a node that this computer has never reached
         if last is None and settings.is_ours and self._agents is not None and not self._agents.was_reached(node):
             return never_connected()
         if last is None or last.activity is None:
@@ -235,7 +235,7 @@ def _news(answer: Mapping[str, Any], settings: NodeSettings, now: Moment) -> dic
         rules = settings.rules
         deadline_in_s = None if rules.deadline_at is None else rules.deadline_at - now.wall
         lengths = {name: getattr(rules, name) for name in DURATION_FIELDS}
-        # a deadline as a distance, because the node's clock may differ
+        # send a deadline as a duration, because the node's clock may differ
         news |= {
             "rules": {**lengths, "deadline_in_s": deadline_in_s, "action": rules.action},
             "revision": settings.revision,
@@ -244,7 +244,7 @@ def _news(answer: Mapping[str, Any], settings: NodeSettings, now: Moment) -> dic
         for_s = None if settings.keep.until is None else settings.keep.until - now.wall
         keep = {"for_s": for_s, "while_busy": settings.keep.while_busy}
         news |= {"keep": keep, "keep_revision": settings.keep_revision}
-    # the ledger may know better than the guard when the node became READY
+    # the ledger may have a better READY time than the guard
     ready_s = None if settings.ready_since is None else now.wall - settings.ready_since
     if ready_s is not None and abs(ready_s - agent_ready_s) > _READY_DIFFERS_S:
         news |= {"ready_for_s": max(0.0, ready_s)}

@@ -38,7 +38,7 @@ RULES_DAMAGED = (
 KEEP_DAMAGED = "its “keep running” setting in the journal is damaged and ignored"
 
 _RULES, _KEEP, _ACT = "brakes", "keep", "human"
-# field of a document: how far the clock was ahead that dated the setting, see `CloudClock.wrong_s`
+# document field: how far ahead the clock was when it dated the setting, see `CloudClock.wrong_s`
 _WRONG = "clock_wrong_s"
 T = TypeVar("T")
 Found = Document | tuple[str, JournalUnwritable]
@@ -113,14 +113,14 @@ class AutostopSettings:
     ) -> NodeSettings:
         own, revision, no_rules = _read(rules, lambda document: _rules(document, node, wrong_s), RULES_DAMAGED)
         kept, keep_revision, no_keep = _read(keep, lambda document: _keep(document, node, wrong_s), KEEP_DAMAGED)
-        # damaged rules are replaced with the default even for other people's nodes: the user had set some
+        # replace damaged rules with the default even for other people's nodes, because the user had set some
         default = default_rules(node) if no_rules or self._is_ours(node) else Rules()
         return NodeSettings(
             rules=_with_label(own or default, node, wrong_s),
             revision=revision,
             keep=kept or NO_KEEP_RUNNING,
             keep_revision=keep_revision,
-            # a session is counted only while the node is READY
+            # a session lasts only while the node is READY
             ready_since=ready_since if node.is_billed else None,
             is_ours=self._is_ours(node),
             damage="; ".join(filter(None, (no_rules, no_keep))),
@@ -132,7 +132,7 @@ class AutostopSettings:
         The journal shows this or, if it was lost, the label and the login key on the node.
         """
         intent_id = node.intent_id
-        # only yes is cached: another process may write the intent later
+        # cache only a positive result: another process may write the intent later
         if intent_id and not self._ours.get(intent_id):
             self._ours[intent_id] = self._has_our_key(node) or self._journal.find(intent_id) is not None
         return self._ours.get(intent_id, False)
@@ -170,7 +170,7 @@ def _about(node: Node, clock_wrong_s: float) -> dict[str, Any]:
 
     The uid is stored because a deadline must not apply to the next node with this name.
     """
-    # only if the clock was wrong: an earlier version treats rules with an unknown field as damaged
+    # add the field only if the clock was wrong: an earlier version treats rules with an unknown field as damaged
     return {"uid": node.uid, **({_WRONG: clock_wrong_s} if clock_wrong_s else {})}
 
 
@@ -259,5 +259,5 @@ def _with_label(rules: Rules, node: Node, wrong_s: float) -> Rules:
     text = node.labels.get(DEADLINE_LABEL, "")
     if not text.isdecimal() or len(text) > 12:  # 12 digits last beyond the year 30000
         return rules
-    at = float(text) + wrong_s  # any computer may have written it, so it is by the right clock
+    at = float(text) + wrong_s  # any computer may have written it, so it uses the correct time
     return replace(rules, deadline_at=at if rules.deadline_at is None else min(at, rules.deadline_at))

@@ -44,9 +44,9 @@ log = logging.getLogger(__name__)
 # all our choices: how often an agent is polled, and how long the fleet's loop waits for it
 _ASK_EVERY_S = 5.0
 _ANSWER_S = 3.0
-# between two requests to end a node: the cloud needs time, and the same request again would do nothing
+# delay between two requests to stop a node: the cloud needs time, and repeating the request sooner would do nothing
 _AGAIN_AFTER_S = 30.0
-# coarse, because each is a write to the disk
+# coarse, because each record is a write to the disk
 _RECORD_ACTS_EVERY_S = 600.0
 # reading the whole ledger is slow when it is long
 _COST_EVERY_S = 60.0
@@ -109,7 +109,7 @@ class AutostopController:
         self._ledger = SpendLedger(journal, cloud.settings)
         self._costs: NodeCosts = NO_COSTS
         self._cost_again_at = -math.inf
-        # the reading of both clocks when an end was first seen, see `_earliest`
+        # the time of both clocks when a stop time was first seen, see `_earliest`
         self._first_seen: dict[tuple[object, ...], Moment] = {}
         self._asked: dict[tuple[str, str], EndRequest] = {}
         self._warned: set[tuple[str, str]] = set()
@@ -130,7 +130,7 @@ class AutostopController:
             JournalUnwritable: the journal can't be read. A damaged entry of one node appears in its verdict.
         """
         nodes = tuple(nodes)
-        # rules first: those newer than the agents' are sent with the poll
+        # read the rules first: the poll sends rules that are newer than the agents'
         settings = await self._read(nodes)
         settings = {
             str(node.name): self._by_local_clock(self._with_possible_action(node, settings[str(node.name)]))
@@ -227,13 +227,13 @@ class AutostopController:
         now = self._clocks()
         rules, keep = self._poller.rules(node, settings), self._poller.keep(node, settings)
         activity = self._poller.activity(node, settings, now)
-        # both ends are fixed when first seen, so that setting the clock back or ahead moves neither
+        # both stop times are fixed when first seen, so that changing the clock moves neither
         if rules.deadline_at is not None:
             rules = replace(rules, deadline_at=self._earliest(node, "deadline", rules.deadline_at, now))
         if keep.until is not None:
             keep = replace(keep, until=self._earliest(node, "keep", keep.until, now))
         ready_since = self._ready_since(node, settings, now)
-        # pure, the same function as on the node
+        # the same pure function as on the node
         verdict = judge(rules, activity, keep, ready_since, now.wall)
         if settings.damage:
             verdict = replace(verdict, reason=f"{settings.damage}; {verdict.reason}")
@@ -248,9 +248,9 @@ class AutostopController:
         )
 
     def _earliest(self, node: Node, what: str, end_at: float, now: Moment) -> float:
-        # rounded to a minute, because an agent's answer differs a little each time
+        # rounded to a minute, because an agent's response differs a little each time
         first = self._first_seen.setdefault((str(node.name), node.uid, what, round(end_at / 60)), now)
-        # a clock that the cloud shows to be ahead must not end a node days early
+        # a local clock that is ahead of the cloud's must not stop a node days early
         ahead_s = max(0.0, self._cloud_clock.wrong_s)
         return earliest_end(end_at, first, replace(now, wall=now.wall - ahead_s)) + ahead_s
 
@@ -279,7 +279,7 @@ class AutostopController:
     async def _end(self, fleet: Fleet, status: AutostopStatus, now: float) -> None:
         node, key = status.node, (str(status.node.name), status.node.uid)
         open_intents = [each for each in fleet.snapshot().intents if each.node_name == node.name and not each.settled]
-        # another intent is changing the node: judge it again when that is done
+        # another intent is changing the node: check again when that is done
         if any(not _can_overrule(status.rules.action, each) for each in open_intents):
             return
         asked, steady = self._asked.get(key, NO_REQUEST), self._clocks().steady
@@ -301,7 +301,7 @@ class AutostopController:
             return
         self._asked[key] = replace(asked, intent_id=intent.intent_id, at=steady, times=asked.times + 1)
         log.warning("Auto-stop ends %s: %s", node.name, reason)
-        # if another process started this intent, that process writes the entry
+        # if another process started this intent, that process writes the audit entry
         if intent.owner == self._owner:
             entry = Entry(at=now, action=verb, subject=str(node.name), reason=reason)
             await asyncio.to_thread(self._settings.record, entry)

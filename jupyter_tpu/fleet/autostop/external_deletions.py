@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ACTION = "ended"
-# spans that ended earlier are not reported: our choice
+# don't report spans that ended earlier: our choice
 _LATELY_S = 30 * 86400.0
 _COMES_BACK = frozenset({"CREATING", "STARTING", "RESTARTING", "REPAIRING"})
 _TAKEN = frozenset({"PREEMPTED", "TERMINATED"})
@@ -91,7 +91,7 @@ class ExternalDeletions:
         """Look for stopped nodes after the list has changed; raises `JournalUnwritable`; the next call retries."""
         snapshot = fleet.snapshot()
         seen = (snapshot.as_of, snapshot.nodes, dict(snapshot.looked_at))
-        # the ledger is read only when the list has changed: it may be long
+        # read the ledger only when the list has changed, because the ledger may be long
         if snapshot.as_of and seen != self._seen:
             ends = await asyncio.to_thread(self._unreported, snapshot, now)
             suspended = await self._suspended(ends)
@@ -107,7 +107,7 @@ class ExternalDeletions:
                 continue
             listed = snapshot.node(span.name)
             node = listed if listed is not None and listed.uid == span.uid else None
-            # STARTING or similar: the node is coming back, so it has not ended
+            # STARTING or similar: the node will run again, so it wasn't deleted
             if node is not None and (node.is_billed or node.state in _COMES_BACK):
                 continue
             settings = self._settings_of(span, node)
@@ -123,7 +123,7 @@ class ExternalDeletions:
         zones = {end.span.name.zone for end in ends if can_be_preempted(end.span.terms) and not end.is_left}
         found: dict[NodeName, str] = {}
         for zone in sorted(zones):
-            # that the node has ended matters more than why
+            # the fact that the node is gone is more important than the reason
             with contextlib.suppress(TpuError):
                 listed = (await self._cloud.list_queued_resources(zone)).items
                 found |= {node: each.state for each in listed if each.was_preempted for node in each.nodes}
@@ -131,22 +131,24 @@ class ExternalDeletions:
 
     def _report(self, end: _End, suspended: Mapping[NodeName, str], now: float) -> None:
         span = end.span
-        # by this computer's clock, like the time of the line: the cloud's may differ, and the emulated one runs ahead
+        # use this computer's clock, like the entry's time: the cloud's clock may differ, and the emulated one runs
+        # ahead
         seen_at = _moment(self._clock.to_local(span.ended_at))
         reason = Text("{how} It was last seen READY at {time}.", how=self._how(end, suspended, now), time=seen_at)
         detail = {"uid": span.uid, "last_seen_ready_at": span.ended_at}
-        # once for all processes of the user
+        # record once for all processes of the user
         if self._audit.record_once(Entry(at=now, action=ACTION, subject=str(span.name), reason=reason, detail=detail)):
             log.warning("%s: %s", span.name, reason)
         self._settled.add(_key(span))
 
     def _was_asked_here(self, span: Span) -> bool:
         """Return whether a process of this user requested the stop or deletion, and the cloud accepted the request."""
-        since = self._clock.to_local(span.began_at)  # intents are dated by this computer's clock
+        since = self._clock.to_local(span.began_at)  # intents use this computer's clock
         meant = self._journal.intents_about(span.name, endpoint=self._endpoint, since=since)
         if any(each.verb in _ASKED_HERE and not each.error for each in meant):
             return True
-        # then the audit log, for requests without an intent: those for queued resources, and on a full disk all
+        # then check the audit log for requests without an intent: those for queued resources, and all requests on a
+        # full disk
         done = _ASKED_HERE - {each.verb for each in meant}
         noted = (each for each in self._audit.newest(1000) if str(span.name) in each.subjects)
         return any(each.action in done and each.error is None and each.at >= since for each in noted)
@@ -179,7 +181,7 @@ class ExternalDeletions:
 
         Rules that can't have stopped it yet are omitted.
         """
-        # its guard may have counted from before the first observation
+        # the node may have been used before the first observation
         began_at = self._clock.to_local(span.began_at - span.unwatched_before_s)
         ends: list[tuple[float, Text]] = []
         if rules.deadline_at is not None:
@@ -205,7 +207,7 @@ class ExternalDeletions:
             ),
             "",
         )
-        # a stand-in with what the ledger knows of the node
+        # a placeholder with the node's data from the ledger
         gone = Node(
             name=span.name,
             state="",

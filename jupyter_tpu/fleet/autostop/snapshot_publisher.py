@@ -41,16 +41,16 @@ AT_LEAST_EVERY_S = 60.0
 
 # how often this computer checks for new data
 _CHECK_EVERY_S = 5.0
-# how long an agent that refused or did not answer is not called
+# how long to wait after an agent refused or did not respond
 _REST_S = 60.0
 _ANSWER_S = 3.0
-# limits change rarely, and each reading is several calls
+# limits change rarely, and reading them takes several calls
 _QUOTA_S = 300.0
 # agents accept 64 KiB of each kind (`jupyter_tpu.agent.autostop.snapshots.LARGEST_BYTES`)
 _MOST_LIMITS, _MOST_USERS = 40, 5
 _MOST_BUDGETS = 100
 _MOST_GRANTS, _MOST_ROWS = 20, 20
-# fields that change with time alone; the others decide whether there is news
+# fields that change only with time; a change of any other field is news
 _GROWING = frozenset(
     {"as_of", "cost_usd", "fraction", "known_usd", "ready_s", "runs_out_at", "unwatched_s", "usd", "usd_left"}
     | {"usd_used", "used"}
@@ -115,7 +115,7 @@ class SnapshotPublisher:
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
         """Start to send due data, unless the last round is still running."""
-        # the clock of the data, not of the loop: times are sent as the cloud's
+        # use the data's clock, not the loop's: times are sent in cloud time
         now = self._real_now()
         is_busy = self._task is not None and not self._task.done()
         if self._agents is None or is_busy or now < self._check_at:
@@ -135,7 +135,7 @@ class SnapshotPublisher:
     async def _send_all(self, agents: Agents, snapshot: FleetSnapshot, nodes: Sequence[Node]) -> None:
         """Send to all nodes; read nothing without a link. A failure with one node does not affect the others."""
         try:
-            # a cheap call first: without any link nothing needs to be read
+            # make a cheap call first: if no agent is connected, nothing needs to be read
             is_up = await asyncio.gather(*(self._has_answer(agents, node, "told", {"kind": "node"}) for node in nodes))
             if any(is_up):
                 known = await self._known(snapshot)
@@ -172,7 +172,7 @@ class SnapshotPublisher:
         if stable == before and now - sent_at < AT_LEAST_EVERY_S:
             return
         if await self._has_answer(agents, node, "tell", view.params(kind, self._cloud.clock, self._real_now())):
-            # only what the agent accepted counts as sent
+            # count only data that the agent has accepted as sent
             self._sent[key] = (stable, now)
 
     async def _known(self, snapshot: FleetSnapshot) -> LocalState:
@@ -186,7 +186,7 @@ class SnapshotPublisher:
 def node_snapshots(known: LocalState, node: Node, clock: CloudClock) -> Mapping[str, DatedView]:
     """Return everything that a node gets, by kind."""
     account, snapshot = known.account, known.snapshot
-    quota_at = clock.to_cloud(known.quota.as_of)  # dated by this computer's clock, unlike the others
+    quota_at = clock.to_cloud(known.quota.as_of)  # uses this computer's clock, unlike the others
     cost_usd = node_cost(node_costs(account.spans, account.now), node)
     return {
         "node": DatedView(data=node_view(node, cost_usd=cost_usd), as_of=snapshot.seen_at(node.name)),
@@ -206,7 +206,7 @@ def cost_of_node(account: Account, snapshot: FleetSnapshot, node: Node) -> JSON:
 
 
 def _first_grants(view: JSON) -> JSON:
-    # grants that are over come last, so they are the first to be cut
+    # sort expired grants last, so that they are cut first
     grants = sorted(view["grants"], key=lambda grant: bool(grant["is_over"]))
     return {"grants": [{**grant, "rows": grant["rows"][:_MOST_ROWS]} for grant in grants[:_MOST_GRANTS]]}
 

@@ -42,7 +42,7 @@ async def annotated_offers(
     usage = await read_grant_usage(journal, settings, fleet.snapshot())
     place = {"endpoint": settings.endpoint, "project": settings.project}
     intents = await asyncio.to_thread(journal.creations, now - LOOK_BACK_S, **place)
-    # in a thread: many offers times several provisioning models
+    # use a thread, because there are many offers times several provisioning models
     return await asyncio.to_thread(annotated, offers, usage, creation_counts(intents))
 
 
@@ -57,7 +57,7 @@ def annotated(offers: JSON, usage: GrantUsage, counts: Mapping[Place, CreationCo
 
 def _annotated(offer: JSON, zone: str, usage: GrantUsage, counts: CreationCounts | None) -> JSON:
     known = counts or NO_CREATIONS
-    # without a grant there is nothing to compute for hundreds of offers
+    # without a grant, skip the computation for hundreds of offers
     models = _GRANTABLE if usage.written.grants else ()
     requests = (
         NodeRequest(accelerator_type=offer["accelerator_type"], zone=zone, provisioning=each) for each in models

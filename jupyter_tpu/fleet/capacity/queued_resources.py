@@ -41,7 +41,7 @@ LONGEST_RUN_S = 7 * 86_400.0
 """Google's limit for flex-start (cloud.google.com/tpu/docs/request-using-flex-start)."""
 
 _NOTHING = "No request was sent to the cloud."
-# what gcloud accepts
+# the format that gcloud accepts
 _RESERVATION_ID = re.compile(r"[a-zA-Z0-9-]{1,63}")
 
 
@@ -128,7 +128,7 @@ class Queue:
         known = _same_or_refused((await self.list()).find(wanted.name), wanted)
         if known is not None:
             return known
-        # all refusals come before the line in the audit log, and that before the request
+        # run all checks before the audit entry, and write the entry before the request
         await self._fleet.check_offered(spec)
         await self._fleet.check_spending(spec, accept_unknown_price=accept_unknown_price)
         await self._refuse_taken(spec)
@@ -146,7 +146,7 @@ class Queue:
     async def _request(self, wanted: QueuedSpec, valid_for_s: float, run_for_s: float | None) -> QueuedResource:
         try:
             operation = await self._cloud.create_queued_resource(wanted, valid_for_s, run_for_s=run_for_s)
-        except (NodeExists, CloudUnavailable) as error:  # another tab was faster, or the answer was lost
+        except (NodeExists, CloudUnavailable) as error:  # another tab was faster, or the response was lost
             known = _same_or_refused(await self._found(wanted.name), wanted)
             if known is None:
                 raise _unsure(wanted.name, error) from error
@@ -187,11 +187,11 @@ class Queue:
             )
         if known.state == "DELETING":
             return known
-        # the audit log first: if it cannot be written, nothing may happen
+        # write the audit log first: if that fails, don't delete anything
         reason = Text("The user deleted a queued resource that was {state}.", state=known.state)
         await self._note("unqueue", name, reason, nodes=[str(node) for node in known.nodes])
         try:
-            # force: with its nodes
+            # force: delete its nodes too
             await self._cloud.delete_queued_resource(name, force=True)
         except (NodeNotFound, WrongState, CloudUnavailable):
             return await self._left_of(known)
@@ -236,7 +236,7 @@ def _with_model(spec: NodeSpec, run_for_s: float | None, reservation: str) -> No
         )
     if run_for_s is None:
         return spec
-    # a time limit means flex-start, whether or not the spec says so already
+    # a time limit means flex-start, whether or not the spec already includes it
     if spec.provisioning not in ("on-demand", "flex-start"):
         raise BadInput(
             Text("A flex-start node cannot also be a {provisioning} node.", provisioning=spec.provisioning),
@@ -251,13 +251,13 @@ def _same_or_refused(known: QueuedResource | None, wanted: QueuedSpec) -> Queued
     if known is None:
         return None
     node = wanted.node
-    # zone and id are already equal; what else the user can choose must be too
+    # zone and ID are already equal; the user's other choices must be equal too
     is_same = (known.accelerator_type, known.runtime_version, known.provisioning) == (
         node.accelerator_type,
         node.runtime_version,
         node.provisioning,
     )
-    # ours and still waiting or active: the same request sent twice
+    # if the request is ours and still waiting or active, it was sent twice
     if is_same and known.intent_id and not known.is_leftover and known.state != "DELETING":
         return known
     raise NodeExists(

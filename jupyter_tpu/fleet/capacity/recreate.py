@@ -47,10 +47,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# our bound: a loop of pre-emptions must end
+# our limit: a loop of pre-emptions must end
 MOST_ATTEMPTS = 100
-# this process counts as a witness of a node's disappearance if it saw the node no longer ago than this: a few lists,
-# but not a sleep of this computer
+# this process has observed a node's disappearance only if it saw the node within this time, which allows for a few
+# missed lists but not for this computer's sleep
 _MOST_GAP_S = 60.0
 # phase → action of the audit log
 _ACTIONS = {
@@ -94,11 +94,11 @@ class RecreateController:
     async def _reconcile_one(self, fleet: Fleet, recovery: Recovery, now: float) -> None:
         if await self._is_idle(fleet, recovery, now):
             return
-        # a claim is a write, so only when there is something to do
+        # a claim is a write, so claim only when there is something to do
         if decide(recovery, await self._observe(recovery, now), self._limits) == (recovery, None):
             return
         async with self._claimed(recovery, now) as claimed:
-            if claimed is not None:  # what was seen before the claim may be old by now
+            if claimed is not None:  # the observation from before the claim may be out of date
                 await self._perform(fleet, claimed, now)
 
     async def _is_idle(self, fleet: Fleet, recovery: Recovery, now: float) -> bool:
@@ -114,7 +114,7 @@ class RecreateController:
         """Return whether the last list shows that nothing needs to be done."""
         snapshot = fleet.snapshot()
         node = snapshot.node(recovery.name)
-        # without a list, or without this zone in it, nothing can be concluded
+        # without a list, or if this zone is missing from it, draw no conclusion
         if node is None:
             return not snapshot.as_of or recovery.name.zone in snapshot.unreachable
         self._seen_at[recovery.name] = snapshot.seen_at(recovery.name) + snapshot.clock_ahead_s
@@ -204,7 +204,7 @@ class RecreateController:
     async def _perform(self, fleet: Fleet, claimed: Recovery, now: float) -> None:
         decided, action = step = decide(claimed, await self._observe(claimed, now), self._limits)
         if not await self._swap(claimed, decided, now):
-            return  # the user has changed the setting meanwhile
+            return  # the user has changed the setting in the meantime
         if decided.phase != claimed.phase:
             self._notify(fleet, step)
         if isinstance(action, DeleteNode):
@@ -290,10 +290,10 @@ async def set_recovery(
     settings = cloud.settings
     recoveries = Recoveries(journal, endpoint=settings.endpoint, project=settings.project)
     known = await asyncio.to_thread(recoveries.get, name)
-    # off needs no node: it may be gone
+    # turning the setting off needs no node, which may have been deleted
     if known is not None and not is_on:
         return await _store(recoveries, _off(known, now), now)
-    # keep the attempts of a re-creation under way: only its caps change
+    # keep the attempts of a re-creation in progress: only its limits change
     if known is not None and known.is_being_recreated:
         await _require_price(cloud, journal, known.spec, max_usd)
         capped = replace(known, max_attempts=max_attempts, max_usd=max_usd)
@@ -308,7 +308,7 @@ async def set_recovery(
         )
     if is_on:
         await _require_price(cloud, journal, spec_of(node), max_usd)
-    # a node that was pre-empted a moment ago is recovered too
+    # also recover a node that has just been pre-empted
     recovery = Recovery(
         choice_id=secrets.token_hex(6),
         spec=spec_of(node),
@@ -329,7 +329,7 @@ async def _require_price(cloud: CloudApi, journal: Journal, spec: NodeSpec, max_
     """Reject a cap that can't be enforced: without a list price, the node's cost is unknown."""
     if max_usd is None or price_on_terms(spec.accelerator_type, spec.name.zone, spec.provisioning) is not None:
         return
-    # a covered node costs nothing, so any cap holds
+    # a covered node costs nothing, so any limit allows it
     request = NodeRequest(accelerator_type=spec.accelerator_type, zone=spec.name.zone, provisioning=spec.provisioning)
     if not await is_covered(cloud, journal, spec.name, request):
         raise BadInput(

@@ -28,11 +28,11 @@ log = logging.getLogger(__name__)
 # all our choices: how long an ended search is listed, and how often older ones are deleted
 _SHOWN_S = 86_400.0
 _FORGET_EVERY_S = 600.0
-# how often a search is saved though nothing has changed; well below `STALE_S`, so that a driven one is never stale
+# how often to save an unchanged search; well below `STALE_S`, so that an active search never becomes stale
 _TOUCHED_S = 60.0
-# how long to look for nodes that the cloud creates after their try was given up
+# how long to look for nodes that the cloud creates after an abandoned attempt
 _WATCHED_S = 600.0
-# between two requests to delete what a try left: the cloud needs time
+# delay between two requests to delete the leftovers of an attempt, because the cloud needs time
 _ASK_AGAIN_S = 10.0
 
 
@@ -59,7 +59,7 @@ class SearchController:
             await asyncio.to_thread(self._searches.forget, now - _SHOWN_S)
 
     async def _reconcile_one(self, fleet: Fleet, search: Search, now: float) -> None:
-        # even after the end: a late node costs money
+        # even after the search has ended, because a late node costs money
         await self._delete_latecomers(fleet, search, now)
         last = search.last
         if search.has_ended:
@@ -98,7 +98,7 @@ class SearchController:
         try:
             intent = await fleet.create(spec, accept_unknown_price=search.accept_unknown_price)
         except NodeExists:
-            # adopt it if it is this search's, from a request whose answer was lost
+            # adopt the node if it belongs to this search and the response to its request was lost
             node = await self._node(spec.name)
             if node is None or not _is_of(node, search):
                 raise
@@ -116,7 +116,7 @@ class SearchController:
     async def _follow(self, fleet: Fleet, search: Search, now: float) -> None:
         """Follow the intent of the last try."""
         if search.is_cancelled:
-            # the next pass cleans up, as after a failed try
+            # the next pass cleans up, as after a failed attempt
             await self._save(with_last(search, outcome="other", message="Cancelled."), now)
             return
         intent = await _intent_of(fleet, search)
@@ -135,7 +135,7 @@ class SearchController:
         node = await self._left_node(name, intent)
         is_left = (intent is not None and not intent.settled) or (node is not None and _is_of(node, search))
         if is_left and now - last.deleted_at > _ASK_AGAIN_S:
-            # saved first: another process that claims the search must not request it again at once
+            # save first, so that another process that claims the search doesn't repeat the request at once
             asked = await self._save(with_last(search, deleted_at=now), now)
             await self._delete(fleet, asked, name, "A failed attempt of a search left it behind.")
         elif not is_left and not _is_being_changed(fleet, name):
@@ -152,7 +152,7 @@ class SearchController:
     async def _left_node(self, name: NodeName, intent: Intent | None) -> Node | None:
         try:
             return await self._node(name)
-        except CloudRefused:  # a zone that the user may not even read: the refused try left nothing there
+        except CloudRefused:  # the user has no read permission in this zone, so the failed attempt left nothing there
             if intent is not None and not (intent.error and intent.error.exists == intent_texts.NOTHING_CREATED):
                 raise
             return None
@@ -185,7 +185,7 @@ def _judged(search: Search, intent: Intent) -> Search:
         return won(search)
     if intent.error is not None:
         return lost(search, intent.error)
-    # no error, no success: the user deleted the node while it was being created, and wants none
+    # neither an error nor a success: the user deleted the node during its creation and no longer wants one
     return replace(with_last(search, outcome="other", message=intent.message), is_cancelled=True)
 
 

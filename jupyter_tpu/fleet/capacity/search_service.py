@@ -63,7 +63,7 @@ class SearchService:
                 search_id=secrets.token_hex(8),
                 project=self._cloud.settings.project,
                 node_id=node_id,
-                candidates=tuple(dict.fromkeys(candidates)),  # without repetitions, in their order
+                candidates=tuple(dict.fromkeys(candidates)),  # without duplicates, in the same order
                 until=None if for_s is None else now + for_s,
                 accept_unknown_price=accept_unknown_price,
                 message="Starting the search.",
@@ -71,13 +71,13 @@ class SearchService:
                 updated_at=now,
             )
         )
-        # before the names are checked: the same search may have created the node already
+        # look for the search before checking the names, because it may already have created the node
         known = await self._same_open(wanted)
         if known is not None:
             return known
         await self._refuse_taken(wanted)
         search = await asyncio.to_thread(self._searches.begin, wanted)
-        # if another process started this search, that process writes the entry
+        # if another process started this search, that process writes the audit entry
         if search.search_id == wanted.search_id:
             await asyncio.to_thread(self._audit.record, search_entry(search, "search", _begun_reason(search)))
         return search
@@ -89,7 +89,7 @@ class SearchService:
         return next((each for each in open_ones if set(each.candidates) == set(wanted.candidates)), None)
 
     async def _refuse_taken(self, wanted: Search) -> None:
-        # in all zones: the user wants one node with this name
+        # list all zones, because the user wants one node with this name
         listed = await self._cloud.list_nodes()
         taken = next((node for node in listed.nodes if node.name.node_id == wanted.node_id), None)
         if taken is not None:

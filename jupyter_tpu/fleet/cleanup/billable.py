@@ -67,7 +67,7 @@ class Item:
 
 def items_of(holdings: Holdings) -> tuple[Item, ...]:
     """Return the items: billed ones first, then leftovers, then the rest."""
-    # a queued resource and its node share their chips, so only one of them counts
+    # a queued resource and its node share their chips, so count only one of them
     counting = {each.name for each in without_nodes(holdings.queued, holdings.nodes)}
     found = [_node_item(node) for node in holdings.nodes]
     found += [_queued_item(queued, holds_quota=queued.name in counting) for queued in holdings.queued]
@@ -85,7 +85,7 @@ def _node_item(node: Node) -> Item:
         accelerator_type=node.accelerator_type,
         usd_per_hour=price.usd_per_hour if price else None,
         is_billed=node.is_billed,
-        holds_quota=not node.reserved,  # a reservation has no quota id
+        holds_quota=not node.reserved,  # a reservation has no quota ID
         is_leftover=node.state in LEFTOVER_NODE_STATES,
         is_ours=bool(node.intent_id),
         create_time=node.create_time,
@@ -145,7 +145,7 @@ def marked(holdings: Holdings, names: Sequence[str]) -> tuple[Item, ...]:
 
 
 def _only(holdings: Holdings, items: Iterable[Item], name: str) -> Item:
-    # the id only where it is unique: what is deleted must be what the user meant
+    # accept the ID only if it is unique, so that only the intended item is deleted
     found = [item for item in items if name in (item.name, item.short_id)]
     if len(found) == 1:
         return found[0]

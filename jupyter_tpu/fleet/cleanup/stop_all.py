@@ -27,7 +27,7 @@ from jupyter_tpu.money.quota import LEFTOVER_QUEUED_STATES, Kind
 from jupyter_tpu.node_end import EndCause
 
 REASON = Text("The user stopped all spending.")
-# our bound: each round ends what appeared during the previous one
+# our limit: each round deletes what appeared during the previous one
 _ROUNDS = 3
 _COST_NOTHING = frozenset({"STOPPED", "STOPPING", "DELETING", "PREEMPTED", "TERMINATED"})
 _ALREADY_OVER = LEFTOVER_QUEUED_STATES | {"ACTIVE", "DELETING", "SUSPENDING"}
@@ -52,7 +52,7 @@ def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] =
     """
     waiting = [each for each in holdings.queued if each.state not in _ALREADY_OVER]
     nodes = {node.name: node for node in _known_nodes(holdings, snapshot)}
-    # nodes that are not listed yet: their intents are cancelled by a deletion
+    # nodes that are not listed yet: deleting them cancels their intents
     coming = [
         intent.node_name
         for intent in snapshot.intents
@@ -60,7 +60,7 @@ def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] =
     ]
     ending = {node.name: _step_for(node) for node in nodes.values() if _may_cost(node, snapshot)}
     doomed = {name for name, step in ending.items() if step.verb == "delete"}
-    # only those whose nodes are all deleted: the others keep nodes that can be started again
+    # only requests whose nodes are all deleted: the others keep nodes that can be started again
     with_nodes = [
         each
         for each in holdings.queued
@@ -108,7 +108,7 @@ async def stop_all(
 
     `on_result` is called with each result as it arrives; see `TerminationExecutor` for `accepted_s`.
     """
-    # first what would create nodes, then the nodes
+    # first delete the requests that would create nodes, then the nodes
     executor = TerminationExecutor(
         opened,
         reason=REASON,
@@ -122,7 +122,7 @@ async def stop_all(
     for _ in range(_ROUNDS):
         # includes what other processes have started in the meantime
         holdings, snapshot = await asyncio.gather(list_holdings(opened.cloud), opened.fleet.refresh())
-        # a queued resource that could not be deleted: its nodes are, one by one
+        # if a queued resource could not be deleted, delete its nodes one by one
         failed = [name for name, result in results.items() if result.error]
         todo = [step for step in steps(holdings, snapshot, failed) if step.name not in results]
         if not todo:
@@ -144,7 +144,7 @@ async def _call_off(
     try:
         searches = [each for each in await service.all() if not each.has_ended]
         chosen = [each for each in await asyncio.to_thread(recoveries.all) if each.is_on]
-    except TpuError as error:  # no reason to leave the nodes running
+    except TpuError as error:  # don't leave the nodes running because of this
         unread = Result(name=Text("the journal's searches and auto-recovery settings"), error=error)
         tell(unread)
         yield unread

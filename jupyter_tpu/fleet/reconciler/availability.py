@@ -26,7 +26,7 @@ async def check_offered(cloud: CloudApi, spec: NodeSpec) -> None:
         if zone not in zones:
             raise _no_such_zone(spec, zones)
         types, versions = await asyncio.gather(cloud.list_accelerator_types(zone), cloud.list_runtime_versions(zone))
-    except PermissionDenied:  # the user may create but not list; the creation itself will say
+    except PermissionDenied:  # the user may be allowed to create but not to list; the creation itself will show
         return
     if spec.accelerator_type not in types:
         raise _no_such_type(spec, types)
@@ -84,7 +84,7 @@ def _no_such_version(spec: NodeSpec, versions: Iterable[str]) -> BadInput:
 def _some(wrong: str, offered: Iterable[str], most: int = 12) -> str:
     """Return up to `most` of the offered names, sorted by similarity to the wrong one."""
     names = list(offered)
-    # 0.3: generous, because the hint is useful only if it has something close
+    # 0.3: generous, because the hint is useful only with some similar names
     near = difflib.get_close_matches(wrong, names, n=most, cutoff=0.3)
     chosen = (near + [name for name in names if name not in near])[:most]
     more = f" and {len(names) - most} more" if len(names) > most else ""

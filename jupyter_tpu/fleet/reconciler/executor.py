@@ -38,7 +38,7 @@ async def send(cloud: CloudApi, change: Change, clock: Clock) -> Event:
     """Send a request that changes something; return the response as an event."""
     try:
         operation = await _send(cloud, change)
-    except CloudUnavailable as error:  # the request may have been carried out
+    except CloudUnavailable as error:  # the cloud may have performed the request
         return Unanswered(at=clock(), error=error)
     except TpuError as error:
         return Refused(at=clock(), error=error)
@@ -74,7 +74,7 @@ async def _read(cloud: CloudApi, query: Query, clock: Clock) -> Event:
         case GetOperation(operation):
             return await _read_operation(cloud, operation, clock)
         case GetWorkerIdentities(name):
-            # the node too, because its number of workers says how many keys there must be
+            # read the node too, because each of its workers must have a key
             node = await cloud.get_node(name)
             identities = await cloud.get_worker_identities(name)
             return KeysSeen(at=clock(), node=node, published=_are_published(node, identities))
@@ -83,7 +83,7 @@ async def _read(cloud: CloudApi, query: Query, clock: Clock) -> Event:
 async def _read_operation(cloud: CloudApi, name: str, clock: Clock) -> Event:
     try:
         return OperationSeen(at=clock(), operation=await cloud.get_operation(name))
-    except NodeNotFound as error:  # the cloud has forgotten the operation; the node decides
+    except NodeNotFound as error:  # the cloud no longer has the operation, so check the node
         return NoAnswer(at=clock(), error=error)
 
 

@@ -34,9 +34,10 @@ from jupyter_tpu.node_end import EndCause
 
 log = logging.getLogger(__name__)
 
-# how long a failure is shown unless it is dismissed: our choice
+# how long to show a failure that isn't dismissed: our choice
 _SHOW_FAILED_S = 24 * 3600.0
-# how long a user's request waits for an intent to see what the list shows: our choice, a few polls of another process
+# how long a user's request waits for an intent to notice a change in the list: our choice, a few polls of another
+# process
 _NOTICED_WITHIN_S = 10.0
 # the state of a node that may be stopped or started
 _BEFORE = {"stop": "READY", "start": "STOPPED"}
@@ -116,7 +117,7 @@ class Fleet:
         )
         self._runners: dict[str, IntentRunner] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        # one request at a time per node, whichever intent sends it
+        # one request at a time per node, for all intents
         self._locks: defaultdict[NodeName, asyncio.Lock] = defaultdict(asyncio.Lock)
         # `refresh` may be called while the loop does the same
         self._listing = asyncio.Lock()
@@ -134,7 +135,7 @@ class Fleet:
         performed = list(self._tasks)
         await _cancelled({task for task in (self._loop, *self._tasks.values()) if task})
         with contextlib.suppress(TpuError):
-            # given up now, so that the next process need not wait until this one is gone
+            # release now, so that the next process need not wait for this one to exit
             await asyncio.to_thread(self._release, performed)
         self._state.wake_waiting()
 
@@ -197,7 +198,7 @@ class Fleet:
         wanted = new_create_intent(spec, ssh_key=self._ssh_key, endpoint=endpoint, now=self._clock())
         known = await self._known(wanted)
         if known is wanted:
-            # a wrong type before the budget: its price would be unknown, which explains nothing
+            # check the type before the budget: the price of a wrong type is unknown, and that error wouldn't help
             await self.check_offered(spec)
             await self.check_spending(spec, accept_unknown_price=accept_unknown_price)
             known = await self._unless_taken(wanted)
@@ -223,7 +224,7 @@ class Fleet:
             WrongState: another intent is changing it.
             JournalUnwritable: the intent can't be saved, so nothing was requested.
         """
-        if because is None:  # auto-stop and budgets ask again at their next turn
+        if because is None:  # auto-stop and budgets request it again in their next pass
             await self._until_noticed("stop", name)
         return await self._begin_on_node("stop", name, because)
 
@@ -247,7 +248,7 @@ class Fleet:
             NodeNotFound: there is no intent with this id.
         """
         while True:
-            # before the read, so that no change between the two is missed
+            # get the event before reading, so that no change in between is missed
             news = self._state.intent_moved
             intent = await self.intent(intent_id)
             if intent is None:
@@ -309,7 +310,7 @@ class Fleet:
         known = settle_conflict(listed, wanted)
         if known is not wanted:
             return known
-        # a node that is not being changed must exist; one that is being created may not be listed yet
+        # without an open intent, the node must exist; a node in creation may not be listed yet
         open_intents = (each for each in (*listed, *self._state.intents.values()) if not each.settled)
         if all(each.node_name != name for each in open_intents):
             await self._require_node(verb, name)
@@ -321,7 +322,7 @@ class Fleet:
         try:
             node = await self._cloud.get_node(name)
         except (CloudUnavailable, RateExceeded):
-            # a stop or deletion is sent, and repeated, even if the cloud lists the node but refuses to read it
+            # send and retry a stop or deletion even if the cloud lists the node but refuses to read it
             if verb == "start" or self._state.node_cache.get(name) is None:
                 raise
         else:
@@ -344,7 +345,7 @@ class Fleet:
         if node is None or node.state != _BEFORE[verb]:
             return False
         others = (each for each in self._state.intents.values() if each.node_name == name and not each.settled)
-        # a stop overrules an intent whose node is booting
+        # a stop overrides an intent whose node is booting
         return any(each.verb not in (verb, "delete") and (verb, each.phase) != ("stop", BOOTING) for each in others)
 
     async def _caught_up(self, listed: Intent) -> Intent:
@@ -356,12 +357,12 @@ class Fleet:
         return known
 
     async def _begin(self, wanted: Intent) -> Intent:
-        # the journal decides again: another process may have started the same intent a moment ago
+        # the journal checks again, because another process may have just started the same intent
         chosen = await asyncio.to_thread(self._journal.begin, wanted)
         if chosen.intent_id == wanted.intent_id:
             self._state.intent_changed(chosen)
             self._run_intent(chosen, Started(at=self._clock()))
-            # runners that this intent overrules stop at once
+            # runners of overridden intents stop at once
             self._wake_runners_of(chosen.node_name)
         return chosen
 
@@ -396,7 +397,7 @@ class Fleet:
                     self._state.due.clear()
                     await self._list_nodes()
                     listed_at = seconds()
-            except Exception:  # the loop must survive a bug, or no budget holds
+            except Exception:  # the loop must survive a bug, because it enforces the budgets
                 log.exception("A poll of the nodes failed")
             await self._run_controllers()
             await self._pause()
@@ -416,7 +417,7 @@ class Fleet:
         others = [
             each for each in self._state.intents.values() if not each.settled and each.intent_id not in self._tasks
         ]
-        # in the cloud's time, by which it bills: what an emulated cloud does between two lists is unmonitored
+        # use the cloud's time, which determines billing: changes in an emulated cloud between two lists are unmonitored
         return self._polling.open_s if others else self._cloud.clock.real_s(self._polling.idle_s)
 
     async def _pause(self) -> None:
@@ -427,7 +428,7 @@ class Fleet:
 
     async def _list_nodes(self) -> None:
         async with self._listing:
-            # the list is dated by its request: a node read meanwhile is newer
+            # the list has the time of its request, so a node read in the meantime is newer
             requested = self._cloud.clock.steady()
             failing = self._state.node_cache.error is not None
             try:
@@ -467,7 +468,7 @@ class Fleet:
         if intent.intent_id in self._tasks:
             return
         known = self._state.intents.get(intent.intent_id)
-        # ours, but no runner: it is settled, and the journal could not be written then
+        # our intent without a runner: it is settled, but the journal could not be written at that time
         if intent.owner == self._journal.owner and not intent.settled:
             await self._write_late(known)
             return

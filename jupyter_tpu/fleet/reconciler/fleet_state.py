@@ -49,7 +49,7 @@ class FleetState:
 
     def _is_true(self, intent: Intent) -> bool:
         """Return whether an intent's text is still true: "Nothing was created" is not if a node has its name."""
-        # by the queue, or late: the cloud may create a node after its intent was given up
+        # by the queue or late: the cloud may create a node after its intent was abandoned
         exists = self.node_cache.get(intent.node_name) is not None
         return not (exists and intent.error is not None and intent.error.exists == intent_texts.NOTHING_CREATED)
 
@@ -103,6 +103,6 @@ class FleetState:
 
     def wake_waiting(self) -> None:
         """Wake all tasks that wait for an intent."""
-        # a new event for the next change: those who wait have the old one
+        # create a new event for the next change; waiting tasks have the old one
         self.intent_moved.set()
         self.intent_moved = asyncio.Event()

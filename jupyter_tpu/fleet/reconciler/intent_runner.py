@@ -84,7 +84,7 @@ class IntentRunner:
                 await self._poll()
         except ClaimLost:
             log.info("The intent %s is performed by another process now.", self._intent.intent_id)
-        except Exception:  # a bug must show as a failed intent, not as one that never ends
+        except Exception:  # a bug must lead to a failed intent, not to one that never finishes
             log.exception("Giving up on the intent %s to %s", self._intent.intent_id, self._intent.verb)
             self._give_up()
 
@@ -96,10 +96,10 @@ class IntentRunner:
 
     async def _poll(self) -> None:
         for query in queries(self._intent):
-            # an earlier answer may have made it unnecessary
+            # an earlier response may have made the query unnecessary
             if query in queries(self._intent) and not self._is_overruled(self._intent):
                 seen = await self._read(query)
-                if not self._is_overruled(self._intent):  # else it may show the effect of the newer intent
+                if not self._is_overruled(self._intent):  # otherwise it may show the effect of the newer intent
                     await self._advance(seen)
         if self._is_overruled(self._intent) and not self._intent.settled:
             await self._advance(Overruled(at=self._context.clock()))
@@ -124,7 +124,7 @@ class IntentRunner:
 
     async def _save_progress(self, decided: Intent) -> None:
         """Save progress. A journal error must not stop the polling of an existing node."""
-        # the time alone is not worth a write each second
+        # if only the time has changed, don't write every second
         if replace(decided, updated_at=self._intent.updated_at) == self._intent:
             return
         try:

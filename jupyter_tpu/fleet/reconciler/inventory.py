@@ -45,7 +45,7 @@ class Holdings:
 
 async def list_holdings(cloud: CloudApi) -> Holdings:
     """List everything. A failure is in `Holdings.error`, not raised."""
-    # the time of the requests: what changes while they run is newer
+    # the time of the requests: changes during the requests are newer
     as_of = time.time()
     (nodes, first), (queued, second) = await asyncio.gather(
         _listed(cloud.list_nodes(), NodeList(nodes=())),

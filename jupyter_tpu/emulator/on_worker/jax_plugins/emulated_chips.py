@@ -30,7 +30,7 @@ def initialize() -> None:
     if chosen and "tpu" not in chosen.split(","):
         return
     if not chosen:
-        # as jax/_src/cloud_tpu_init.py does on a TPU VM: a TPU that is in use is then an error, not a fall-back
+        # like jax/_src/cloud_tpu_init.py on a TPU VM: a TPU in use then causes an error instead of a fallback
         config.update("jax_platforms", "tpu,cpu")
     if not _is_counted(config):
         _count_devices(config, _devices(folder))

@@ -60,7 +60,7 @@ def bigquery_service(cloud: Cloud) -> GoogleService:
     """Return the service with its only method."""
     return GoogleService(
         name="bigquery",
-        # all of BigQuery, so that a method that is not served gets BigQuery's own refusal
+        # all of BigQuery, so that an unsupported method gets BigQuery's own error
         owns=r"bigquery/v2/.*",
         methods=(
             Method(
@@ -114,9 +114,9 @@ class BigQuery:
         if call.parts["project"] != self._cloud.project:
             raise _denied(_RUN, call.parts["project"])
         sql = str(call.body.get("query", ""))
-        # the queries are compared with the table's name taken out, since it is the user's
+        # compare the queries without the table's name, which the user chooses
         named = _TABLE.search(sql)
-        # letter by letter: a changed query of the product must fail here rather than be guessed at
+        # exact match: a changed query of the product must fail here, because the emulator doesn't parse SQL
         answer = self._answers().get(sql.replace(named[1], "{table}", 1) if named else "")
         if answer is None or call.body.get("useLegacySql", True) or named is None:
             message = "The emulator understands only the queries of jupyter tpu cost --billed."
@@ -139,7 +139,7 @@ class BigQuery:
     def _exported(self, parameters: Mapping[str, str]) -> list[Exported]:
         """Return the rows for the project in the parameters, starting on the day in the parameters."""
         now, switches = self._cloud.clock.now(), self._cloud.rules.project.switches
-        # an export holds all projects of a billing account; the others have no rows here
+        # an export contains all projects of a billing account; other projects have no rows here
         if parameters["project"] != self._cloud.project:
             return []
         rows = exported(self._cloud.ledger.bills(now), now, switches.promotional_credit_usd)
@@ -177,7 +177,7 @@ class BigQuery:
             "jobReference": job,
             "totalRows": str(len(shown)),
             **({"rows": shown} if shown else {}),
-            # nothing is scanned, so no query exceeds maximumBytesBilled
+            # nothing is scanned, so a query never exceeds maximumBytesBilled
             "totalBytesProcessed": "0",
             "jobComplete": True,
             "cacheHit": False,
@@ -193,7 +193,7 @@ def _parameters(body: Mapping[str, Any]) -> Mapping[str, str]:
     found = {
         str(each.get("name", "")): str((each.get("parameterValue") or {}).get("value", ""))
         for each in body.get("queryParameters", [])
-        # the two queries have no other types
+        # the two queries use no other types
         if (each.get("parameterType") or {}).get("type") == "STRING"
     }
     for name in ("project", "since"):

@@ -44,7 +44,7 @@ class Billing:
         accounts = "v1/billingAccounts"
         see, change = "resourcemanager.projects.get", "resourcemanager.projects.createBillingAssignment"
         return [
-            # no permission: prices are public, with an API key
+            # no permission required: prices are public with an API key
             Method(verb="GET", path="v1/services", answer=self.services),
             Method(verb="GET", path="v1/services/{service}/skus", answer=self.skus),
             Method(verb="GET", path=accounts, answer=self.accounts, permission="billing.accounts.list"),
@@ -81,7 +81,7 @@ class Billing:
     def skus(self, call: ServiceCall) -> Mapping[str, Any]:
         """Handle ``services.skus.list``."""
         service = call.parts["service"]
-        # the real catalogue has many more; these two sell TPUs
+        # the real catalogue has many more services; these two sell TPUs
         if service not in _SERVICES:
             raise missing(f"services/{service}")
         if call.query.get("currencyCode", "USD") not in ("USD", ""):

@@ -11,10 +11,10 @@ from typing import Any
 from jupyter_tpu import accelerators
 from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
 
-# ids of Google's services; v5e and later are sold by Compute Engine (gpuhunt gcp.py)
+# IDs of Google's services; Compute Engine sells v5e and later (gpuhunt gcp.py)
 COMPUTE_ENGINE, CLOUD_TPU = "6F81-5844-456A", "E000-3F24-B8AA"
 _LEGACY = ("v2", "v3", "v4")
-_CHIPS_PER_DEVICE = 4  # the service Cloud TPU is priced per device of 8 cores (behaviour `sku-legacy`)
+_CHIPS_PER_DEVICE = 4  # Cloud TPU prices are per device of 8 cores (behaviour `sku-legacy`)
 _CITIES = {
     "us-south1": "Dallas",
     "us-east5": "Columbus",
@@ -46,7 +46,7 @@ def sku_of(accelerator_type: str, zone: str, mode: str) -> Mapping[str, Any] | N
     if kind is None or mode not in _FORMS:
         return None
     region = accelerators.region_of(zone)
-    # v2 and v3 have a price for single devices and one for slices
+    # v2 and v3 have separate prices for single devices and slices
     variant = f"{kind.generation} {'device' if kind.workers == 1 else 'pod'}"
     row = {"generation": kind.generation, "region": region, "mode": mode, "variant": variant}
     is_legacy = kind.generation in _LEGACY
@@ -107,7 +107,7 @@ def _description(row: Mapping[str, Any]) -> str:
     "Other SKU names of the Cloud TPU service follow the same pattern. The service lists no commitments.",
 )
 def _legacy_description(row: Mapping[str, Any]) -> str:
-    # empty: the service lists no such SKU (behaviour `sku-legacy-others`)
+    # empty, because the real service lists no such SKU (behaviour `sku-legacy-others`)
     if row["mode"] not in ("on-demand", "spot"):
         return ""
     is_pod = row["generation"] == "v4" or str(row.get("variant", "")).endswith("pod")
@@ -118,7 +118,7 @@ def _legacy_description(row: Mapping[str, Any]) -> str:
 def _sku(row: Mapping[str, Any], service: str, description: str, regions: list[str]) -> Mapping[str, Any]:
     is_legacy = service == CLOUD_TPU
     price = Decimal(str(row["usd_per_chip_hour"])) * (_CHIPS_PER_DEVICE if is_legacy else 1)
-    # an id that was seen on the real service is used
+    # use the ID from the real service if it is known
     sku_id = row.get("sku") or _made_up_id(description, regions)
     usage_type = "OnDemand" if is_legacy else _USAGE_TYPES.get(row["mode"], "OnDemand")
     return {
@@ -151,7 +151,7 @@ def _pricing(price: Decimal, as_of: str) -> Mapping[str, Any]:
                     "unitPrice": {
                         "currencyCode": "USD",
                         "units": str(units),
-                        # Decimal, because nanos of a binary fraction would be off by one
+                        # Decimal, because nanos of a binary fraction could be off by one
                         "nanos": int((price - units) * 10**9),
                     },
                 }
@@ -162,7 +162,7 @@ def _pricing(price: Decimal, as_of: str) -> Mapping[str, Any]:
             "baseUnitConversionFactor": 3600,
         },
         "currencyConversionRate": 1,
-        # a row that is dated by month or not at all gets a plausible day
+        # if a row has only a month or no date, use a plausible day
         "effectiveTime": f"{as_of[:10] if as_of[4:5] == '-' else '2025-01-01'}T00:00:00Z",
     }
 

@@ -66,7 +66,7 @@ class ConsumerQuota:
     def _metric(self, parent: str, metric: str) -> dict[str, Any]:
         quotas = [quota for quota in all_quota_ids() if metric_of(quota) == metric]
         name = f"{parent}/{quote(metric, safe='')}"
-        # every quota of nodes has a metric, so an empty list means an unknown one
+        # every node quota has a metric, so an empty list means an unknown metric
         if not quotas:
             raise missing(name)
         return {
@@ -81,7 +81,7 @@ class ConsumerQuota:
         return {
             "name": f"{parent}/limits/{quote(f'/project/{quota.scope}', safe='')}",
             "metric": metric_of(quota),
-            # the unit names the place by which the limit counts
+            # the unit includes the scope of the limit
             "unit": f"1/{{project}}/{{{quota.scope}}}",
             "isPrecise": True,
             "allowsAdminOverrides": True,

@@ -58,7 +58,7 @@ class QuotaInfos:
         """Handle ``quotaInfos.get``."""
         parent = self._parent(call)
         try:
-            # every quota of nodes exists in every project, limited or not
+            # every node quota exists in every project, whether limited or not
             quota = parse_quota_id(call.parts["quota_id"])
         except ValueError as error:
             raise missing(f"{parent}/quotaInfos/{call.parts['quota_id']}") from error
@@ -82,7 +82,7 @@ def quota_info(parent: str, limits: Limits) -> dict[str, Any]:
     """Return a ``QuotaInfo``."""
     quota = limits.quota
     own = [_dimensions_info([place], value, {quota.scope: place}) for place, value in sorted(limits.others.items())]
-    # the entry without dimensions comes last and stands for all other places
+    # the last entry has no dimensions and applies to all other locations
     rest = limits.places_with_default
     return {
         "name": f"{parent}/quotaInfos/{quota}",

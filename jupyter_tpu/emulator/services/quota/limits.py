@@ -85,7 +85,7 @@ class EngineLimits:
         """Return one quota in all its places."""
         here = places(quota.scope)
         defaults = Counter(self._cloud.rules.quotas.default_limit(quota, place) for place in here)
-        # the most frequent value, so that the list of exceptions is short
+        # use the most frequent value, so that the list of exceptions is short
         default = defaults.most_common(1)[0][0]
         limits = {place: self._cloud.rules.quotas.limit(quota, place) for place in here}
         return Limits(

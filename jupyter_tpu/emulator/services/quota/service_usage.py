@@ -39,7 +39,7 @@ def service_usage_services(cloud: Cloud) -> tuple[GoogleService, ...]:
             methods=tuple(switches.methods(version) + (quota.methods() if version == "v1beta1" else [])),
             unnamed=_UNNAMED,
         )
-        # consumer quota is served by v1beta1 only, as by the real service
+        # only v1beta1 serves consumer quota, as in the real service
         for version, owns in _OWNS.items()
     )
 
@@ -93,12 +93,12 @@ class ServiceSwitches:
         def answer(call: ServiceCall) -> Mapping[str, Any]:
             project = check_project(self._cloud, call, _permission(is_on))
             service = _known(call.parts["service"])
-            # this switch also makes the core refuse calls (E9)
+            # this switch also makes the core reject calls (E9)
             if service == SERVICE:
                 with self._cloud.store.transaction():
                     self._cloud.rules.project.change({"api_enabled": is_on})
                 self._cloud.timeline.arm()
-            # refused, because the emulator would have to stop serving it
+            # rejected, because the emulator would have to stop the service
             elif not is_on:
                 raise invalid_argument(f"The emulator cannot turn {service} off.", "name")
             return self._done(is_on, self._shown(project, service))
@@ -109,7 +109,7 @@ class ServiceSwitches:
         api = "google.api.serviceusage.v1"
         kind = "EnableServiceResponse" if is_on else "DisableServiceResponse"
         name = f"operations/{'acat' if is_on else 'acds'}.p2-{PROJECT_NUMBER}-{secrets.token_hex(16)}"
-        # only the last one is stored: clients read it right after the call
+        # store only the last operation, because clients read it right after the call
         self._operations = {
             name: {
                 "name": name,

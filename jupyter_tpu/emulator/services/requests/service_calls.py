@@ -110,7 +110,7 @@ class GoogleService:
         last, _, action = last.partition(":")
         _, _, path = f"{above}{slash}{last}".partition("/")
         path = re.sub(f"^(?:{self.unnamed})", "", path) if self.unnamed else path
-        # shortened, because the refusal repeats them
+        # shortened, because the error message repeats them
         segments = [unquote(segment)[:60] for segment in path.split("/")]
         if self.has_actions and _ends_with_action(verb, segments):
             action = segments.pop()
@@ -163,7 +163,7 @@ def page(
     """Return one page of `items`, in their order, under `field_name`; an empty page is ``{}``."""
     size, after = _page_size(call), _name_before(call)
     keys = [key(item) for item in items]
-    # a list cannot continue after an item that is gone
+    # a list can't continue after a deleted item
     if after and after not in keys:
         raise invalid_argument("The page token is not valid.", "pageToken")
     start = keys.index(after) + 1 if after else 0

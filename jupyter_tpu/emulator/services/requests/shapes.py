@@ -69,7 +69,7 @@ def boolean(value: object, place: str) -> None:
 
 def int64(value: object, place: str) -> None:
     """Check a whole number, given as a number or a string (like 64-bit numbers in Google's JSON)."""
-    # True is an int in Python, but not in JSON
+    # True is an int in Python but not in JSON
     is_number = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
     if not is_number and not (isinstance(value, str) and _INT64.fullmatch(value) and abs(int(value)) < 2**63):
         raise invalid_value(place, "TYPE_INT64", value)
