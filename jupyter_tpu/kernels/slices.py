@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 # Characters of an engine's last output in a notice: its last lines, not its log.
-_LAST_WORDS = 600
+_LAST_OUTPUT = 600
 
 
 async def all_of(works: Iterable[Awaitable[T]]) -> list[T]:
@@ -246,10 +246,10 @@ class Slice:
         if engine is None and kernel.exit_code is None:  # whoever started the kernel was killed meanwhile
             await self._notify(f"Worker {worker} does not take part in this kernel. Restart the kernel.")
         elif ended and not ended.get("asked") and kernel.exit_code is None:
-            words = stderr_of(ended).strip()[-_LAST_WORDS:]
-            said = f" Its last output:\n{words}" if words else ""
+            output = stderr_of(ended).strip()[-_LAST_OUTPUT:]
+            tail = f" Its last output:\n{output}" if output else ""
             how = exit_text(exit_code_of(ended))
-            await self._notify(f"The process of worker {worker} ended ({how}). Restart the kernel.{said}")
+            await self._notify(f"The process of worker {worker} ended ({how}). Restart the kernel.{tail}")
 
     async def _stop_one(self, worker: int) -> None:
         if worker not in self._links or not self._kernel_id:

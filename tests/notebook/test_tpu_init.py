@@ -23,9 +23,10 @@ def test_an_emulated_worker_has_as_many_devices_as_its_type(run_cells):
     assert run.text.rstrip().endswith("8")
 
 
-def test_one_worker_of_a_slice_has_its_share_of_the_devices(run_cells):
+def test_one_worker_of_an_emulated_slice_is_refused_as_on_a_real_one(run_cells):
     run = run_cells("%tpu_init jax", environ={**EMULATED_V5E_8, "TPU_ACCELERATOR_TYPE": "v5litepod-16"})
-    assert "JAX is ready on 4 devices of v5litepod-16" in run.text
+    assert not run.succeeded
+    assert "4 workers" in run.text
 
 
 def test_jax_may_be_imported_before_as_long_as_it_has_not_started(run_cells):

@@ -237,7 +237,7 @@ class Slices:
         raise KernelFailed(
             "The connection between the workers could not be started on worker 0.",
             hint="Start the kernel again; `jupyter tpu ssh` shows whether worker 0 is short of memory.",
-            raw=controller.last_words(),
+            raw=controller.last_output(),
         )
 
 

@@ -109,7 +109,7 @@ class SliceProcess:
         if self._process is not None:
             self._process.close()
 
-    def last_words(self) -> str:
+    def last_output(self) -> str:
         """Return the last lines of the process's own output; empty if there are none."""
         return tail_of(self._output)
 
@@ -146,7 +146,7 @@ class SliceProcess:
             "exit_code": ended.exit_code,
             "signal": ended.signal,
             "asked": bool(self.state.get("asked")),
-            "stderr": self.last_words(),
+            "stderr": self.last_output(),
         }
         self._save(pid=None, exit=outcome, ended_at=time.time())
         self.ended.set()

@@ -105,13 +105,13 @@ class Slice:
             setattr(kernel, name, self._asking(getattr(kernel, name)))
 
     def _asking(self, ask: Callable[..., str]) -> Callable[..., str]:
-        def ask_and_tell(*args: Any, **options: Any) -> str:
+        def ask_and_forward(*args: Any, **options: Any) -> str:
             text = ask(*args, **options)
             if self.cell is not None:
                 self.cell.answer(text)
             return text
 
-        return ask_and_tell
+        return ask_and_forward
 
     # -- who is there; in other threads
 
@@ -120,7 +120,7 @@ class Slice:
             self.cluster.connect(file)
         except ImportError as error:
             self._failure = Text("A slice needs the package ipyparallel on worker 0: {reason}", reason=str(error))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the next cell must say it
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next cell must report it
             self._failure = Text("The other workers can't be reached: {reason}", reason=repr(error))
         self._changed()
 
@@ -208,7 +208,7 @@ class Slice:
             if loop.time() > begin + _JOIN_S:
                 return "WorkersMissing", text
         publisher.show({"text/plain": "", "text/html": ""})
-        self._tell_differences(publisher)
+        self._report_differences(publisher)
         return self._problem()
 
     def _missing_text(self, missing: set[int], waited_s: float) -> Text:
@@ -226,7 +226,7 @@ class Slice:
             address=self.cluster.address,
         )
 
-    def _tell_differences(self, publisher: Publisher) -> None:
+    def _report_differences(self, publisher: Publisher) -> None:
         """Report once which workers have different versions from worker 0."""
         if self._has_compared:
             return

@@ -35,8 +35,8 @@ OUTPUT = "tpu_output_request"
 """Asks an engine for the end of its newest output that is longer than the notebook shows."""
 
 _DRAW_EVERY_S = 0.5
-# What an engine says last comes by another way than its reply, but at about the same time.
-_LAST_WORDS_S = 2.0
+# The last message of an engine takes another way than its reply, but arrives at about the same time.
+_LAST_MESSAGE_S = 2.0
 _SIGNAL_AFTER_S = 1.0
 
 _INTERRUPTED = CellError(name="KeyboardInterrupt", value="")
@@ -92,7 +92,7 @@ class RunningCell:
             return
         metadata = {"tpu_slice": {"cell": self.number, "workers": list(self.target.workers)}}
         for worker in self.others:
-            self._cluster.send_cell(worker, self.target.code, metadata, self._hear(worker))
+            self._cluster.send_cell(worker, self.target.code, metadata, self._on_message(worker))
         sent = threading.Event()
         self._cluster.call(sent.set)
         # Otherwise worker 0's code could keep the client's thread from sending for a while.
@@ -191,8 +191,8 @@ class RunningCell:
 
     # -- the client's thread
 
-    def _hear(self, worker: int) -> Callable[[str, Mapping[str, Any]], None]:
-        def hear(kind: str, content: Mapping[str, Any]) -> None:
+    def _on_message(self, worker: int) -> Callable[[str, Mapping[str, Any]], None]:
+        def on_message(kind: str, content: Mapping[str, Any]) -> None:
             with self._lock:
                 if kind == ENDED:
                     self._end(worker, content)
@@ -204,9 +204,9 @@ class RunningCell:
                     if 0 not in self._course.running:
                         self._answer(worker, None)
                 elif kind == "execute_reply":
-                    self._cluster.call_later(_LAST_WORDS_S, lambda: self._end_without_words(worker))
+                    self._cluster.call_later(_LAST_MESSAGE_S, lambda: self._end_without_message(worker))
 
-        return hear
+        return on_message
 
     def _end(self, worker: int, content: Mapping[str, Any]) -> None:
         self._outputs[worker] = Collected.from_json(content["output"])
@@ -223,7 +223,7 @@ class RunningCell:
             self._draw_soon()
         self._advance()
 
-    def _end_without_words(self, worker: int, error: CellError | None = None) -> None:
+    def _end_without_message(self, worker: int, error: CellError | None = None) -> None:
         """Finish the part of a worker that is done but whose last message has not arrived."""
         with self._lock:
             if worker in self._course.running:
@@ -296,7 +296,7 @@ class RunningCell:
         def answered(content: Mapping[str, Any]) -> None:
             answers.append(content["state"])
             if content["state"] == SKIPPED:
-                self._end_without_words(worker, _INTERRUPTED)
+                self._end_without_message(worker, _INTERRUPTED)
 
         def signal_it() -> None:
             if not answers and worker in self.running:

@@ -17,7 +17,7 @@ _PROBE_AGAIN_S = 1.0
 
 HELLO = "tpu_hello_request"
 
-Hear = Callable[[str, Mapping[str, Any]], None]
+OnMessage = Callable[[str, Mapping[str, Any]], None]
 """Gets the type and content of each message about a request; the last one is its reply."""
 
 
@@ -104,14 +104,14 @@ class Cluster:
 
     # -- cells and signals
 
-    def send_cell(self, worker: int, code: str, metadata: Mapping[str, Any], hear: Hear) -> None:
-        """Run a cell on a worker; call `hear` with its output, then with ``execute_reply``."""
-        sent = self._send(worker, code, metadata, hear, silent=False)
-        sent.add_done_callback(lambda _: hear("execute_reply", {}))
+    def send_cell(self, worker: int, code: str, metadata: Mapping[str, Any], on_message: OnMessage) -> None:
+        """Run a cell on a worker; call `on_message` with its output, then with ``execute_reply``."""
+        sent = self._send(worker, code, metadata, on_message, silent=False)
+        sent.add_done_callback(lambda _: on_message("execute_reply", {}))
 
-    def _send(self, worker: int, code: str, metadata: Mapping[str, Any], hear: Hear, *, silent: bool) -> Any:
+    def _send(self, worker: int, code: str, metadata: Mapping[str, Any], on_message: OnMessage, *, silent: bool) -> Any:
         def listen(future: Any) -> None:
-            future.iopub_callbacks.append(lambda message: hear(message["header"]["msg_type"], message["content"]))
+            future.iopub_callbacks.append(lambda message: on_message(message["header"]["msg_type"], message["content"]))
 
         content = {
             "code": code,

@@ -80,7 +80,7 @@ def tpu_init(line: str, shell: Any) -> None:
 def _refuse_hopeless_start(framework: str, worker: ThisWorker) -> None:
     if _Running.framework not in ("", framework):
         raise diagnosis.another_framework(_Running.framework, framework)
-    if worker.place is None and worker.workers > 1 and not worker.is_emulated:
+    if worker.place is None and worker.workers > 1:
         raise diagnosis.needs_all_workers(worker, framework)
     if worker.place is not None:
         _refuse_part_of_slice(worker.place, framework)

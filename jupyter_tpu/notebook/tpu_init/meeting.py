@@ -2,7 +2,7 @@
 
 A framework waits for its other processes in C++, where no interrupt reaches it. So the workers first meet here, in
 Python: whoever is missing is named, a firewall is found out, and an interrupt ends the wait. Afterwards each worker
-tells worker 0 what it has, for the one report of the slice.
+reports its devices to worker 0, for the one report of the slice.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class Meeting:
         )
 
     def gather(self, own: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """Tell worker 0 what this worker has; return what all have on worker 0, and nothing on the others.
+        """Report this worker to worker 0; return the reports of all workers on worker 0, and nothing on the others.
 
-        It returns when all workers have told, so whoever continues waits for nobody in vain.
+        It returns when all workers have reported, so no worker that continues waits in vain.
 
         Raises:
             AcceleratorFailed: a worker failed after the meeting.
@@ -167,7 +167,7 @@ def _join(place: ThisSlice, lines: ExitStack) -> Meeting:
 def _left_by_worker_0() -> AcceleratorFailed:
     return AcceleratorFailed(
         "Worker 0 has ended %tpu_init, so this worker cannot start the framework.",
-        hint="See what worker 0 says, then run %tpu_init again.",
+        hint="Read the output of worker 0, then run %tpu_init again.",
     )
 
 
@@ -187,7 +187,7 @@ def _reached(place: ThisSlice) -> _Line:
                     address=place.address,
                     ports=_PORT_NAMES,
                 ),
-                hint="See what worker 0 says, then run %tpu_init again.",
+                hint="Read the output of worker 0, then run %tpu_init again.",
             )
         time.sleep(_TRIES_EVERY_S)
 
