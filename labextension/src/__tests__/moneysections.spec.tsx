@@ -357,7 +357,9 @@ describe('the section of spend', () => {
     screen.getByText('Used so far: $1.50');
     fill('Amount', '1.5');
     const notice = screen.getByRole('alert');
-    expect(notice.textContent).toContain('This amount is already used. These nodes will be stopped or deleted now');
+    expect(notice.textContent).toContain(
+      'This amount is already used. These nodes will be stopped or deleted now'
+    );
     expect(notice.textContent).toContain('Stopped, disk kept: my-node in us-central1-a.');
     expect(notice.textContent).toContain('Deleted with disk and files: cheap in us-central1-a.');
     expect(notice.textContent).not.toContain('resting');
