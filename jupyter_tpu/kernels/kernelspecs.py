@@ -165,11 +165,11 @@ def sync_kernelspecs(
 ) -> bool:
     """Write and remove kernelspecs to match the READY `nodes` of this project and endpoint.
 
-    A node also has one for each of its saved environments, which is recreated when a kernel starts there, and a node
-    with several workers one for worker 0 only. Returns whether anything changed.
+    A node also has a kernelspec for each of its saved environments, which is recreated when a kernel starts in it. A
+    node with several workers also has a kernelspec for worker 0 only. Returns whether any kernelspec changed.
 
     Args:
-        complete: whether `nodes` are all that exist; if not, specs of other nodes stay.
+        complete: whether `nodes` contains all existing nodes; if not, specs of other nodes are kept.
         proxy_command, ssh_user: for new kernelspecs; those that exist stay as they are.
     """
     nodes = tuple(nodes)

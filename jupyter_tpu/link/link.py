@@ -337,13 +337,13 @@ class Link:
         self._outbox.unsent.clear()
 
     def _update_live(self) -> None:
-        """Become live once everything has arrived that the worker had at the reconnect."""
+        """Change the state to live once all messages that the worker had at the reconnect have arrived."""
         is_behind = self._state == "resuming" and any(stream.is_behind for stream in self._streams.values())
         if self._state != "live" and not is_behind:
             self._set_state("live", None)
 
     def _hang_up(self) -> None:
-        """Close the connection in the background, because that takes seconds on a dead path."""
+        """Close the connection in the background, because this takes seconds on a dead network path."""
         connection, self._connection = self._connection, None
         if self._dialogue is not None:
             self._dialogue.close()
@@ -355,7 +355,7 @@ class Link:
             self._run_in_background(_close(connection))
 
     def _run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run a task in the background; `close` waits for its end."""
+        """Run a task in the background; `close` waits for it."""
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -377,7 +377,7 @@ class Link:
     # -- frames ----------------------------------------------------------------------------------------------------
 
     def _send(self, data: bytes) -> bool:
-        """Write to the connection, which may already be dead; return False if there is none."""
+        """Write to the connection, even if it may be dead; return False if there is none."""
         if self._dialogue is None:
             return False
         self._dialogue.send(data)
@@ -406,7 +406,7 @@ class Link:
 
 
 async def _end(task: asyncio.Task[None]) -> None:
-    """Cancel a task until it has ended: it may swallow a cancellation, as `asyncio.wait_for` did before 3.12."""
+    """Cancel a task repeatedly until it finishes: before Python 3.12, `asyncio.wait_for` may swallow a cancellation."""
     while not task.done():
         task.cancel()
         await asyncio.wait([task], timeout=_CANCEL_AGAIN_S)

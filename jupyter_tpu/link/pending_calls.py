@@ -1,4 +1,4 @@
-"""Calls to the agent that have no result yet; they outlive the connection they were sent on."""
+"""Calls to the agent that have no result yet; they outlive the connection on which they were sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jupyter_tpu.wire.frames import Frame, Kind, ProtocolError, encode_json
 
 @dataclass
 class PendingCall:
-    """A call: its encoded frame, and the future of its result."""
+    """A call: its encoded frame and the future for its result."""
 
     number: int
     frame: bytes
@@ -21,14 +21,17 @@ class PendingCall:
 
 
 class PendingCalls:
-    """Number calls and match results to them. The agent performs each number once, however often it is sent."""
+    """The numbered calls, matched with their results.
+
+    The agent performs each number only once, even if it is sent repeatedly.
+    """
 
     def __init__(self) -> None:
         self._last_number = 0
         self._calls: dict[int, PendingCall] = {}
 
     def add(self, method: str, params: Mapping[str, Any]) -> PendingCall:
-        """Create a call, which must be sent now and again after each reconnect."""
+        """Create a call; the caller must send it immediately and after each reconnect."""
         self._last_number += 1
         frame = encode_json(Kind.CALL, {"method": method, "params": dict(params)}, number=self._last_number)
         call = PendingCall(self._last_number, frame, asyncio.get_running_loop().create_future())
@@ -36,20 +39,20 @@ class PendingCalls:
         return call
 
     def remove(self, call: PendingCall) -> None:
-        """Drop a call whose caller has its result, or no longer waits."""
+        """Drop a call whose caller has its result or no longer waits."""
         self._calls.pop(call.number, None)
 
     def frames(self) -> Iterator[bytes]:
-        """Return the frames to send again after a reconnect."""
+        """Return the frames to resend after a reconnect."""
         return (call.frame for call in self._calls.values())
 
     def answered(self, frame: Frame) -> None:
         """Resolve the call that a RESULT frame belongs to.
 
-        A result for an unknown call is ignored: after a reconnect an earlier one may come twice.
+        A result for an unknown call is ignored, because results may arrive twice after a reconnect.
 
         Raises:
-            ProtocolError: the frame holds neither a result nor an error.
+            ProtocolError: the frame contains neither a result nor an error.
         """
         call, content = self._calls.get(frame.number), frame.json()
         if call is None or call.answer.done():  # the caller was cancelled, or the result came twice
@@ -63,7 +66,7 @@ class PendingCalls:
             raise ProtocolError(f"an answer without a result: {frame.payload[:60]!r}")
 
     def fail(self, error: TpuError) -> None:
-        """Fail all calls, because no result will come."""
+        """Fail all calls, because no results will arrive."""
         for call in self._calls.values():
             if not call.answer.done():
                 call.answer.set_exception(error)

@@ -1,6 +1,6 @@
-"""Prepare a worker over a fresh connection (code, environments, agent), then open a channel to the agent.
+"""Prepare a worker over a new connection (code, environments, agent), and then open a channel to the agent.
 
-The remote command is fixed. Everything that varies travels on standard input, so nothing is ever quoted for a shell.
+The remote command is fixed. All variable data is sent on standard input, so that no shell quoting is needed.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _PIECE = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The result of a preparation: where the agent listens, and what kernels run on. Saved on disk by these names.
+    """The result of a preparation: the agent's socket and the kernels' Python. Saved on disk under these field names.
 
     Attributes:
         socket: path of the agent's Unix socket on the worker.
-        python: the Python of kernels, a path on the worker.
+        python: the path of the kernels' Python on the worker.
         log: the end of the agent's log, if it was requested.
         wish: what the worker was prepared for; see `preparation_key`.
     """
@@ -52,18 +52,18 @@ class Ready:
 
 
 def preparation_key(python: str) -> str:
-    """Return the digest of the agent's code and the Python as one text, to compare what workers are prepared for."""
+    """Return the digest of the agent's code and the Python as one string, to compare preparations."""
     return f"{sources_digest()} {python}"
 
 
 class PreparationCache:
-    """The result of the last preparation, so that the next connection can go straight to the agent.
+    """The result of the last preparation, which lets the next connection contact the agent directly.
 
     Args:
-        on_change: called with each change, to store it beyond the life of this object.
+        on_change: called with each change, to store it permanently.
 
     Attributes:
-        ready: the result; None while there is none.
+        ready: the result; None if there is none.
     """
 
     def __init__(self, on_change: Callable[[Ready | None], None] | None = None) -> None:
@@ -71,7 +71,7 @@ class PreparationCache:
         self._on_change = on_change
 
     def store(self, ready: Ready | None) -> None:
-        """Store a result; None forgets the last one, which has proved wrong."""
+        """Store a result; None clears the last one, which has proved wrong."""
         is_news, self.ready = ready != self.ready, ready
         if is_news and self._on_change:
             self._on_change(ready)
@@ -85,18 +85,18 @@ async def prepare_worker(
     explain: bool = False,
     patience_s: float = PATIENCE_S,
 ) -> Ready:
-    """Run the bootstrap on the worker and follow it to its end.
+    """Run the bootstrap on the worker, and report its progress until it finishes.
 
     Args:
-        python: the Python that kernels run on; empty for the worker's own choice.
+        python: the Python interpreter for kernels; empty to let the worker choose.
         on_progress: called with ``{"phase", "message", "fraction"}``.
-        explain: whether to return the end of the agent's log too.
-        patience_s: seconds that the worker may be silent.
+        explain: whether to also return the end of the agent's log.
+        patience_s: seconds for which the worker may be silent.
 
     Raises:
-        EnvironmentFailed: the worker cannot be prepared, has no python3, or falls silent.
+        EnvironmentFailed: the worker cannot be prepared, has no python3 or stops responding.
         AgentBroken: the bootstrap sent an invalid response.
-        WorkerUnreachable: the connection was cut.
+        WorkerUnreachable: the connection was lost.
     """
     archive = agent_archive()
     request = {"digest": archive.digest, "size": len(archive.content), "python": python, "explain": explain}
@@ -111,7 +111,7 @@ async def prepare_worker(
 
 
 async def open_channel(connection: Connection, path: str) -> ByteStream:
-    """Open a channel to the agent's socket, through a small relay if the SSH server forwards no Unix sockets."""
+    """Open a channel to the agent's socket, through a small relay if the SSH server does not forward Unix sockets."""
     try:
         return await connection.open_unix(path)
     except (TpuError, OSError) as error:  # AllowStreamLocalForwarding may be off in the image's sshd
@@ -193,7 +193,7 @@ async def _failure(process: ProcessStream, patience_s: float) -> TpuError:
 
 
 class _Lines:
-    """Read lines from a stream that may be hostile or fall silent, with limits on their length and delay."""
+    """A reader of lines from a stream that may be hostile or stop responding, with limits on line length and delay."""
 
     def __init__(self, stream: ByteStream, patience_s: float) -> None:
         self._stream = stream
@@ -205,8 +205,8 @@ class _Lines:
         """Return the next line, or None at the end.
 
         Raises:
-            EnvironmentFailed: there was none within `patience_s`.
-            AgentBroken: it is too long.
+            EnvironmentFailed: no line arrived within `patience_s`.
+            AgentBroken: the line is too long.
         """
         try:
             async with asyncio.timeout(self.patience_s):

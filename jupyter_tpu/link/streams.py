@@ -1,4 +1,4 @@
-"""The stream of one kernel's messages to one client, and of the client's requests to the kernel."""
+"""The stream of one kernel's messages to one client, and of that client's requests to the kernel."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _CHANNELS = {"shell": Channel.SHELL, "control": Channel.CONTROL, "stdin": Channe
 
 
 def refuse_too_large(parts: Sequence[bytes]) -> None:
-    """Check a message for a kernel.
+    """Check the size of a message for a kernel.
 
     Raises:
-        BadInput: it is larger than the link carries.
+        BadInput: the message exceeds the link's size limit.
     """
     if sum(map(len, parts)) + 4 * len(parts) + 16 > REQUEST_BYTES or len(parts) > MAX_PARTS:
         raise BadInput(
@@ -43,11 +43,11 @@ def refuse_too_large(parts: Sequence[bytes]) -> None:
 
 
 class KernelStream:
-    """The messages of one kernel; created by `Link.attach`, and alive over all disconnects until `close`.
+    """The messages of one kernel; created by `Link.attach`, and open across disconnects until `close`.
 
     Attributes:
         number: the stream's number on the wire, chosen by the link.
-        is_closed: whether it was closed, or the worker knows no such kernel.
+        is_closed: whether the stream was closed, or the worker does not have the kernel.
     """
 
     def __init__(
@@ -86,12 +86,12 @@ class KernelStream:
 
     @property
     def applied_seq(self) -> int:
-        """Seq of the last delivered message; attach with `from_seq` one higher to continue in another process."""
+        """The seq of the last delivered message. To continue in another process, attach with `from_seq` one higher."""
         return self._replay.next_seq - 1
 
     @property
     def has_begun(self) -> bool:
-        """Whether the first seq is known; with ``from_seq="end"`` the agent has to send it first."""
+        """Whether the first seq is known; with ``from_seq="end"``, the agent must send it first."""
         return self._has_begun
 
     @property
@@ -102,12 +102,12 @@ class KernelStream:
         return self._replay.offset is None or self._replay.offset < self._end_offset
 
     def send(self, channel: Literal["shell", "control", "stdin"], parts: Sequence[bytes]) -> None:
-        """Send one multipart message, routing identities first, exactly as it came from a ROUTER socket.
+        """Send one multipart message, routing identities first, unchanged as read from a ROUTER socket.
 
-        Returns at once; the message is stored until the agent has it, and never reaches the kernel twice.
+        Returns immediately. The message is stored until the agent has it, and never reaches the kernel twice.
 
         Raises:
-            BadInput: the message is larger than the link carries.
+            BadInput: the message exceeds the link's size limit.
             WorkerUnreachable: more than `WAITING_BYTES` are already waiting.
         """
         refuse_too_large(parts)
@@ -123,10 +123,11 @@ class KernelStream:
             self._post(encode_request(_CHANNELS[channel], parts))
 
     def abort_pending(self) -> int | None:
-        """Withdraw the requests that have not reached the agent: the process they were for is being replaced.
+        """Withdraw the requests that have not reached the agent, because their process is being replaced.
 
-        Returns the number of the last request, for the call that replaces the process: the agent answers those that
-        arrive late as aborted. Returns None for an older agent, which would run them, so they are dropped here.
+        Returns the number of the last request for the call that replaces the process; the agent replies to requests
+        that arrive late as aborted. Returns None for an older agent, which would run the requests, so they are dropped
+        here.
         """
         if self._knows("abort_until"):
             return self._outbox.last_number
@@ -134,7 +135,7 @@ class KernelStream:
         return None
 
     def withdraw_unsent_cells(self) -> list[list[bytes]]:
-        """Drop the execute requests that were never sent, for lack of a connection; return their parts."""
+        """Drop the execute requests that were never sent because there was no connection; return their parts."""
         withdrawn = []
         for request in self._outbox.pending():
             if request.stream == self.number and request.number in self._outbox.unsent:
@@ -162,7 +163,7 @@ class KernelStream:
     # -- the link's side -------------------------------------------------------------------------------------------
 
     def begin(self, from_seq: Any) -> None:
-        """Begin a stream that was created with ``from_seq="end"``, now that the agent has sent the record's end."""
+        """Begin a stream that was created with ``from_seq="end"``; called once the agent has sent the record's end."""
         self._replay = Replay(from_seq if isinstance(from_seq, int) and from_seq <= MAX_SEQ else 0, self._room)
         self._has_begun = True
         self.attach()
@@ -171,7 +172,7 @@ class KernelStream:
                 self._send_request(request)
 
     def attach(self) -> None:
-        """Request every message that was not applied yet; called on each new connection."""
+        """Request all messages that were not applied yet; called for each new connection."""
         if not self._has_begun:
             return
         self._replay.disconnected()
@@ -184,7 +185,7 @@ class KernelStream:
             self._send(encode_frame(Kind.HOLD, self.number, 1))
 
     def refuse(self, error: dict[str, Any]) -> None:
-        """End the stream with a ``gone`` event: the worker knows no such kernel, or no longer."""
+        """Close the stream with a ``gone`` event, because the worker does not have the kernel."""
         self._end()
         self._emit("gone", message=str(error_from_json(error)), error=error)
 
@@ -192,7 +193,7 @@ class KernelStream:
         """Apply a frame of this stream.
 
         Raises:
-            ProtocolError: its content is invalid.
+            ProtocolError: the frame's content is invalid.
         """
         if frame.kind == Kind.DATA:
             self._apply(frame)
@@ -205,9 +206,9 @@ class KernelStream:
             self.refuse(error if isinstance(error, dict) else {})
 
     def acknowledge(self) -> None:
-        """Acknowledge what has arrived, which lets the agent send more.
+        """Acknowledge the received data, so that the agent sends more.
 
-        What was received counts, not what was applied: a message larger than the window would block itself.
+        Received data counts, not applied data, because otherwise a message larger than the window would block itself.
         """
         if self._replay.offset is not None and self._replay.offset != self._acknowledged:
             self._acknowledged = self._replay.offset
@@ -216,16 +217,17 @@ class KernelStream:
     # -- internals -------------------------------------------------------------------------------------------------
 
     def _ages(self) -> list[tuple[int, float]]:
-        """Return ``(number, age in seconds)`` of the requests that are sent again after the attach.
+        """Return ``(number, age in seconds)`` of the requests that are resent after the attach.
 
-        With these the agent aborts a cell that a disconnect has delayed past the failure of the one before it.
+        With the ages, the agent aborts a cell that a disconnect has delayed until after the failure of the preceding
+        cell.
         """
         now = self._clock()
         mine = (request for request in self._outbox.pending() if request.stream == self.number)
         return [(request.number, now - request.asked_at) for request in islice(mine, _MOST_AGES)]
 
     def _post(self, payload: bytes) -> None:
-        """Send a request once the stream has started: its reply might otherwise come before the first seq."""
+        """Send a request once the stream has begun, because the reply could otherwise arrive before the first seq."""
         request = self._outbox.add(self.number, payload, asked_at=self._clock())
         if self._has_begun:
             self._send_request(request)
@@ -257,7 +259,7 @@ class KernelStream:
             self._skip_damaged()
 
     def _skip_damaged(self) -> None:
-        """Reattach after a damaged entry: only the agent knows where the next one begins."""
+        """Reattach after a damaged entry, because only the agent can determine where the next one begins."""
         self._report_cut(self._replay.skip())
         self.attach()
         self._is_reattaching = True
@@ -277,7 +279,7 @@ class KernelStream:
         self._call(self._on_message, entry.seq, channel_name(entry.channel), entry.parts)
 
     def _deliver_express(self, frame: Frame) -> None:
-        """Deliver an express copy; drop a damaged or surplus one, since the message comes again in its turn."""
+        """Deliver an express copy; drop a damaged or duplicate one, because the message arrives again in sequence."""
         with suppress(DamagedEntry):
             entry = decode_entry(frame.payload)
             is_news = self._has_begun and entry.seq >= self._replay.next_seq and entry.seq not in self._ahead

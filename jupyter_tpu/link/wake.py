@@ -1,4 +1,4 @@
-"""Detect that this machine slept or this process was suspended: a connection may be dead after that."""
+"""Detect that this machine slept or this process was suspended, because its connections may be dead afterwards."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONI
 
 
 def read_clocks() -> tuple[float, float]:
-    """Return the seconds of a clock that stops while the machine sleeps, and of one that runs on; both monotonic."""
+    """Return the seconds of two monotonic clocks: one that stops while the machine sleeps, and one that continues."""
     return time.monotonic(), boot_seconds()
 
 
 def boot_seconds() -> float:
-    """Return monotonic seconds that also run while this machine sleeps."""
+    """Return monotonic seconds that include the time when this machine sleeps."""
     return time.clock_gettime(_BOOT_CLOCK) if _BOOT_CLOCK >= 0 else time.monotonic()
 
 
 class SleepSensor:
-    """Compare two readings of the clocks, which should be a second apart."""
+    """A sensor that compares two readings of the clocks, which should be one second apart."""
 
     def __init__(self, awake_s: float, boot_s: float) -> None:
         self._awake_s = awake_s
         self._boot_s = boot_s
 
     def has_slept(self, awake_s: float, boot_s: float) -> bool:
-        """Return whether the machine slept, or the process was suspended, since the last reading."""
+        """Return whether the machine slept or the process was suspended since the last reading."""
         passed_s, passed_in_all_s = awake_s - self._awake_s, boot_s - self._boot_s
         self._awake_s, self._boot_s = awake_s, boot_s
         return passed_s > _TICK_S + _STILL_S or passed_in_all_s - passed_s > _SLEPT_S

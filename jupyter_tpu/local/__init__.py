@@ -1,7 +1,8 @@
 """The magics of a kernel on the user's own machine: ``%tpu`` is the command line, ``%%tpu`` runs a cell on a node.
 
-Start with `magics`. IPython is reached only through the shell that loads the extension, as in `notebook`. It must not
-call the cloud itself: commands do that in a process of their own, and kernels on nodes go through their kernelspecs.
+Start with `magics`. IPython is accessed only through the shell that loads the extension, as in `notebook`. This package
+must not call the cloud itself: commands do so in a separate process, and kernels on nodes are started from their
+kernelspecs.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Register the magics in a kernel that is not on a node; only ``%tpu`` differs from the ones on a node."""
+    """Register the magics in a kernel that is not on a node; only ``%tpu`` differs from the magics on a node."""
     from jupyter_tpu import notebook
     from jupyter_tpu.local.magics import register_magics
 

@@ -1,4 +1,4 @@
-"""The nodes attached to this kernel: finds the one that a cell means, and starts its kernel at the first use."""
+"""The nodes attached to this kernel: find the node for a cell, and start its kernel on first use."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from jupyter_tpu.models import NodeName
 
 
 class AttachedNodes:
-    """The kernels on nodes, by the names of their kernelspecs; they end with this process.
+    """The kernels on nodes, by kernelspec name; they are shut down with this process.
 
     Attributes:
-        current: the kernelspec for cells that name no node: the one attached last, or else the first that was used;
-            empty: the only one that is installed.
+        current: the kernelspec for cells that don't name a node: the last one attached, or else the first one used;
+            empty for the only installed one.
     """
 
     def __init__(self) -> None:
@@ -29,12 +29,13 @@ class AttachedNodes:
         """Find the kernelspec of a node.
 
         Args:
-            node: its id or full name; empty: the current one, else the only one.
-            environment: of a framework; empty: the worker's own Python, or the current one's.
-            zone: of the node; empty: any.
+            node: its id or full name; empty for the current node, or else the only one.
+            environment: the framework of the environment; empty for the current environment, or else the worker's
+                system Python.
+            zone: the node's zone; empty for any zone.
 
         Raises:
-            NodeNotFound: no such node has a kernelspec.
+            NodeNotFound: no matching node has a kernelspec.
             BadInput: several nodes match, or the node has no such environment.
         """
         # Kernelspecs of another cloud, such as an emulator that ran earlier, are not meant.
@@ -53,7 +54,7 @@ class AttachedNodes:
         return _only(found, node, environment)
 
     def kernel_of(self, spec: InstalledSpec) -> RemoteKernel:
-        """Return the kernel of a kernelspec; the first call starts it, which takes a while.
+        """Return the kernel of a kernelspec; the first call starts the kernel, which takes a while.
 
         Raises:
             TpuError: the node cannot be used.
@@ -68,7 +69,7 @@ class AttachedNodes:
         return kernel
 
     def detach(self, spec: InstalledSpec) -> bool:
-        """Shut the kernel down, and return whether there was one."""
+        """Shut down the kernel; return whether there was one."""
         kernel = self._kernels.pop(spec.name, None)
         if kernel is not None:
             kernel.close()
@@ -77,7 +78,7 @@ class AttachedNodes:
         return kernel is not None
 
     def close(self) -> None:
-        """Shut all kernels down."""
+        """Shut down all kernels."""
         # Emptied first: `close` is also registered with atexit and may run twice.
         kernels, self._kernels = self._kernels, {}
         for kernel in kernels.values():
@@ -90,7 +91,7 @@ def _is_meant(spec: InstalledSpec, node: str, zone: str) -> bool:
 
 
 def _only(specs: list[InstalledSpec], node: str, environment: str) -> InstalledSpec:
-    """Return the kernelspec of this environment among those of one node."""
+    """Return the kernelspec with this environment from the kernelspecs of one node."""
     if not specs:
         raise NodeNotFound(
             Text("No node named {node} has a kernelspec.", node=node[:70])

@@ -11,7 +11,7 @@ Content = Mapping[str, Any]
 
 
 class CellFailed(Exception):
-    """The cell failed on the node; shown with the traceback from there."""
+    """The cell failed on the node; shown with the node's traceback."""
 
     def __init__(self, content: Content) -> None:
         super().__init__(f"{content.get('ename', 'Error')}: {content.get('evalue', '')}")
@@ -23,10 +23,10 @@ class CellFailed(Exception):
 
 
 class OutputDisplay:
-    """Display messages of a remote kernel as outputs of the cell that runs in this shell.
+    """A display that shows a remote kernel's messages as outputs of the cell that runs in this shell.
 
     Args:
-        answer: called with the user's answer to an ``input()`` on the node.
+        answer: called with the user's reply to an ``input()`` on the node.
     """
 
     def __init__(self, shell: Any, answer: Callable[[str], None]) -> None:
@@ -42,7 +42,7 @@ class OutputDisplay:
         }
 
     def show(self, message: Mapping[str, Any]) -> None:
-        """Show one message; messages that are not output, such as the kernel's state, are ignored."""
+        """Show one message; ignore messages that are not output, such as the kernel's state."""
         show = self._show.get(message["msg_type"])
         if show is not None:
             show(message["content"])

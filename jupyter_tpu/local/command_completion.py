@@ -1,4 +1,4 @@
-"""Tab completion of the local ``%tpu``: the terminal's commands, and those that only the local ``%tpu`` has."""
+"""Tab completion for the local ``%tpu``: the terminal's commands, and those that only the local ``%tpu`` has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jupyter_tpu.notebook.magics.completion import completed
 
 
 def completions(line: str) -> list[str]:
-    """Return the completions at the end of `line`: commands first, then arguments of the command."""
+    """Return the completions at the end of `line`: commands first, then the command's arguments."""
     known = {each.name: each.words(NOTEBOOK) for each in (ATTACH, DETACH)}
     known |= {name: each.words(TERMINAL) for name, each in COMMANDS.items() if not each.needs_terminal}
     before = line.split()[1:] if line[-1:].isspace() else line.split()[1:-1]

@@ -1,6 +1,6 @@
-"""Run a command of ``jupyter tpu`` for a cell: its output and its questions appear below the cell.
+"""Run a ``jupyter tpu`` command for a cell, with its output and prompts below the cell.
 
-The command runs in a process of its own, as in a terminal, so that this kernel never imports the cloud's client.
+The command runs in a separate process, as in a terminal, so that this kernel never imports the cloud client.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Ask = Callable[[str], str]
 def run_command(words: Sequence[str], ask: Ask = input) -> int:
     """Run ``jupyter tpu WORDS``, show its output, and return its exit code.
 
-    An interrupt goes to the command, which says what happens to its work.
+    An interrupt is sent to the command, which prints what happens to its work.
 
     Raises:
         BadInput: the command needs a terminal.
@@ -56,14 +56,14 @@ def run_command(words: Sequence[str], ask: Ask = input) -> int:
 
 
 def _start(words: Sequence[str], terminal: int) -> subprocess.Popen[bytes]:
-    """Start the command in a process group of its own, so that a Ctrl-C in this terminal reaches it only once."""
+    """Start the command in a separate process group, so that Ctrl-C in this terminal reaches it only once."""
     return subprocess.Popen(
         [*_COMMAND, *words], stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
     )
 
 
 class _CommandSession:
-    """Copy the output of one command as it comes, and answer its questions."""
+    """One command's session: copies its output as it arrives, and replies to its prompts."""
 
     def __init__(self, process: subprocess.Popen[bytes], keyboard: int, ask: Ask) -> None:
         self._process = process
@@ -72,7 +72,7 @@ class _CommandSession:
         self._line = ""
 
     def run(self) -> int:
-        """Serve the command until it has closed its output, and return its exit code."""
+        """Serve the command until it closes its output, and return its exit code."""
         with selectors.DefaultSelector() as waiting:
             waiting.register(self._process.stdout, selectors.EVENT_READ, (_decoder(), self._on_stdout))  # type: ignore[arg-type]
             waiting.register(self._process.stderr, selectors.EVENT_READ, (_decoder(), self._on_stderr))  # type: ignore[arg-type]
@@ -97,7 +97,7 @@ class _CommandSession:
         _write(sys.stdout, text)
 
     def _on_stderr(self, text: str) -> None:
-        """Show progress and warnings; ask the user when the last line ends as a question does."""
+        """Show progress and warnings; prompt the user if the last line ends like a question."""
         # A question may arrive in several pieces, so the unfinished line is collected.
         self._line = (self._line + text).rpartition("\n")[2]
         if not self._line.endswith(QUESTION_END):

@@ -27,7 +27,7 @@ _COMMANDS = {each.name: each for each in (ATTACH, DETACH)}
 
 
 def register_magics(shell: Any) -> None:
-    """Add our magics to an IPython shell."""
+    """Add the magics to an IPython shell."""
     magics = LocalMagics(shell)
     shell.register_magic_function(magics.tpu, magic_kind="line_cell", magic_name="tpu")
     register_completion(shell, _words_after)
@@ -50,15 +50,15 @@ class LocalMagics:
     def tpu(self, line: str, cell: str | None = None) -> None:
         """Manage TPU nodes from here, and run cells on them.
 
-        ``%tpu COMMAND …`` does what ``jupyter tpu COMMAND …`` does in a terminal: ``%tpu list``, ``%tpu create``,
-        ``%tpu cost``, ``%tpu --help``. ``%tpu attach NODE`` selects the node for the cells that follow, ``%tpu attach
-        NODE FRAMEWORK`` also the environment of a framework. ``%tpu detach`` ends the kernel there, ``%tpu detach
-        NODE`` or ``%tpu detach NODE FRAMEWORK`` another one.
+        ``%tpu COMMAND …`` is the same as ``jupyter tpu COMMAND …`` in a terminal, for example ``%tpu list``, ``%tpu
+        create``, ``%tpu cost`` or ``%tpu --help``. ``%tpu attach NODE`` selects the node for the following cells;
+        ``%tpu attach NODE FRAMEWORK`` also selects a framework's environment. ``%tpu detach`` shuts down the kernel on
+        that node; ``%tpu detach NODE`` or ``%tpu detach NODE FRAMEWORK`` shuts down another one.
 
-        ``%%tpu`` runs its cell on that node, ``%%tpu NODE`` on another one, ``%%tpu NODE FRAMEWORK`` in the environment
-        of a framework. The kernel there lives as long as this one and keeps its variables. ``-o NAME`` copies a
-        variable back when the cell has run (numbers, strings, lists, dictionaries, arrays). An interrupt goes to the
-        node; a second one leaves the cell running there.
+        ``%%tpu`` runs its cell on that node, ``%%tpu NODE`` on another one, and ``%%tpu NODE FRAMEWORK`` in a
+        framework's environment. The kernel on the node keeps its variables until this kernel exits. ``-o NAME`` copies
+        a variable back after the cell has run (numbers, strings, lists, dictionaries, arrays). An interrupt is sent to
+        the node; a second interrupt leaves the cell running there.
         """
         words = _words(line)
         command = CELL if cell is not None else _COMMANDS.get(words[0] if words else "")
@@ -125,7 +125,7 @@ class LocalMagics:
 
 
 def _note_trial() -> None:
-    """Tell the user that commands don't apply to the emulated cloud that JupyterLab shows."""
+    """Notify the user that commands don't apply to the emulated cloud shown in JupyterLab."""
     if trial_endpoint() and not settings_from_environment().endpoint:
         text = _(
             "JupyterLab shows the emulated cloud, but this kernel runs on your computer, where %tpu uses "
@@ -136,14 +136,14 @@ def _note_trial() -> None:
 
 
 class StoppedWaiting(Exception):
-    """The user interrupted the wait; shown as a sentence without a traceback."""
+    """The user interrupted the wait; shown as a message without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
 
 
 class CommandFailed(Exception):
-    """The command failed and has shown why; it makes the cell fail without a traceback."""
+    """The command failed and has printed the reason; raised to fail the cell without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return []

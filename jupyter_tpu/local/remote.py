@@ -1,4 +1,4 @@
-"""A kernel on a node, driven by a kernel on the user's machine: start it, run cells, pass on each of their messages."""
+"""A kernel on a node, controlled by a kernel on the user's machine: start it, run cells and forward their messages."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _EARLIER = "[a cell that was left running asks]"
 
 
 class RemoteKernel:
-    """One kernel, by the name of its kernelspec; call `start` once and `close` once.
+    """One kernel, by kernelspec name; call `start` once and `close` once.
 
-    Its client runs in a thread with its own event loop, because the cell that waits for it blocks the local kernel's.
+    The client runs in a thread with its own event loop, because the waiting cell blocks the local kernel's event loop.
     """
 
     def __init__(self, kernel_name: str) -> None:
@@ -42,7 +42,7 @@ class RemoteKernel:
         self._thread = threading.Thread(target=self._loop.run_forever, name="jupyter-tpu remote", daemon=True)
 
     def start(self) -> None:
-        """Start the kernel, and wait until it answers.
+        """Start the kernel, and wait until it responds.
 
         Raises:
             TpuError: the node cannot be used.
@@ -55,14 +55,14 @@ class RemoteKernel:
             raise
 
     def run(self, code: str, show: Show) -> Mapping[str, Any]:
-        """Run a cell, pass each of its messages to `show` in order, and return the content of its reply.
+        """Run a cell, pass its messages to `show` in order, and return the content of its reply.
 
-        The first interrupt of the local kernel interrupts the one on the node; a second one leaves the cell running.
-        If such a cell asks for input later, the question says where it comes from.
+        The first interrupt of the local kernel interrupts the kernel on the node; a second one leaves the cell running.
+        If that cell asks for input later, the prompt names the node.
 
         Raises:
             KernelFailed: the kernel died.
-            KeyboardInterrupt: it was interrupted twice.
+            KeyboardInterrupt: the user interrupted twice.
         """
         # The thread fills the queue; only this thread calls `show`, because it prints into the cell that runs here.
         messages: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
@@ -84,7 +84,7 @@ class RemoteKernel:
                 self._submit(self._interrupt())
 
     def answer(self, text: str) -> None:
-        """Answer an ``input_request``."""
+        """Reply to an ``input_request``."""
         if self._client is not None:
             self._loop.call_soon_threadsafe(self._client.input, text)
 
@@ -93,7 +93,7 @@ class RemoteKernel:
         return self._wait(self._evaluate(expression))
 
     def close(self) -> None:
-        """Shut the kernel down, if its worker can be reached now, and end the thread."""
+        """Shut down the kernel if its worker is reachable, and stop the thread."""
         with suppress(TpuError, TimeoutError, OSError, RuntimeError):
             self._wait(asyncio.wait_for(self._close(), _CLOSE_S))
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -167,7 +167,7 @@ class RemoteKernel:
             await self._manager.shutdown_kernel(now=True)
 
     async def _follow(self, client: AsyncKernelClient, msg_id: str, show: Show) -> None:
-        """Pass on what the cell publishes, until the kernel is idle again."""
+        """Forward the cell's published messages until the kernel is idle again."""
         while True:
             message = await client.get_iopub_msg()
             if message["parent_header"].get("msg_id") == msg_id:

@@ -1,6 +1,6 @@
-"""Copy variables from a kernel on a node as plain values: the other half of `notebook.carrying`.
+"""Copy variables from a kernel on a node as plain values; the counterpart of `notebook.carrying`.
 
-Pickles are not used, because loading one executes code: nothing from a node may run on the user's machine.
+Pickles are not used, because loading them executes code, and no code from a node may run on the user's machine.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ class Kernel(Protocol):
     """A kernel that can evaluate an expression."""
 
     def evaluate(self, expression: str) -> Mapping[str, Any]:
-        """Evaluate an expression, see `RemoteKernel.evaluate`."""
+        """Evaluate an expression; see `RemoteKernel.evaluate`."""
 
 
 def fetch(kernel: Kernel, name: str) -> Any:
     """Return the value of a variable on the node.
 
     Raises:
-        BadInput: it cannot be copied; the text says why.
-        AgentBroken: the answer cannot be read.
+        BadInput: the variable cannot be copied; the message explains why.
+        AgentBroken: the response is invalid.
     """
     answer = kernel.evaluate(_PACK.format(name=name))
     if answer.get("status") != "ok":
@@ -46,7 +46,7 @@ def fetch(kernel: Kernel, name: str) -> Any:
 
 
 def unpack(value: Any) -> Any:
-    """Convert a packed value back, see `notebook.carrying`; raises KeyError, TypeError or ValueError for others."""
+    """Unpack a value from `notebook.carrying`; raises KeyError, TypeError or ValueError if it is invalid."""
     if not isinstance(value, dict):
         return value
     ((tag, content),) = value.items()

@@ -1,5 +1,5 @@
-"""What nodes cost and who pays: spans, budgets, grants and quota as pure values.
+"""Costs of nodes and their funding: spans, budgets, grants and quota as pure values.
 
-Start with `spans`: a span is a period in which one node was READY, and every sum of money is computed from spans.
-Nothing here reads a clock, a disk or the cloud; the current time and the wall clock's offset come in as arguments.
+Start with `spans`: a span is a period during which one node was READY, and all costs are computed from spans. This
+package never accesses a clock, the disk or the cloud; the current time and the wall clock's offset are arguments.
 """

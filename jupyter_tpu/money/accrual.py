@@ -1,7 +1,7 @@
-"""Turn an observation of the nodes into changes of the ledger: which spans begin, continue and end.
+"""Convert an observation of the nodes to ledger changes: which spans begin, continue and end.
 
-An observation says when each node was seen, so observations may come in any order and from several processes: one that
-is older than the ledger changes nothing.
+An observation includes the time at which each node was seen, so observations may arrive in any order and from several
+processes. An observation that is older than the ledger changes nothing.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class ObservedNode:
     """A node that was observed READY.
 
     Attributes:
-        usd_per_hour: list price of the whole node; None if no source gives one.
-        unwatched_s: seconds before this observation in which it may have been READY unobserved.
-        price_source: where the price comes from, see `Price.origin`.
+        usd_per_hour: list price of the whole node; None if no source has one.
+        unwatched_s: seconds before this observation for which the node may have been READY without being observed.
+        price_source: the source of the price; see `Price.origin`.
         provisioning: its provisioning model; None if unknown.
     """
 
@@ -48,11 +48,11 @@ class NodesObservation:
     Attributes:
         as_of: when the list was requested (Unix seconds); 0 if only the nodes in `read_at` were observed.
         ready: the nodes that were READY.
-        unreachable: zones that did not answer; nodes that were READY there still count as READY.
-        looked_at: nodes that were read one by one afterwards, and when, whether or not they were found.
-        ended: nodes that are no longer READY, with the latest time at which the cloud says that this happened.
-        now: when the observation is recorded, perhaps long after `as_of`; ledger entries that are later than this are
-            wrong. The default accepts every entry.
+        unreachable: zones that did not respond; nodes that were READY there still count as READY.
+        looked_at: nodes that were read individually afterwards, and when, whether or not they were found.
+        ended: nodes that are no longer READY, with the latest possible time of this change according to the cloud.
+        now: when the observation is recorded, possibly long after `as_of`. Ledger entries that are later than this time
+            are wrong. The default accepts every entry.
     """
 
     as_of: float
@@ -63,17 +63,17 @@ class NodesObservation:
     now: float = float("inf")
 
     def is_ahead(self, at: float) -> bool:
-        """Whether a time in the ledger can only come from a clock that was wrong."""
+        """Return whether a time in the ledger must come from a wrong clock."""
         return at - self.now > _FUTURE_TOLERANCE_S
 
     def seen_at(self, name: NodeName) -> float:
-        """When a node, or its absence, was observed (Unix seconds)."""
+        """Return when a node or its absence was observed (Unix seconds)."""
         return self.read_at.get(name, self.as_of)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accrual:
-    """Changes for the ledger. Each node has at most one open span before and after them."""
+    """Changes to the ledger. Each node has at most one open span before and after the changes."""
 
     extended: tuple[Span, ...] = ()
     closed: tuple[Span, ...] = ()
@@ -81,10 +81,10 @@ class Accrual:
 
 
 def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], observation: NodesObservation) -> Accrual:
-    """Compute the changes that an observation makes to the open `spans`.
+    """Compute the changes to the open `spans` from an observation.
 
     Args:
-        spans: the open span of each node that has one.
+        spans: the open span of each node, if it has one.
         gone_at: when each node was last observed not READY (Unix seconds).
     """
     ready = {node.name: node for node in observation.ready}
@@ -125,8 +125,8 @@ def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], ob
 def _ended_at_latest(span: Span, successor: ObservedNode | None, observation: NodesObservation) -> float:
     """Return the earliest time by which the node had certainly stopped being READY.
 
-    That is when it was observed not READY, or earlier if the cloud's operations say so or if a new node of the same
-    name existed before.
+    This is when it was observed not READY, or an earlier time if the cloud's operations show it or a new node with the
+    same name already existed.
     """
     seen_at = observation.seen_at(span.name)
     began_at = seen_at - successor.unwatched_s if successor else seen_at
@@ -135,7 +135,7 @@ def _ended_at_latest(span: Span, successor: ObservedNode | None, observation: No
 
 
 def _closed(span: Span, at: float) -> Span:
-    """Close a span at the time when its node was last seen READY; the time from then to `at` is unmonitored."""
+    """Close a span at the time when its node was last seen READY; the time from then until `at` is unmonitored."""
     return replace(span, is_open=False, unwatched_after_s=at - span.ended_at)
 
 

@@ -1,4 +1,4 @@
-"""Which chips of the grants the current nodes use, and which are free."""
+"""The allotment of the grants' chips: in use by the current nodes, or free."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Allotment:
     """The number of chips in use, for each row of the grants.
 
     Attributes:
-        used: chips in use; rows without any are left out.
-        unknown: rows whose use is unknown, with the reason.
+        used: chips in use; rows without used chips are omitted.
+        unknown: rows whose usage is unknown, with the reason.
     """
 
     used: Mapping[RowKey, int] = field(default_factory=dict)
@@ -41,12 +41,12 @@ class Allotment:
 def allot(
     grants: Iterable[Grant], nodes: Iterable[Node] | None, *, today: int, unreachable: Iterable[str] = ()
 ) -> Allotment:
-    """Assign each node, oldest first, to the first row that fits it and has room for the whole node.
+    """Assign each node, oldest first, to the first matching row that has enough free chips for the whole node.
 
-    Stopped and pre-empted nodes count too: they hold quota until they are deleted.
+    Stopped and pre-empted nodes count too, because they use quota until they are deleted.
 
     Args:
-        nodes: None while no list of the nodes is known.
+        nodes: the current nodes; None if unknown.
         today: the day as a number, see `days`.
         unreachable: zones whose nodes are missing from `nodes`.
     """
@@ -64,7 +64,7 @@ def allot(
 
 
 def is_for(row: GrantRow, accelerator_type: str, zone: str, spot: bool) -> bool:
-    """Whether a row is for nodes of this type, zone and model, regardless of how many chips are free."""
+    """Return whether a row applies to nodes of this type, zone and model, regardless of the number of free chips."""
     kind = find_accelerator(accelerator_type)
     same = kind is not None and (row.generation, row.zone, row.spot) == (kind.generation, zone, spot)
     return same and row.device in ("", accelerator_type)
@@ -73,10 +73,10 @@ def is_for(row: GrantRow, accelerator_type: str, zone: str, spot: bool) -> bool:
 def assign(
     places: Iterable[tuple[Grant, int]], used: Counter[RowKey], accelerator_type: str, zone: str, spot: bool
 ) -> bool:
-    """Assign a node to the first row that fits it and has room for the whole node, and count it in `used`.
+    """Assign a node to the first matching row that has enough free chips for the whole node, and count it in `used`.
 
     Returns:
-        Whether there was such a row.
+        Whether there was a matching row.
     """
     kind = find_accelerator(accelerator_type)
     for grant, number in places:

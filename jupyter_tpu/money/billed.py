@@ -1,6 +1,6 @@
-"""What Google has billed, from the Cloud Billing export to BigQuery: the table's name, the queries and their totals.
+"""Billed costs from the Cloud Billing export to BigQuery: the table name, the queries and their totals.
 
-Pure. The export's schema is that of the standard usage cost data (cloud.google.com/billing, "Structure of Standard data
+Pure. The export uses the schema of the standard usage cost data (cloud.google.com/billing, "Structure of Standard data
 export"). Days and months are in UTC. Amounts are in the currency of the billing account; credits are negative.
 """
 
@@ -61,10 +61,10 @@ class ExportTable:
 
     @classmethod
     def parse(cls, text: str) -> ExportTable:
-        """Parse ``PROJECT.DATASET.TABLE``; refuse every character that could end the name in a query.
+        """Parse ``PROJECT.DATASET.TABLE``; reject every character that could terminate the name in a query.
 
         Raises:
-            BadInput: the text is empty or has another form.
+            BadInput: the text is empty or has a different format.
         """
         if not text.strip():
             raise BadInput(
@@ -102,7 +102,7 @@ class Periods:
 
     @property
     def since(self) -> str:
-        """The first day that either total needs."""
+        """The earlier of the two first days."""
         return min(self.month, self.last_30_days)
 
 
@@ -115,7 +115,7 @@ def billed_view(costs: Rows, credits: Rows, *, table: ExportTable, project: str,
 
     Raises:
         CloudRefused: the export has no costs of the project, or costs in several currencies.
-        CloudUnavailable: the rows do not have the columns that the queries ask for.
+        CloudUnavailable: the rows lack columns that the queries select.
     """
     try:
         days = [_day(row) for row in costs]
@@ -179,7 +179,7 @@ def _credit(row: Mapping[str, str | None]) -> JSON:
 
 
 def _period(days: Iterable[JSON], applied: Iterable[JSON], since: str) -> JSON:
-    """Return what was billed since a day; `net` is the amount left to pay."""
+    """Return the costs that were billed since a day; `net` is the amount due."""
     own = [row for row in days if row["day"] >= since]  # days as YYYY-MM-DD sort like their dates
     by_credit: dict[tuple[str, str], list[float]] = {}
     for row in applied:

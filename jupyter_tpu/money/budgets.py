@@ -1,7 +1,7 @@
-"""Budgets: a cap in US dollars, or in hours of READY nodes, per day, week, month or in total.
+"""Budgets: a cap in US dollars or in hours of READY nodes, per day, week or month, or in total.
 
-Windows begin at the user's wall time, so each function that computes with them takes `offset_at`, the wall clock's
-offset from UTC at any time. Money counts as in `Cost.worst_usd`: an unknown price counts as the highest known one.
+Windows begin at the user's wall time, so each function that uses windows takes `offset_at`, the wall clock's offset
+from UTC at any time. Costs are counted as in `Cost.worst_usd`: an unknown price counts as the highest known price.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Budget:
     """A budget that the user has set.
 
     Attributes:
-        amount: in `unit`; more than 0. ``hours`` are node-hours of all nodes together.
+        amount: the cap in `unit`; more than 0. ``hours`` are the node-hours of all nodes combined.
         resets_on: the weekday on which a weekly budget resets; None for other periods.
-        resets_at: ``HH:MM`` by the wall clock, when a day, week or month begins.
-        action: what happens at the cap. ``stop`` and ``stop-all`` stop nodes and refuse new ones; ``stop`` spares those
-            that a grant pays for, unless `unit` is ``hours``, which they use too.
+        resets_at: ``HH:MM`` by the wall clock, at which a day, week or month begins.
+        action: the action at the cap. ``stop`` and ``stop-all`` stop nodes and reject new ones. ``stop`` spares nodes
+            covered by a grant, unless `unit` is ``hours``, because these nodes use hours too.
     """
 
     name: str
@@ -65,22 +65,22 @@ class Budget:
 
     @property
     def stops_nodes(self) -> bool:
-        """Whether nodes are stopped at the cap, and new nodes refused."""
+        """Whether the cap stops nodes and blocks new ones."""
         return self.action != "warn"
 
     @property
     def spares_granted(self) -> bool:
-        """Whether nodes that a grant pays for are left alone at the cap."""
+        """Whether nodes covered by a grant keep running at the cap."""
         return self.action == "stop" and self.unit == "usd"
 
     def to_json(self) -> dict[str, Any]:
-        """Return all fields but the name, as the REST API and the journal have them."""
+        """Return all fields except the name, for the REST API and the journal."""
         return {field: getattr(self, field) for field in FIELDS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenBudget:
-    """A stored budget that cannot be read: until it is replaced or removed, nothing that costs money is allowed."""
+    """A stored budget that cannot be read. Billable requests are blocked until it is replaced or removed."""
 
     name: str
     error: TpuError
@@ -91,11 +91,11 @@ class Usage:
     """The used part of a budget.
 
     Attributes:
-        used: in the budget's unit, at most: unmonitored time counts as READY.
+        used: the maximum usage in the budget's unit; unmonitored time counts as READY.
         watched: the part of `used` that was observed.
-        fraction: of the budget's amount; may be more than 1.
-        runs_out_at: at the current rate (Unix seconds); None if nothing is READY, if the window ends before, or if the
-            budget lasts for more than 100 years.
+        fraction: the used fraction of the budget's amount; may be more than 1.
+        runs_out_at: when the budget runs out at the current rate (Unix seconds). None if no node is READY, if the
+            window ends earlier, or if the budget lasts more than 100 years.
     """
 
     window: Window
@@ -107,7 +107,7 @@ class Usage:
 
     @property
     def unwatched(self) -> float:
-        """The part of `used` that is unmonitored time; 0 if it is too small to mention."""
+        """The part of `used` that is unmonitored time; 0 if it is negligible."""
         rest = self.used - self.watched
         return rest if rest >= _NOTABLE_SHARE * self.used else 0.0
 
@@ -118,10 +118,10 @@ class Usage:
 
 
 def budget_from_json(name: str, data: Mapping[str, Any]) -> Budget:
-    """Read a budget from a request body or from the journal.
+    """Parse a budget from a request body or the journal.
 
     Raises:
-        BadInput: a field is missing, unknown or invalid; the message says which.
+        BadInput: a field is missing, unknown or invalid; the message names it.
     """
     if not _NAME.fullmatch(name):
         raise _bad(
@@ -221,10 +221,10 @@ def _days(budget: Budget, day: int) -> tuple[int, int]:
 def usage_of(
     budget: Budget, spans: Sequence[Span], now: float, offset_at: OffsetAt, *, worst: Sequence[Span] | None = None
 ) -> Usage:
-    """Return how much of a budget these spans use.
+    """Return the part of a budget that these spans use.
 
     Args:
-        worst: the spans at their longest, see `spans.at_worst`; None computes them here.
+        worst: the spans with their maximum durations, see `spans.at_worst`; computed if None.
     """
     window = window_of(budget, now, offset_at)
     # the cap must hold even if nodes were READY in all unmonitored time; what was observed is only shown next to it
@@ -253,7 +253,7 @@ def level_of(fraction: float) -> Level:
 
 
 def rate_per_hour(unit: Unit, spans: Iterable[Span]) -> float:
-    """Return how much of a budget the nodes that are READY now use per hour."""
+    """Return the amount of a budget that the currently READY nodes use per hour."""
     return sum((span.usd_per_hour_at_worst if unit == "usd" else 1.0) for span in spans if span.is_open)
 
 
@@ -280,7 +280,7 @@ _USAGES: Mapping[Period, Text] = {
 
 
 def usage_text(budget: Budget, usage: Usage) -> Text:
-    """Format a usage as ``$16.02 of $20.00 this week``, with ``up to`` before it if a part is unmonitored."""
+    """Format a usage as ``$16.02 of $20.00 this week``, preceded by ``up to`` if part of it is unmonitored."""
     text = _USAGES[budget.period].with_arguments(
         used=amount_text(budget, usage.used), amount=amount_text(budget, budget.amount)
     )

@@ -1,4 +1,4 @@
-"""The burn-down of a budget: how much was used at each point from the start of its window until now."""
+"""The burn-down of a budget: its usage at each point from the start of its window until now."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEPS = 96
 
 
 def burn_down_view(budget: Budget, account: Account) -> JSON:
-    """Return a budget's current use and its burn-down: used and observed amounts at `STEPS` + 1 times."""
+    """Return a budget's current usage and its burn-down: used and observed amounts at `STEPS` + 1 times."""
     usage = account.usage(budget)
     view = budget_view(budget, usage, account)
     at = _moments(view["window_start"], account.now)
@@ -37,16 +37,16 @@ def burn_down_view(budget: Budget, account: Account) -> JSON:
 
 
 def _moments(began_at: float, now: float) -> list[float]:
-    """Return rising times, the first at the start of the window and the last now."""
+    """Return ascending times, from the start of the window until now."""
     step_s = max(0.0, now - began_at) / STEPS
     return [began_at + number * step_s for number in range(STEPS)] + [max(began_at, now)]
 
 
 def _risen(spans: Sequence[Span], at: Sequence[float], window: Window, now: float, unit: Unit) -> list[float]:
-    """Return the amount used up to each time.
+    """Return the amount that was used by each time.
 
     The last value covers the whole window, so that it equals the budget's usage even if a clock was set back and some
-    spans lie in the future.
+    spans are in the future.
     """
     per_second = _usd_per_s if unit == "usd" else _hours_per_s
     edges = [window.starts_at, *at[:-1], math.inf if window.ends_at is None else window.ends_at]

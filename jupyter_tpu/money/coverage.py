@@ -1,4 +1,4 @@
-"""Who would pay for a node before it is created: a grant or the user."""
+"""Determine who pays for a node before it is created: a grant or the user."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_REASONS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRequest:
-    """The properties of a new node that decide who pays for it."""
+    """The properties of a new node that determine who pays for it."""
 
     accelerator_type: str
     zone: str
@@ -36,7 +36,7 @@ class NodeRequest:
 
     @property
     def spot(self) -> bool:
-        """Whether the node is spot or preemptible: emails from the TPU Research Cloud use both names for either."""
+        """Whether the node is spot or preemptible; emails from the TPU Research Cloud use both names for either."""
         return can_be_preempted(self.provisioning)
 
     @property
@@ -47,14 +47,14 @@ class NodeRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """Who pays for the chips of a node.
+    """The payer for a node's chips.
 
     Attributes:
         grant: the name of the grant that covers the node; None if the user pays.
-        price: the list price, even if a grant pays; None if no source gives one (unknown is not free).
+        price: the list price, even if a grant pays; None if no source has one (unknown does not mean free).
         text: one line for the user, shown before the node is created.
-        until: the last day of the grant that covers the node, as ``2027-01-29``; None if the user pays.
-        detail: why no grant covers the node, and which credit may pay for it; may be empty.
+        until: the last day of the grant that covers the node, such as ``2027-01-29``; None if the user pays.
+        detail: why no grant covers the node, and which credit may cover it; may be empty.
     """
 
     grant: str | None
@@ -84,10 +84,10 @@ class Coverage:
 def coverage(
     request: NodeRequest, grants: Iterable[Grant], allotment: Allotment, *, now: float, left: Mapping[str, float | None]
 ) -> Coverage:
-    """Return whether a grant covers the whole node now; of several, the one that ends last.
+    """Return whether a grant currently covers the whole node; if several do, return the one that expires last.
 
     Args:
-        allotment: what the current nodes use of these grants.
+        allotment: the current nodes' usage of these grants.
         now: Unix seconds.
         left: US dollars left of each credit, by name; None if unknown.
     """
@@ -139,7 +139,7 @@ def _price(price: Price | None) -> str:
 
 
 def _credit(credits: list[Grant], left: Mapping[str, float | None]) -> str:
-    """Return the part of the text about the credit that ends first and may have something left."""
+    """Return the part of the text about the first-expiring credit that may have money left."""
     for grant in sorted(credits, key=lambda grant: grant.last_day):
         amount = left.get(grant.name)
         if amount is None:

@@ -1,7 +1,7 @@
 """The nodes' use of credits in US dollars, by list prices in the ledger.
 
-What a TRC grant paid for uses no credit. Of several credits, the one that ends first is used first. Only the chips are
-counted: disks, addresses and egress use credit too, but no API reports how much.
+Time covered by a TRC grant uses no credit. If there are several credits, the one that expires first is used first. Only
+chips are counted. Disks, addresses and egress use credit too, but no API reports how much.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jupyter_tpu.provisioning import is_grantable
 
 
 def credits_used(grants: Iterable[Grant], spans: Iterable[Span], *, now: float) -> Mapping[str, float | None]:
-    """Return the US dollars used of each credit since it began, by name; None if a node that used it has no price."""
+    """Return the US dollars used of each credit since its start, by name; None if a node that used it has no price."""
     known = tuple(grants)
     credits = sorted((grant for grant in known if grant.kind == "credit"), key=lambda grant: grant.last_day)
     if not credits:
@@ -34,9 +34,9 @@ def credits_used(grants: Iterable[Grant], spans: Iterable[Span], *, now: float) 
 def steady_periods(
     grants: tuple[Grant, ...], spans: Iterable[Span], since: float, now: float
 ) -> Iterator[tuple[float, float, list[Span]]]:
-    """Yield (start, end, spans) for each part of `since` to `now` in which the same nodes ran under the same grants.
+    """Yield (start, end, spans) for each period between `since` and `now` with the same nodes and grants.
 
-    The spans of a part are sorted by their beginning, so that older nodes use a grant first.
+    The spans of a period are sorted by start time, so that older nodes use a grant first.
     """
     # cut at every time at which a grant begins or ends, or a node starts or stops: between two cuts nothing changes
     waiting = sorted((span for span in spans if _end(span, now) > since), key=lambda span: span.began_at, reverse=True)
@@ -56,7 +56,7 @@ def _end(span: Span, now: float) -> float:
 
 
 def billed(grants: tuple[Grant, ...], running: list[Span], today: int) -> list[Span]:
-    """Return the spans that no TRC grant pays for on that day; older spans use the grants first."""
+    """Return the spans that no TRC grant covers on that day; older spans use the grants first."""
     places = [(grant, number) for grant in grants if grant.holds(today) for number in range(len(grant.rows))]
     used: Counter[RowKey] = Counter()
     return [span for span in running if not (is_grantable(span.terms) and _give(places, used, span))]

@@ -1,4 +1,4 @@
-"""Calendar days in UTC, as text ``YYYY-MM-DD`` and as day numbers to compute with (day 0 is 1970-01-01)."""
+"""Calendar days in UTC, as ``YYYY-MM-DD`` text and as day numbers for calculations (day 0 is 1970-01-01)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _FIRST_YEAR, _LAST_YEAR = 2015, 2100
 
 
 def day_number(text: object, what: str = "day") -> int:
-    """Return the number of a day that a user wrote.
+    """Return the day number for a day entered by a user.
 
     Args:
-        what: what the error message calls the day.
+        what: the name of the day in the error message.
 
     Raises:
-        BadInput: the text is not a day, or its year is out of range.
+        BadInput: the text is not a valid day, or its year is out of range.
     """
     # the pattern first: Python reads other forms of ISO 8601 too
     if not isinstance(text, str) or not _DAY.fullmatch(text):
@@ -40,7 +40,7 @@ def day_number(text: object, what: str = "day") -> int:
 
 
 def day_of(at: float) -> int:
-    """Return the number of the day in UTC that contains a time in Unix seconds."""
+    """Return the number of the UTC day that contains a time in Unix seconds."""
     return int(at // _DAY_S)
 
 
@@ -52,7 +52,8 @@ def began_at(day: int) -> float:
 def wall_moment(wall_s: float, offset_at: OffsetAt) -> float:
     """Return the Unix seconds at which the wall clock shows `wall_s` (counted as if it were UTC).
 
-    The offset depends on the result, so it is found in two steps; that is enough, since clocks change by hours at most.
+    The offset depends on the result, so it is determined in two steps. This is sufficient because clock changes are at
+    most a few hours.
     """
     return wall_s - offset_at(wall_s - offset_at(wall_s))
 

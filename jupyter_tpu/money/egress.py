@@ -1,8 +1,8 @@
-"""Cloud Storage buckets that a notebook names, and what reading them from a node adds to the bill.
+"""Cloud Storage buckets that a notebook uses, and the cost of reading them from a node.
 
 Data that leaves a bucket's region is billed, even if a grant pays for the chips; one TRC user reported a bill of $2.5k
-(r/googlecloud, January 2026). Prices are the list prices of `jupyter_tpu.money.egress_prices`; only the user knows how
-much a notebook reads.
+(r/googlecloud, January 2026). Prices are the list prices in `jupyter_tpu.money.egress_prices`. Only the user knows how
+much data a notebook reads.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Egress:
 
     Attributes:
         location: the bucket's location as Cloud Storage spells it (``US-EAST1``, ``EU``, ``NAM4``); empty if unknown.
-        verdict: the bucket is in the ``same`` region, ``spread`` over several, ``elsewhere`` or ``unknown``.
+        verdict: the bucket's location: in the ``same`` region, ``spread`` over several, ``elsewhere`` or ``unknown``.
         usd_per_gib: highest list price of reading 1 GiB; None if unknown.
         usd_per_epoch: the price of reading the bucket's data once; None if the price or the amount is unknown.
         text: one sentence for the user.
@@ -50,7 +50,7 @@ class Egress:
 
     @property
     def is_warning(self) -> bool:
-        """Whether reading the bucket may cost something."""
+        """Whether reading the bucket may cause costs."""
         return self.verdict in ("spread", "elsewhere")
 
     def to_json(self) -> dict[str, Any]:
@@ -68,16 +68,16 @@ class Egress:
 
 
 def buckets_in(text: str) -> tuple[str, ...]:
-    """Return the buckets that a notebook or a program names, in order, at most `MOST_BUCKETS`; never raises.
+    """Return the buckets used by a notebook or program, in order and at most `MOST_BUCKETS`; never raises.
 
-    In a notebook only the sources of the cells count: outputs may name buckets that other programs read.
+    In a notebook, only cell sources count, because outputs may mention buckets that other programs read.
     """
     found = dict.fromkeys(match[1] for match in _BUCKET.finditer(_sources(text[:_LONGEST_TEXT])))
     return tuple(found)[:MOST_BUCKETS]
 
 
 def gibibytes(text: str) -> float:
-    """Parse an amount in GiB that a user wrote.
+    """Parse an amount in GiB entered by a user.
 
     Raises:
         BadInput: the text is not a number in range.
@@ -95,11 +95,11 @@ def gibibytes(text: str) -> float:
 
 
 def egress(bucket: str, location: str, zone: str, *, why_unknown: str = "", epoch_gib: float | None = None) -> Egress:
-    """Compare a bucket's location with a node's zone and return what reading the bucket would cost.
+    """Compare a bucket's location with a node's zone and return the cost of reading the bucket.
 
     Args:
-        location: as Cloud Storage spells it; empty if unknown, and then `why_unknown` says why.
-        epoch_gib: how much the notebook reads of the bucket in one epoch, in GiB; None if the user did not say.
+        location: as Cloud Storage spells it; empty if unknown, in which case `why_unknown` explains why.
+        epoch_gib: the amount that the notebook reads from the bucket per epoch, in GiB; None if not specified.
     """
     region = region_of(zone)
     # the location comes from outside and goes into a text, so anything but its known form counts as unknown

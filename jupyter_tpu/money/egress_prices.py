@@ -1,9 +1,9 @@
 """List prices of Cloud Storage for data that a node reads from another location. Pure.
 
 Source: https://cloud.google.com/storage/pricing, "Data transfer within Google Cloud", as of 2025: US dollars per GiB,
-the same in both directions, without tiers. Within one region it is free; a bucket that is spread over a continent
-counts as one elsewhere on it (https://cloud.google.com/storage/pricing-announce#network, October 2022). Other
-continents, and the regions in `_ELSEWHERE`, have prices of their own, which this table does not have.
+the same in both directions, without tiers. Transfer within a region is free. A multi-region bucket is priced like a
+bucket in another region of the same continent (https://cloud.google.com/storage/pricing-announce#network, October
+2022). Other continents and the regions in `_ELSEWHERE` have separate prices, which are not in this table.
 """
 
 from __future__ import annotations
@@ -38,14 +38,17 @@ _SPREAD = {
 
 
 def usd_per_gib(location: str, region: str) -> float | None:
-    """Return the list price per GiB of reading a bucket of a location (in any case) from a region; None if unknown."""
+    """Return the list price per GiB for reading a bucket from a region; None if unknown.
+
+    The location's case is ignored.
+    """
     if location.lower() == region:
         return 0.0
     return _USD_PER_GIB.get(frozenset({_continent_of(location.lower()), _continent_of(region)}))
 
 
 def _continent_of(location: str) -> str:
-    """Return the continent of a region or multi-region; empty if the table does not have it."""
+    """Return the continent of a region or multi-region; empty if it is not in the table."""
     if location in _ELSEWHERE:
         return ""
     return _SPREAD.get(location) or _PREFIXES.get(location.partition("-")[0], "")

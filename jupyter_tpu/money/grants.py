@@ -1,7 +1,7 @@
 """Grants: TPU chips granted by the TPU Research Cloud (TRC), and credits in US dollars.
 
-All values are the user's input, because no public API reports what is granted or left, and are validated. A grant is
-valid from the start of its first day to the end of its last one, both in UTC.
+All values are entered by the user, because no public API reports granted or remaining amounts, and are validated. A
+grant is valid from the start of its first day to the end of its last day, in UTC.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class GrantRow:
 
     @property
     def what(self) -> tuple[str, bool, str, str]:
-        """The purpose of the chips: everything but their number."""
+        """What the grant covers, without the number of chips."""
         return (self.generation, self.spot, self.zone, self.device)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row as the REST API and the journal have it."""
+        """Return the row for the REST API and the journal."""
         return {
             "chips": self.chips,
             "generation": self.generation,
@@ -63,10 +63,10 @@ class GrantRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """A grant; read one with `grant_from_json`, which validates it.
+    """A grant; create one with `grant_from_json`, which validates it.
 
     Attributes:
-        kind: ``trc`` has rows of chips, ``credit`` an amount in `usd`.
+        kind: ``trc`` for rows of chips, ``credit`` for an amount in `usd`.
         first_day, last_day: day numbers, see `jupyter_tpu.money.days`; the grant is valid on both.
     """
 
@@ -93,19 +93,19 @@ class Grant:
         return began_at(self.first_day)
 
     def days_left(self, today: int) -> int:
-        """Return how many days of the grant are left, including today; before it begins, all of them."""
+        """Return the number of days left, including today; if the grant has not started yet, all of its days."""
         return max(0, self.last_day - max(today, self.first_day) + 1)
 
     def is_over(self, today: int) -> bool:
-        """Whether the grant's last day has passed."""
+        """Return whether the grant's last day has passed."""
         return today > self.last_day
 
     def holds(self, today: int) -> bool:
-        """Whether the grant is valid on a day."""
+        """Return whether the grant is valid on a day."""
         return self.first_day <= today <= self.last_day
 
     def to_json(self) -> dict[str, Any]:
-        """Return all fields but the name, as the REST API and the journal have them."""
+        """Return all fields except the name, for the REST API and the journal."""
         return {
             "kind": self.kind,
             "starts_on": self.starts_on,
@@ -130,10 +130,10 @@ def checked_name(name: str) -> str:
 
 
 def grant_from_json(name: str, data: Mapping[str, Any]) -> Grant:
-    """Read a grant from a request body or from the journal; its term is given by ``ends_on`` or by ``days``.
+    """Parse a grant from a request body or the journal; its term is specified by ``ends_on`` or ``days``.
 
     Raises:
-        BadInput: a field is missing, unknown or invalid; the message says which and why.
+        BadInput: a field is missing, unknown or invalid; the message names it and explains why.
     """
     _refuse_unknown(data, _FIELDS, "grant")
     kind = data.get("kind")
@@ -154,10 +154,10 @@ def grant_from_json(name: str, data: Mapping[str, Any]) -> Grant:
 
 
 def row_from_json(data: Any) -> GrantRow:
-    """Read one row of a grant.
+    """Parse one row of a grant.
 
     Raises:
-        BadInput: a field is missing, unknown or invalid; the message says which and why.
+        BadInput: a field is missing, unknown or invalid; the message names it and explains why.
     """
     if not isinstance(data, Mapping):
         raise _bad("A row of the grant is not an object.", Text("Send {fields}.", fields=", ".join(_ROW_FIELDS)))
@@ -231,7 +231,7 @@ def _usd(kind: str, usd: Any) -> float | None:
 
 
 def _as_float(number: float) -> float:
-    """Convert to float; an integer beyond the range of floats, which JSON allows, becomes infinite."""
+    """Convert to float; an integer outside the float range, which JSON allows, becomes infinity."""
     try:
         return float(number)
     except OverflowError:
@@ -258,7 +258,10 @@ def _generation(generation: Any) -> str:
 
 
 def _zone(zone: Any, generation: str) -> str:
-    """Return a valid zone. Only its region must be known: TRC has granted v2 in us-central1-f, which is in no list."""
+    """Return a valid zone.
+
+    Only its region must be known, because TRC has granted v2 in us-central1-f, which is unlisted.
+    """
     if isinstance(zone, str) and _ZONE.fullmatch(zone) and region_of(zone) in {region_of(each) for each in zones()}:
         return zone
     offering = ", ".join(zones_for(generation))

@@ -1,6 +1,6 @@
-"""Apply TRC grants to the ledger: the time for which a grant paid costs nothing.
+"""Apply TRC grants to the ledger, so that time covered by a grant is free.
 
-The ledger has list prices only. Grants may be entered or removed later, so who paid is computed at each request.
+The ledger contains only list prices. Grants may be entered or removed later, so coverage is computed for each request.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jupyter_tpu.money.spans import Span
 
 
 def as_billed(grants: Iterable[Grant], spans: Sequence[Span], now: float) -> tuple[Span, ...]:
-    """Split spans where a TRC grant begins or ends; the parts that a grant covers get the price 0."""
+    """Split spans where a TRC grant begins or ends; parts covered by a grant get the price 0."""
     trc = tuple(grant for grant in grants if grant.kind == "trc")
     if not trc or not spans:
         return tuple(spans)
@@ -30,7 +30,7 @@ def as_billed(grants: Iterable[Grant], spans: Sequence[Span], now: float) -> tup
 
 
 def paid_by_grants(grants: Iterable[Grant], running: Iterable[Span], now: float) -> frozenset[NodeName]:
-    """Return the nodes that are READY now and that a TRC grant pays for; older nodes come first, as in `as_billed`."""
+    """Return the currently READY nodes that a TRC grant covers; older nodes come first, as in `as_billed`."""
     trc = tuple(grant for grant in grants if grant.kind == "trc")
     oldest_first = sorted(running, key=lambda span: span.began_at)
     unpaid = {span.name for span in billed(trc, oldest_first, day_of(now))}
@@ -40,7 +40,7 @@ def paid_by_grants(grants: Iterable[Grant], running: Iterable[Span], now: float)
 def _add(parts: list[Span], part: Span) -> None:
     """Append a part of a span; merge it with the previous part if the price is the same.
 
-    Unmonitored time stays at the two ends of the whole span: between its parts nothing was unmonitored.
+    Unmonitored time stays at the two ends of the whole span, because there is none between its parts.
     """
     if parts and parts[-1].usd_per_hour == part.usd_per_hour:
         parts[-1] = replace(parts[-1], ended_at=part.ended_at)
@@ -50,5 +50,5 @@ def _add(parts: list[Span], part: Span) -> None:
 
 
 def _closed(parts: list[Span]) -> list[Span]:
-    """Mark all parts of a span but the last as ended."""
+    """Mark all parts of a span except the last as ended."""
     return [*(replace(part, is_open=False) for part in parts[:-1]), parts[-1]]

@@ -11,10 +11,11 @@ _PROJECT = re.compile(r"[a-z0-9][-a-z0-9.:]{2,62}")
 
 
 def check_project(project: str) -> None:
-    """Check that a project can have this id.
+    """Check that a project id is valid.
 
     Raises:
-        BadInput: it cannot, or it is a project number: a budget stored for the number would not apply to the id.
+        BadInput: the id is invalid, or it is a project number. A budget stored for the number would not apply to the
+            id.
     """
     if not _PROJECT.fullmatch(project) or project.isdecimal():
         raise BadInput(

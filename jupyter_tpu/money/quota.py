@@ -1,7 +1,7 @@
-"""The limits, use and remainder of the project's TPU quota, and what a request would leave. Pure.
+"""The limits, usage and remainder of the project's TPU quota, and the remainder after a request. Pure.
 
-No Google service reports what is used, so it is counted from the nodes and the queued resources. Leftovers (pre-empted
-nodes, ended queued resources) and stopped nodes count until they are deleted.
+No Google service reports usage, so it is calculated from the nodes and the queued resources. Leftovers (pre-empted
+nodes, finished queued resources) and stopped nodes count until they are deleted.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class QuotaLimits:
     """The limits that the cloud reported.
 
     Attributes:
-        values: limits in the quota's unit, by quota and place; -1 is unlimited, and a missing one is unknown.
+        values: limits in the quota's unit, by quota and place; -1 means unlimited, and a missing limit is unknown.
         source: the service that reported them.
-        as_of: when (Unix seconds).
+        as_of: when the limits were reported (Unix seconds).
     """
 
     values: Mapping[Key, int]
@@ -44,12 +44,12 @@ class QuotaLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaHolder:
-    """Something that uses quota: a node, or a queued resource that has no node (yet, or any longer).
+    """A quota user: a node, or a queued resource that has no node yet or anymore.
 
     Attributes:
-        is_preemptible: whether it counts against preemptible quota, as spot and flex-start nodes do too.
-        is_reserved: whether it uses chips of a reservation; it then counts against no quota that is known.
-        count: how many nodes it stands for.
+        is_preemptible: whether it counts against preemptible quota; true also for spot and flex-start nodes.
+        is_reserved: whether it uses reserved chips, which count against no known quota.
+        count: the number of nodes that it represents.
     """
 
     name: str
@@ -63,12 +63,12 @@ class QuotaHolder:
 
     @property
     def is_leftover(self) -> bool:
-        """Whether this is a leftover, which can only be deleted and uses quota until then."""
+        """Whether this is a leftover, which can only be deleted and uses quota until it is."""
         return self.state in (LEFTOVER_NODE_STATES if self.kind == "node" else LEFTOVER_QUEUED_STATES)
 
     @property
     def is_counted(self) -> bool:
-        """Whether its use is part of the sums; False if this version does not know its accelerator type."""
+        """Whether its usage is included in the sums; False if this version doesn't support its accelerator type."""
         return self.is_reserved or accelerators.find_accelerator(self.accelerator_type) is not None
 
 
@@ -82,11 +82,11 @@ class QuotaUser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaUse:
-    """Limit and use of one quota in one zone or region.
+    """The limit and usage of one quota in one zone or region.
 
     Attributes:
-        limit: in the quota's unit; -1 is unlimited; None is unknown.
-        users: what uses the quota, largest first.
+        limit: in the quota's unit; -1 if unlimited; None if unknown.
+        users: the nodes and queued resources that use the quota, largest first.
     """
 
     quota: Quota
@@ -106,12 +106,12 @@ class QuotaUse:
 
     @property
     def free(self) -> int | None:
-        """The quota left; negative if the limit was lowered below the use; None if unlimited or unknown."""
+        """The remaining quota; negative if the limit was lowered below the usage; None if unlimited or unknown."""
         return None if self.limit is None or self.is_unlimited else self.limit - self.used
 
 
 def node_holder(node: Node) -> QuotaHolder:
-    """Return a node's use of quota."""
+    """Return a node's quota usage."""
     return QuotaHolder(
         name=str(node.name),
         kind="node",
@@ -124,7 +124,7 @@ def node_holder(node: Node) -> QuotaHolder:
 
 
 def queued_holder(queued: QueuedResource) -> QuotaHolder:
-    """Return the use of quota of a queued resource without nodes."""
+    """Return the quota usage of a queued resource without nodes."""
     return QuotaHolder(
         name=str(queued.name),
         kind="queued_resource",
@@ -138,13 +138,13 @@ def queued_holder(queued: QueuedResource) -> QuotaHolder:
 
 
 def without_nodes(queued: Iterable[QueuedResource], nodes: Iterable[Node]) -> tuple[QueuedResource, ...]:
-    """Return the queued resources whose nodes do not exist; for the others, the nodes are counted."""
+    """Return the queued resources whose nodes don't exist; for the others, the nodes are counted."""
     present = {(node.name.zone, node.name.node_id) for node in nodes}
     return tuple(each for each in queued if present.isdisjoint((each.name.zone, node_id) for node_id in each.node_ids))
 
 
 def quota_holders(nodes: Iterable[Node], queued: Iterable[QueuedResource]) -> tuple[QuotaHolder, ...]:
-    """Return everything that uses quota, each once.
+    """Return all quota users, without duplicates.
 
     A queued resource counts until its node exists, and again after the node is gone.
     """
@@ -154,7 +154,7 @@ def quota_holders(nodes: Iterable[Node], queued: Iterable[QueuedResource]) -> tu
 
 
 def keys_of(held: QuotaHolder) -> tuple[Key, ...]:
-    """Return the quotas that something counts against; none on reserved capacity or for an unknown type."""
+    """Return the quotas that a quota user counts against; none for reserved capacity or an unknown type."""
     kind = accelerators.find_accelerator(held.accelerator_type)
     if kind is None or held.is_reserved:
         return ()
@@ -162,16 +162,16 @@ def keys_of(held: QuotaHolder) -> tuple[Key, ...]:
 
 
 def amount_used(held: QuotaHolder) -> int:
-    """Return how much something uses of each of its quotas, in their unit; 0 for an unknown type."""
+    """Return the amount that a quota user takes from each of its quotas, in their unit; 0 for an unknown type."""
     kind = accelerators.find_accelerator(held.accelerator_type)
     return amount_of(kind) * held.count if kind else 0
 
 
 def uses(limits: QuotaLimits | None, holding: Iterable[QuotaHolder]) -> tuple[QuotaUse, ...]:
-    """Return every quota with a known limit or some use: those in use first, then those with a limit above zero.
+    """Return all quotas with a known limit or with usage: first those in use, then those with a limit above zero.
 
     Args:
-        limits: None if the cloud has not reported any.
+        limits: the limits; None if the cloud has not reported any.
     """
     users: defaultdict[Key, list[QuotaUser]] = defaultdict(list)
     for held in holding:
@@ -193,18 +193,18 @@ def _rank(use: QuotaUse) -> tuple[object, ...]:
 
 
 def is_worth_showing(use: QuotaUse) -> bool:
-    """Whether a quota is in use, or could be used in a place that offers its generation."""
+    """Return whether a quota is in use, or could be used in a place that offers its generation."""
     has_room = use.limit is None or use.limit > 0
     return bool(use.users) or (has_room and use.quota.is_offered_in(use.place))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaAfter:
-    """The rest of one quota after a request.
+    """The remainder of one quota after a request.
 
     Attributes:
-        asked: what the request needs, in the quota's unit.
-        is_certain: whether everything that uses the quota is known.
+        asked: the requested amount, in the quota's unit.
+        is_certain: whether all users of the quota are known.
     """
 
     use: QuotaUse
@@ -218,7 +218,7 @@ class QuotaAfter:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the request fits; None if the limit is unknown, or if unseen use may take the rest."""
+        """Whether the request fits; None if the limit is unknown, or if unknown usage may exceed the remainder."""
         if self.use.is_unlimited:
             return True
         if self.left is None:
@@ -231,11 +231,11 @@ class QuotaAfter:
 def quota_after(
     request: QuotaHolder, limits: QuotaLimits | None, holding: Iterable[QuotaHolder], *, is_complete: bool
 ) -> tuple[QuotaAfter, ...]:
-    """Return what a request would leave of each quota that it counts against.
+    """Return the remainder of each affected quota after a request.
 
     Args:
-        holding: what uses quota now.
-        is_complete: whether `holding` is everything; False if a zone did not answer.
+        holding: the current quota users.
+        is_complete: whether `holding` is complete; False if a zone did not respond.
     """
     keys = keys_of(request)
     known = {(use.quota, use.place): use for use in uses(limits, holding)}

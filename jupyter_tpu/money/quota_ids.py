@@ -1,7 +1,7 @@
-"""The ids of TPU quotas: which of them a node counts against, in which place, and by how much. Pure.
+"""The ids of TPU quotas, and the quotas, places and amounts that a node counts against. Pure.
 
-``TPU{V2s|V3s|V4s|V5s|V5P|V6E}[Preemptible][Pod|Litepod|LitepodServing]PerProjectPer{Zone|Region}ForTPUAPI``, after the
-catalogue, which names the sources.
+``TPU{V2s|V3s|V4s|V5s|V5P|V6E}[Preemptible][Pod|Litepod|LitepodServing]PerProjectPer{Zone|Region}ForTPUAPI``. See the
+catalogue for the sources.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ class Quota:
 
     @property
     def quota_id(self) -> str:
-        """The id in Cloud Quotas and in error messages of the API."""
+        """The id in Cloud Quotas and in the API's error messages."""
         preemptible = "Preemptible" if self.is_preemptible else ""
         family = self._generation.quota_family
         return f"TPU{family}{preemptible}{self.bucket}PerProjectPer{self.scope.capitalize()}ForTPUAPI"
 
     @property
     def metric(self) -> str:
-        """The name in Service Usage, which has no ids: ``tpu.googleapis.com/tpu-v5s-litepod-preemptible``."""
+        """The name in Service Usage, which has no ids, such as ``tpu.googleapis.com/tpu-v5s-litepod-preemptible``."""
         metric = self._generation.quota_metrics[self.bucket]
         return f"{SERVICE}/{metric}{'-preemptible' if self.is_preemptible else ''}"
 
     @property
     def unit(self) -> QuotaUnit:
-        """The unit that the quota counts."""
+        """The quota's unit."""
         return self._generation.quota_unit
 
     @property
     def label(self) -> str:
-        """The quota in plain words: ``v5e, up to 8 chips, spot``."""
+        """The quota's display name, such as ``v5e, up to 8 chips, spot``."""
         if self.is_preemptible:
             return Text("{generation}{sizes}, spot", generation=self.generation, sizes=self._sizes)
         return Text("{generation}{sizes}, on-demand", generation=self.generation, sizes=self._sizes)
@@ -78,17 +78,17 @@ class Quota:
         return accelerators.generation_facts(self.generation)
 
     def place(self, zone: str) -> str:
-        """Return the zone, or its region if the quota counts per region."""
+        """Return the zone, or its region if the quota is per region."""
         return zone if self.scope == "zone" else accelerators.region_of(zone)
 
     def is_offered_in(self, place: str) -> bool:
-        """Whether the zone or region offers this generation."""
+        """Return whether the zone or region offers this generation."""
         return place in {self.place(zone) for zone in accelerators.zones_for(self.generation)}
 
 
 @functools.cache
 def all_quotas() -> tuple[Quota, ...]:
-    """Return every known quota, generation by generation."""
+    """Return all known quotas, grouped by generation."""
     return tuple(
         Quota(generation=generation, is_preemptible=is_preemptible, bucket=bucket, scope=scope)
         for generation in accelerators.generations()
@@ -100,18 +100,18 @@ def all_quotas() -> tuple[Quota, ...]:
 
 @functools.cache
 def quotas_by_id() -> Mapping[str, Quota]:
-    """Return all known quotas by their id."""
+    """Return all known quotas by id."""
     return {quota.quota_id: quota for quota in all_quotas()}
 
 
 @functools.cache
 def quotas_by_metric() -> Mapping[tuple[str, Scope], Quota]:
-    """Return all known quotas by metric and scope, as Service Usage names them."""
+    """Return all known quotas by Service Usage metric and scope."""
     return {(quota.metric, quota.scope): quota for quota in all_quotas()}
 
 
 def quotas_of(kind: Accelerator, *, is_preemptible: bool) -> tuple[Quota, ...]:
-    """Return the quotas that a node of this type counts against, per zone and per region: both must have room."""
+    """Return the zonal and regional quotas that a node of this type counts against; both must be sufficient."""
     bucket = _bucket_of(kind)
     return tuple(
         Quota(generation=kind.generation, is_preemptible=is_preemptible, bucket=bucket, scope=scope) for scope in SCOPES
@@ -125,5 +125,5 @@ def _bucket_of(kind: Accelerator) -> str:
 
 
 def amount_of(kind: Accelerator) -> int:
-    """Return how much a node of this type uses of each of its quotas, in the quota's unit."""
+    """Return the amount that a node of this type uses of each of its quotas, in the quota's unit."""
     return kind.chips if accelerators.generation_facts(kind.generation).quota_unit == "chips" else kind.tensorcores

@@ -1,7 +1,7 @@
-"""Read the SKUs of Google's Billing Catalog as TPU prices in US dollars per chip and hour.
+"""Parse the SKUs in Google's Billing Catalog into TPU prices in US dollars per chip-hour.
 
-A row has the shape of those in ``catalogue.json``. Pure: SKUs in, rows out. A SKU that cannot be read is skipped with a
-reason: an unknown price is not a price of 0.
+Rows have the same structure as in ``catalogue.json``. Pure: SKUs in, rows out. A SKU that cannot be read is skipped
+with a reason, because an unknown price must not become 0.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _FIELDS = {"generation": str, "region": str, "mode": str, "as_of": str, "source"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkuPrices:
-    """Prices that were read, and why other SKUs of TPUs were skipped."""
+    """The prices that were read, and the reasons why other TPU SKUs were skipped."""
 
     rows: tuple[Row, ...]
     skipped: tuple[str, ...] = ()
 
 
 class _Unusable(Exception):
-    """A SKU of TPUs has no usable price; the message says why."""
+    """A TPU SKU has no usable price; the message explains why."""
 
 
 def prices_of(skus: Iterable[object], as_of: str) -> SkuPrices:
-    """Return the prices in SKUs on the day `as_of`; of two for the same thing, the higher one."""
+    """Return the prices from SKUs on the day `as_of`; if two prices are for the same resource, the higher one."""
     found: dict[tuple[str, ...], Row] = {}
     passed_over: list[str] = []
     for sku in skus:
@@ -74,9 +74,9 @@ def _rows_of(sku: object, as_of: str) -> list[Row]:
 
 
 def _kind_of(description: str) -> tuple[Row, int] | None:
-    """Return the generation and mode, with a variant if VM and slice differ, and how many chips the price is for.
+    """Return the generation and mode, a variant if VM and slice prices differ, and the number of chips for the price.
 
-    None if the description is not that of a TPU node.
+    Returns None if the description is not for a TPU node.
     """
     for mode, form in _MODES:
         if match := form.fullmatch(description):
@@ -90,7 +90,7 @@ def _kind_of(description: str) -> tuple[Row, int] | None:
 
 
 def _usd_per_hour(expression: Mapping[str, Any]) -> float:
-    """Return the highest rate: the catalogue may have a free tier, or lower rates for large use."""
+    """Return the highest rate, because the catalogue may have a free tier or lower rates for high usage."""
     if expression["usageUnit"] != "h":
         raise _Unusable(f"its price is per {expression['usageUnit']!r:.40}, not per hour")
     prices = [tier["unitPrice"] for tier in expression["tieredRates"]]
@@ -107,7 +107,7 @@ def checked_rows(rows: object) -> tuple[Row, ...]:
     """Validate rows that were stored as JSON.
 
     Raises:
-        ValueError: they do not have the shape that `prices_of` returns.
+        ValueError: the rows don't have the structure that `prices_of` returns.
     """
     if not isinstance(rows, list) or not all(map(_is_row, rows)):
         raise ValueError("not a list of prices")

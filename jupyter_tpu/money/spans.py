@@ -1,7 +1,7 @@
-"""Spans: the periods in which a node was READY, and what they cost at list price.
+"""Spans: the periods during which a node was READY, and their cost at list price.
 
-Money is in US dollars, time in Unix seconds. A price that no source gives is None, never 0; for a cap it counts as the
-highest known price.
+Money is in US dollars, time in Unix seconds. An unknown price is None, never 0; for a cap, it counts as the highest
+known price.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SIZE = re.compile(r".*?([0-9]+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """The time from `starts_at` up to, but excluding, `ends_at` (Unix seconds; None: without end)."""
+    """The time from `starts_at` until `ends_at`, exclusive (Unix seconds; None for no end)."""
 
     starts_at: float = 0.0
     ends_at: float | None = None
@@ -36,18 +36,18 @@ EVER = Window()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A period in which one node was READY at one price.
+    """A period during which one node was READY at one price.
 
     Attributes:
-        uid: the node's uid, see `Node.uid`.
-        provisioning: the provisioning model; None in spans that older versions wrote, which knew only `spot`.
-        usd_per_hour: list price of the whole node; None if no source gives one.
+        uid: the node's uid; see `Node.uid`.
+        provisioning: the provisioning model; None in spans from older versions, which stored only `spot`.
+        usd_per_hour: list price of the whole node; None if no source has one.
         began_at: when the node was first observed READY.
-        ended_at: when it was last observed READY.
-        is_open: whether it still counts as READY.
-        unwatched_before_s: the seconds before `began_at` in which it may have been READY, unmonitored.
+        ended_at: when the node was last observed READY.
+        is_open: whether the node still counts as READY.
+        unwatched_before_s: seconds before `began_at` for which the node may have been READY but was unmonitored.
         unwatched_after_s: the same, after `ended_at`.
-        price_source: where the price comes from, see `Price.origin`; empty in spans that older versions wrote.
+        price_source: the source of the price, see `Price.origin`; empty in spans from older versions.
     """
 
     name: NodeName
@@ -65,7 +65,7 @@ class Span:
 
     @property
     def terms(self) -> Provisioning:
-        """The provisioning model, with a guess for spans that older versions wrote."""
+        """The provisioning model; a guess for spans from older versions."""
         return self.provisioning or ("spot" if self.spot else "on-demand")
 
     @property
@@ -74,14 +74,14 @@ class Span:
         return sum(gap for gap in (self.unwatched_before_s, self.unwatched_after_s) if gap > WATCHED_S)
 
     def seconds(self, window: Window, now: float) -> float:
-        """Return how many seconds of the span lie in a window; an open span lasts until `now`."""
+        """Return the seconds of the span within a window; an open span lasts until `now`."""
         end = max(self.ended_at, now) if self.is_open else self.ended_at
         within = end if window.ends_at is None else min(end, window.ends_at)
         return max(0.0, within - max(self.began_at, window.starts_at))
 
     @property
     def usd_per_hour_at_worst(self) -> float:
-        """The price or, if unknown, the highest known one for the same number of chips."""
+        """The price or, if unknown, the highest known price for the same number of chips."""
         return dearest_usd_per_hour(self.accelerator_type) if self.usd_per_hour is None else self.usd_per_hour
 
 
@@ -91,7 +91,7 @@ class Cost:
 
     Attributes:
         known_usd: cost of the spans whose price is known.
-        worst_usd: the cost with the highest known price for the others; this counts towards a cap.
+        worst_usd: the cost if unknown prices are replaced with the highest known price; this counts toward a cap.
         ready_s: node-seconds.
         unpriced: accelerator types without a known price, sorted.
     """
@@ -120,7 +120,7 @@ def cost(spans: Iterable[Span], window: Window, now: float) -> Cost:
 
 
 def at_worst(span: Span) -> Span:
-    """Return the span at its longest: all unmonitored time counts as READY."""
+    """Return the span with its maximum duration: all unmonitored time counts as READY."""
     return replace(
         span,
         began_at=span.began_at - span.unwatched_before_s,
@@ -131,10 +131,10 @@ def at_worst(span: Span) -> Span:
 
 
 def dearest_usd_per_hour(accelerator_type: str) -> float:
-    """Return a price that no node of this type is likely to exceed: its chips times the catalogue's highest chip price.
+    """Return a price that no node of this type is likely to exceed: its chips times the highest known chip price.
 
-    A type that is not in the catalogue has as many chips as its name says (``v9-16``: at most 16); if the name has no
-    number, as many as the largest known type.
+    For a type that is not in the catalogue, the number of chips is taken from its name (``v9-16``: at most 16) or, if
+    the name has no number, from the largest known type.
     """
     return _dearest_chip_hour() * _chips_at_most(accelerator_type)
 
@@ -156,10 +156,10 @@ def _chips_at_most(accelerator_type: str) -> int:
 def ready_since(spans: Iterable[Span]) -> dict[tuple[NodeName, str], float]:
     """Return when the nodes with an open span became READY (Unix seconds), by name and uid.
 
-    When a price changes, a new span begins exactly where the old one ends; the node stays READY all along.
+    When a price changes, a new span begins exactly where the old one ends, and the node stays READY.
 
     Args:
-        spans: sorted by their beginning.
+        spans: sorted by start time.
     """
     began: dict[tuple[NodeName, str], float] = {}
     ended: dict[tuple[NodeName, str], float] = {}

@@ -1,6 +1,6 @@
-"""Spend per hour or per day, as the REST API and the CLI's ``--json`` show it.
+"""Spend per hour or per day, for the REST API and the CLI's ``--json``.
 
-Hours and days are those of the user's wall clock; a day on which clocks change has 23 or 25 hours.
+Hours and days follow the user's wall clock; a day with a clock change has 23 or 25 hours.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Slot:
     Attributes:
         starts_at, ends_at: Unix seconds.
         known_usd: cost of the observed READY time of nodes whose price is known.
-        up_to_usd: the same if those nodes were READY in all unmonitored time; never less than `known_usd`.
+        up_to_usd: the same cost if those nodes were READY during all unmonitored time; never less than `known_usd`.
         ready_s: observed node-seconds.
-        unpriced_s: the part of `ready_s` for which no price is known.
+        unpriced_s: the part of `ready_s` without a known price.
         up_to_ready_s: node-seconds including unmonitored time; never less than `ready_s`.
     """
 
@@ -57,7 +57,7 @@ class Slot:
 
     @property
     def unwatched_s(self) -> float:
-        """Unmonitored node-seconds; the short gaps between regular observations do not count."""
+        """Unmonitored node-seconds, without the short gaps between regular observations."""
         gap = self.up_to_ready_s - self.ready_s
         return gap if gap > WATCHED_S else 0.0
 
@@ -88,7 +88,7 @@ def _day_edges(last: int, now: float, offset_at: OffsetAt) -> list[float]:
 
 
 def history(account: Account, at: Sequence[float]) -> list[Slot]:
-    """Return the spend between each two neighbours of the ascending times `at`."""
+    """Return the spend between consecutive times in `at`, which is sorted in ascending order."""
     spans, now = account.spans, account.now
     worst = [at_worst(span) for span in spans] if account.worst is None else account.worst
     unpriced = [span for span in spans if span.usd_per_hour is None]
@@ -117,13 +117,13 @@ def history(account: Account, at: Sequence[float]) -> list[Slot]:
 
 
 def spread(spans: Iterable[Span], at: Sequence[float], now: float, per_second: Callable[[Span], float]) -> list[float]:
-    """Distribute a quantity that grows with each READY second over the slots between the times `at`.
+    """Distribute a quantity that grows with READY time over the slots between the times `at`.
 
-    A span costs a few steps, no matter how many slots it covers. It is added to its first and last slot directly, and
-    to the slots between as a change of a running sum.
+    A span takes a few steps, no matter how many slots it covers. It is added directly to its first and last slot, and
+    to the slots in between as a change of a running sum.
 
     Args:
-        per_second: how much of the quantity a span adds per second.
+        per_second: the amount that a span adds per second.
     """
     # the running sum counts in integers, because sums of floats would leave a remainder where a span ends
     parts, changes = [0.0] * (len(at) - 1), [0] * len(at)

@@ -1,4 +1,4 @@
-"""The cost of nodes and the use of budgets, as the REST API and the CLI's ``--json`` show them."""
+"""The cost of nodes and the usage of budgets, for the REST API and the CLI's ``--json``."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Account:
     """The ledger and the budgets of a project at one time.
 
     Attributes:
-        spans: sorted by their beginning.
+        spans: sorted by start time.
         now: Unix seconds.
         offset_at: the offset of the user's wall clock.
-        worst: the spans at their longest, see `spans.at_worst`; None if they were not computed.
+        worst: the spans with their maximum durations, see `spans.at_worst`; None if not computed.
     """
 
     spans: Sequence[Span]
@@ -39,16 +39,16 @@ class Account:
     worst: Sequence[Span] | None = None
 
     def usages(self) -> list[tuple[Budget, Usage]]:
-        """Return each budget that can be read, with its usage."""
+        """Return all readable budgets with their usage."""
         readable = (budget for budget in self.budgets if isinstance(budget, Budget))
         return [(budget, self.usage(budget)) for budget in readable]
 
     def usage(self, budget: Budget) -> Usage:
-        """Return how much of a budget is used."""
+        """Return the usage of a budget."""
         return usage_of(budget, self.spans, self.now, self.offset_at, worst=self.worst)
 
     def broken(self) -> list[BrokenBudget]:
-        """Return the budgets that cannot be read."""
+        """Return the unreadable budgets."""
         return [budget for budget in self.budgets if isinstance(budget, BrokenBudget)]
 
     def window(self, period: Period) -> Window:
@@ -59,12 +59,12 @@ class Account:
 
 
 def node_costs(spans: Iterable[Span], now: float) -> NodeCosts:
-    """Return the cost of each node of the ledger, by full name and uid."""
+    """Return the cost of each node in the ledger, by full name and uid."""
     return {key: cost(own, EVER, now).usd for key, own in _by_node(spans).items()}
 
 
 def node_cost(costs: NodeCosts, node: Node) -> float | None:
-    """Return what a node has cost; None if the ledger does not have it or a price is unknown."""
+    """Return the cost of a node; None if it is not in the ledger or a price is unknown."""
     return costs.get((str(node.name), node.uid))
 
 
@@ -73,7 +73,7 @@ def spend_view(account: Account, *, as_of: float | None, is_complete: bool) -> J
 
     Args:
         as_of: when the nodes were last observed (Unix seconds); None if never.
-        is_complete: whether all zones answered then.
+        is_complete: whether all zones responded at that time.
     """
     open_spans = [span for span in account.spans if span.is_open]
     month = account.window("month")
@@ -141,7 +141,7 @@ def budgets_view(account: Account) -> list[JSON]:
 
 
 def budget_view(budget: Budget, usage: Usage, account: Account) -> JSON:
-    """Return a budget and how much of it is used."""
+    """Return a budget with its usage."""
     began = usage.window.starts_at
     if budget.period == "total":  # its window has no beginning, so show where the ledger begins
         began = min((span.began_at for span in account.spans), default=account.now)
@@ -160,7 +160,7 @@ def budget_view(budget: Budget, usage: Usage, account: Account) -> JSON:
 
 
 def _broken_view(broken: BrokenBudget) -> JSON:
-    """Return a view of a broken budget as used up, since it allows nothing; its settings are unknown."""
+    """Return a view of a broken budget as used up, because it blocks all spending; its settings are unknown."""
     return {
         "name": broken.name,
         **dict.fromkeys(("amount", "unit", "period", "resets_on", "resets_at", "action")),

@@ -1,9 +1,9 @@
 """Parse a pasted email in which the TPU Research Cloud grants chips.
 
-Two forms of its lines are known. Since 2026: ``32 on-demand Cloud TPU v4 chips in zone us-central2-b``. From 2021 to
-2024: ``5 on-demand Cloud TPU v2-8 device(s) in zone us-central1-f``. Quoting, bullets, line wraps and HTML around them
-do not matter, nor does the order of a table's columns. Nothing is guessed: a line that looks like a grant but cannot be
-read becomes a problem with its text.
+Two line formats are known. Since 2026: ``32 on-demand Cloud TPU v4 chips in zone us-central2-b``. From 2021 to 2024:
+``5 on-demand Cloud TPU v2-8 device(s) in zone us-central1-f``. Quoting, bullets, line wraps, surrounding HTML and the
+order of a table's columns are ignored. The parser never guesses: a line that looks like a grant but cannot be read is
+reported as a problem with its text.
 """
 
 from __future__ import annotations
@@ -95,10 +95,10 @@ class TrcMail:
     """The contents of an email.
 
     Attributes:
-        days: the term that the email states; None if it states none or several.
-        sent_on: the email's own date as ``YYYY-MM-DD``; None if it has none.
+        days: the term stated in the email; None if it states no term or several.
+        sent_on: the email's date as ``YYYY-MM-DD``; None if it has none.
         problems: lines that look like a grant but cannot be read, with their text.
-        notes: how ambiguous lines were understood.
+        notes: how ambiguous lines were interpreted.
     """
 
     rows: tuple[GrantRow, ...] = ()
@@ -109,7 +109,7 @@ class TrcMail:
 
     @property
     def proposed_days(self) -> int:
-        """The term to propose to the user, who confirms it: the stated term, or else the shortest one."""
+        """The term to propose to the user for confirmation: the stated term, or else the shortest one."""
         return self.days or SHORTEST_TERM_DAYS
 
     def to_json(self) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class TrcMail:
 
 
 def read_trc_mail(text: str) -> TrcMail:
-    """Parse an email; never raises, whatever the text is."""
+    """Parse an email; never raises."""
     reading = _Reading()
     if len(text) > _LONGEST_TEXT:
         reading.problems.append(Text("Only the first {count} characters of the text were read.", count=_LONGEST_TEXT))
@@ -170,7 +170,7 @@ def _opened(text: str) -> tuple[str, str | None]:
 
 
 def _bodies(mail: EmailMessage) -> Iterator[tuple[str, str]]:
-    """Yield the texts of a whole email and of those attached to it, each with its date; nothing for other texts."""
+    """Yield the texts of an email and its attached emails, each with its date; yield nothing for other texts."""
     if not (mail["MIME-Version"] or mail["Content-Type"]):
         return
     attached = [part.get_content() for part in mail.walk() if part.get_content_type() == "message/rfc822"]
@@ -193,7 +193,7 @@ def _day(stated: str) -> str | None:
 
 
 def _cleaned(text: str) -> str:
-    """Return the words with one space or one line end between any two."""
+    """Return the words, separated by single spaces or line breaks."""
     # decodes quoted-printable text
     text = _ESCAPED.sub(_unescaped, text.replace("=\r\n", "").replace("=\n", ""))
     text = _TAG.sub("", _CELL_TAG.sub(" ", _BLOCK_TAG.sub("\n", _with_rows_on_lines(text))))
@@ -212,7 +212,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def _with_rows_on_lines(text: str) -> str:
-    """Put each row of an HTML table on a line of its own, whatever its cells contain."""
+    """Put each row of an HTML table on a separate line, whatever its cells contain."""
     head, *rows = _ROW_BEGIN.split(text)
     return head + "".join(map(_row_line, rows))
 
@@ -225,7 +225,7 @@ def _row_line(row: str) -> str:
 
 
 def _with_rows_joined(lines: Iterable[str]) -> Iterator[str]:
-    """Join lines that contain only parts of a grant, such as the cells of a table that was copied as text."""
+    """Join lines that contain only parts of a grant, such as cells of a table that was copied as text."""
     row, named = "", set[str]()
     for line in lines:
         parts = _parts(line)
@@ -245,7 +245,7 @@ def _with_rows_joined(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _parts(line: str) -> dict[str, list[str]] | None:
-    """Return the parts of a grant in a line; None if it has any other words."""
+    """Return the parts of a grant in a line; None if the line contains other words."""
     if len(line) > _LONGEST_ROW:
         return None
     found: dict[str, list[str]] = {}
@@ -260,7 +260,7 @@ def _parts(line: str) -> dict[str, list[str]] | None:
 
 
 def _in_order(line: str) -> str:
-    """Return a line with the parts of a grant once and in the usual order; any other line unchanged."""
+    """Return a grant line with each part once and in the usual order; return any other line unchanged."""
     parts = None if _GRANT.match(line) else _parts(line)
     has_each_once = parts and all(len(parts.get(name, ())) == 1 for name in ("count", "model", "what"))
     if not parts or not has_each_once or "zone" not in parts:
@@ -270,7 +270,7 @@ def _in_order(line: str) -> str:
 
 
 class _Reading:
-    """The contents that have been read from an email so far."""
+    """The contents read from an email up to the current line."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, bool, str, str], GrantRow] = {}
@@ -278,7 +278,7 @@ class _Reading:
         self.notes: list[str] = []
 
     def add_problem(self, line: str, why: str) -> None:
-        """Add a line with the reason why it cannot be read."""
+        """Add a line as a problem, with the reason why it cannot be read."""
         shown = " ".join(line.split())
         cut = shown if len(shown) <= _LONGEST_SHOWN else shown[:_LONGEST_SHOWN] + "…"
         if why.endswith("."):
@@ -287,7 +287,7 @@ class _Reading:
             self.problems.append(Text("“{line}”: {why}.", line=cut, why=why))
 
     def add_line(self, match: re.Match[str]) -> None:
-        """Add one line that has the form of a grant."""
+        """Add one line that has the format of a grant."""
         zones = [zone.replace("\n", "").lower() for zone in re.findall(_ZONE, match["zones"], re.IGNORECASE)]
         if len(zones) > 1:
             self.notes.append(
@@ -316,7 +316,7 @@ class _Reading:
             self.notes += [note] if note else []
 
     def term(self, cleaned: str) -> int | None:
-        """Return the term in days; None, and a problem, if the email states several."""
+        """Return the term in days; if the email states several, add a problem and return None."""
         stated = {int(match[match.lastindex or 1]) for match in _TERM.finditer(cleaned)}
         found = {days for days in stated if 1 <= days <= MOST_DAYS}
         if len(found) > 1:
@@ -328,10 +328,10 @@ class _Reading:
 
 
 def _row(match: re.Match[str], zone: str) -> tuple[GrantRow, str]:
-    """Return the row of a line, and how its number was understood (empty if that is plain).
+    """Return the row for a line, and how its number was interpreted (empty if unambiguous).
 
     Raises:
-        BadInput: the line contradicts itself, or names something unknown.
+        BadInput: the line contradicts itself or contains an unknown value.
     """
     count = int(match["count"].replace(",", ""))
     name, dash, size = match["what"].lower().partition("-")
