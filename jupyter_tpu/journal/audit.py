@@ -1,4 +1,7 @@
-"""The audit log, append-only: who did what with money and access, and why. Every method may block on the disk."""
+"""The append-only audit log of actions that affect money or access, with their reasons.
+
+Every method may block on the disk.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels on workers, as Jupyter sees them: kernelspecs, a provisioner, and a launcher for front ends without one.
+"""Kernels on workers for Jupyter: kernelspecs, a provisioner, and a launcher for front ends without provisioners.
 
     kernelspecs    one per READY node, and one per environment on it
     provisioner    the kernel provisioner of jupyter_client: start reading here

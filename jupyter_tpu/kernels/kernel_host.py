@@ -278,7 +278,7 @@ class KernelHost:
         """Call a method of the agent for this kernel.
 
         Raises:
-            TpuError: the agent's error, or `WorkerUnreachable` when the link is lost.
+            TpuError: the agent returned an error, or the link is lost (`WorkerUnreachable`).
         """
         with self.naming_worker():
             return await self.kernel.call(method, params)
@@ -288,7 +288,7 @@ class KernelHost:
 
         Raises:
             EnvironmentFailed: the disk of a worker is full or not writable.
-            TpuError: the agent's error, or `WorkerUnreachable` when the link is lost.
+            TpuError: the agent returned an error, or the link is lost (`WorkerUnreachable`).
         """
         await self.call("check_restart", {})
         if self._slice:

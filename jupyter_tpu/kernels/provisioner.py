@@ -381,13 +381,13 @@ class TPUProvisioner(KernelProvisionerBase):
 
         Raises:
             WrongState: no kernel was started.
-            TpuError: the agent's error, or `WorkerUnreachable` when the link is lost.
+            TpuError: the agent returned an error, or the link is lost (`WorkerUnreachable`).
         """
         return await link_thread.run(self._started().call(method, params))
 
     @property
     def link_state(self) -> LinkStatus:
-        """The state of the link to the worker; read without network access.
+        """The state of the link to the worker; needs no network access.
 
         Raises:
             WrongState: no kernel was started.
@@ -406,7 +406,7 @@ class TPUProvisioner(KernelProvisionerBase):
         return {**info, "connection_info": connection, **{name: getattr(self, name) for name in _PLACE}}
 
     async def load_provisioner_info(self, provisioner_info: dict[str, Any]) -> None:
-        """Restore what `get_provisioner_info` returned."""
+        """Restore the state from the result of `get_provisioner_info`."""
         connection = dict(provisioner_info["connection_info"])
         connection["key"] = str(connection.get("key", "")).encode()
         await super().load_provisioner_info({**provisioner_info, "connection_info": connection})

@@ -145,7 +145,7 @@ class RemoteKernel:
         await self._launch("restart_kernel", launch)
 
     def attach(self, kernel_id: str) -> None:
-        """Attach to a kernel that another process started; read its messages from now on."""
+        """Attach to a kernel that another process started, and start reading its messages."""
         self._kernel_id = kernel_id
         self._is_up = True
         self._first_sign.set()
@@ -277,7 +277,7 @@ class RemoteKernel:
         """Call a method of the agent for this kernel; while the link is disconnected, the call waits.
 
         Raises:
-            TpuError: the agent's error, or `WorkerUnreachable` when the link is lost.
+            TpuError: the agent returned an error, or the link is lost (`WorkerUnreachable`).
         """
         return await self._link.call(method, {**params, "kernel_id": self._kernel_id})
 
@@ -541,12 +541,12 @@ class RemoteKernel:
 
 
 def _phase_of(exited: Mapping[str, Any]) -> str:
-    """Return the phase to report: `ended` instead of a failure after a shutdown that the user was notified of."""
+    """Return the phase to report: `ended`, not a failure, if the kernel was shut down and the user was notified."""
     return "ended" if exited.get("is_told") else "died"
 
 
 def _way_back(end: NodeEnd) -> str:
-    """Return advice on what to do next, for a program without buttons."""
+    """Return a hint about the next step, for a program without buttons."""
     if not any(action.command == START_NODE for action in end.actions):
         return "Create a node, then run the cells again."
     return Text("Start the node with `jupyter tpu start {node}`, then run the cells again.", node=end.node.node_id)

@@ -9,49 +9,49 @@ from jupyter_tpu.models import NodeName, NodeSpec
 
 @dataclass(frozen=True, slots=True)
 class CreateNode:
-    """Request the creation of a node."""
+    """The request to create a node."""
 
     spec: NodeSpec
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteNode:
-    """Request the deletion of a node."""
+    """The request to delete a node."""
 
     name: NodeName
 
 
 @dataclass(frozen=True, slots=True)
 class StopNode:
-    """Request to stop a node."""
+    """The request to stop a node."""
 
     name: NodeName
 
 
 @dataclass(frozen=True, slots=True)
 class StartNode:
-    """Request to start a stopped node."""
+    """The request to start a stopped node."""
 
     name: NodeName
 
 
 @dataclass(frozen=True, slots=True)
 class GetNode:
-    """Read the node; results in `NodeSeen`, `NodeMissing` or `NoAnswer`."""
+    """The read of a node; results in `NodeSeen`, `NodeMissing` or `NoAnswer`."""
 
     name: NodeName
 
 
 @dataclass(frozen=True, slots=True)
 class GetOperation:
-    """Read the operation; results in `OperationSeen` or `NoAnswer`."""
+    """The read of an operation; results in `OperationSeen` or `NoAnswer`."""
 
     operation: str
 
 
 @dataclass(frozen=True, slots=True)
 class GetWorkerIdentities:
-    """Read the workers' published host keys; results in `KeysSeen` or `NoAnswer`."""
+    """The read of the workers' published host keys; results in `KeysSeen` or `NoAnswer`."""
 
     name: NodeName
 

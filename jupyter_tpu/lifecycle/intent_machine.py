@@ -46,7 +46,7 @@ def step(intent: Intent, event: Event, limits: Limits = _DEFAULT_LIMITS) -> Outc
 
 
 def queries(intent: Intent) -> tuple[Query, ...]:
-    """Return what to read in the next poll, in order."""
+    """Return the reads for the next poll, in order."""
     if intent.settled or intent.phase in _UNASKED:
         return ()
     if intent.phase == to_ready.BOOTING:

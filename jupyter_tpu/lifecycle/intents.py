@@ -1,4 +1,4 @@
-"""Intents: what the user wants done to a node, and the progress."""
+"""Intents: the user's requests for nodes, and their progress."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Intent:
         intent_id: also the value of the created node's label, so that the node can be identified.
         endpoint: the node's cloud, as in `CloudSettings.endpoint`; empty for Google's. Another cloud may have a node
             with the same name.
-        spec: what to create; None for other verbs.
+        spec: the node to create; None for other verbs.
         phase: a stable word. create: requested, asking, checking, provisioning, rolling_back, booting, ready;
             delete: requested, asking, checking, deleting, deleted; stop: requested, asking, checking, stopping,
             stopped; start: as create, with starting for provisioning. All: failed, cancelled.

@@ -61,7 +61,7 @@ def unchanged(intent: Intent) -> Outcome:
 
 
 def missing_for(intent: Intent, at: float) -> tuple[Intent, float]:
-    """Return the intent with `missing_since` set, and the seconds since its node was first missing."""
+    """Return the intent with `missing_since` set, and the number of seconds since its node was first missing."""
     # the first time it was missing counts, not the last
     since = intent.missing_since or at
     return replace(intent, missing_since=since), at - since

@@ -144,7 +144,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class DeleteQueued:
-    """Request the deletion of a queued resource whose node is gone."""
+    """The request to delete a queued resource whose node is gone."""
 
     name: QueuedName
 

@@ -192,7 +192,7 @@ class Link:
         - ``free`` {pid?, force?, by?}: kills the processes that use the chips; a kernel's record is kept
 
         Raises:
-            TpuError: the agent's error, or `WorkerUnreachable` when the link is lost.
+            TpuError: the agent returned an error, or the link is lost (`WorkerUnreachable`).
         """
         if self._state == "lost":
             raise self._loss()

@@ -42,7 +42,7 @@ class Ready:
         socket: path of the agent's Unix socket on the worker.
         python: the path of the kernels' Python on the worker.
         log: the end of the agent's log, if it was requested.
-        wish: what the worker was prepared for; see `preparation_key`.
+        wish: the key of the preparation; see `preparation_key`.
     """
 
     socket: str
@@ -202,7 +202,7 @@ class _Lines:
         self._buffer = bytearray()
 
     async def next(self) -> bytes | None:
-        """Return the next line, or None at the end.
+        """Return the next line, or None at the end of the stream.
 
         Raises:
             EnvironmentFailed: no line arrived within `patience_s`.

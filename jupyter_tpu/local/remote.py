@@ -89,7 +89,7 @@ class RemoteKernel:
             self._loop.call_soon_threadsafe(self._client.input, text)
 
     def evaluate(self, expression: str) -> Mapping[str, Any]:
-        """Evaluate an expression on the node, and return its entry of ``user_expressions`` in the Jupyter protocol."""
+        """Evaluate an expression on the node, and return its ``user_expressions`` entry from the Jupyter reply."""
         return self._wait(self._evaluate(expression))
 
     def close(self) -> None:

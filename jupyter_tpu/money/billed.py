@@ -89,7 +89,7 @@ class ExportTable:
         return f"{self.project}.{self.dataset}.{self.table}"
 
     def sql(self, query: str) -> str:
-        """Return `COSTS` or `CREDITS` for this table; everything else that varies is a query parameter."""
+        """Return `COSTS` or `CREDITS` for this table; all other variable values are query parameters."""
         return query.replace("{table}", str(self))
 
 

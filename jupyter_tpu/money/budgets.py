@@ -288,7 +288,7 @@ def usage_text(budget: Budget, usage: Usage) -> Text:
 
 
 def unmonitored_text(budget: Budget, usage: Usage) -> str:
-    """Return a sentence about unmonitored time; empty if there is none."""
+    """Return a sentence about unmonitored time; empty if all time was monitored."""
     if not usage.unwatched:
         return ""
     return Text(

@@ -120,7 +120,7 @@ def egress(bucket: str, location: str, zone: str, *, why_unknown: str = "", epoc
 
 
 def _cost(found: Egress, epoch_gib: float | None) -> str:
-    """Return the end of the sentence, such as ``: $0.05 per GiB, $5.00 per epoch of 100 GiB (list price of 2025)``."""
+    """Return the part about costs, such as ``: $0.05 per GiB, $5.00 per epoch of 100 GiB (list price of 2025)``."""
     if found.usd_per_gib is None:
         return Text("; no list price is known for it")
     most = Text("at most ") if found.verdict == "spread" else ""

@@ -36,7 +36,7 @@ class GrantRow:
 
     Attributes:
         spot: whether the chips are for spot and preemptible nodes.
-        device: the only accelerator type that the row is for, such as ``v2-8``; empty for any size.
+        device: the only accelerator type that the row covers, such as ``v2-8``; empty for any size.
     """
 
     chips: int

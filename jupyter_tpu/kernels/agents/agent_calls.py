@@ -41,7 +41,7 @@ def workers_with_kernels(nodes: Iterable[Node], settings: CloudSettings) -> tupl
 
 
 def workers_of(node: Node, endpoint: str) -> tuple[WorkerKey, ...]:
-    """Return all workers of a node, with the proxy and login of its kernelspec. Reads a few small files."""
+    """Return all workers of a node, with the proxy and login from its kernelspec. Reads a few small files."""
     first = _worker(str(node.name), endpoint, 0)
     return tuple(replace(first, worker_id=worker_id) for worker_id in range(max(1, len(node.workers))))
 

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SavedWorker:
-    """A worker's last address and the result of its last preparation; `ready` is None if that is unknown."""
+    """A worker's last address and the result of its last preparation; `ready` is None if the result is unknown."""
 
     address: WorkerAddress
     ready: Ready | None = None

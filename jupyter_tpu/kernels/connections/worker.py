@@ -130,8 +130,8 @@ class Worker:
     async def _connect_where_it_was(self, known: SavedWorker, user_key: UserKey) -> SshConnection:
         """Connect to the saved address; also query the cloud if this attempt fails or takes long.
 
-        The first attempt continues meanwhile, because connecting to a distant worker can take longer than a user should
-        wait for a dead address.
+        The first attempt continues in parallel, because connecting to a distant worker can take longer than a user
+        should wait for an outdated address.
         """
         self.last_host_key_alias, self.preparation.ready = known.address.host_key_alias, known.ready
         self._report("connecting", f"Connecting to {known.address.alias}")

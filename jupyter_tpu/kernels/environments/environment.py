@@ -114,7 +114,7 @@ class KernelEnvironment:
         self._call = call
 
     def forget_python(self) -> None:
-        """Forget the environment's Python, which was lost with its node."""
+        """Clear the environment's Python, which was lost with its node."""
         self._python = ""
 
     def observe(self, channel: str, parts: Sequence[bytes]) -> None:

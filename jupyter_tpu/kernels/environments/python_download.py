@@ -1,6 +1,6 @@
 """Fetch a Python interpreter on this machine for a worker that cannot: the archive that uv would download.
 
-uv verifies and caches what it downloads, so nothing is downloaded twice.
+uv verifies and caches its downloads, so no file is downloaded twice.
 """
 
 from __future__ import annotations

@@ -160,7 +160,10 @@ class Bridge:
             self.print_notice(notice)
 
     def print_notice(self, text: str) -> None:
-        """Print `text` to all subscribers, in the cell that last produced output; front ends ignore others."""
+        """Print `text` for all subscribers.
+
+        It appears in the cell that last produced output, because front ends show no output for other cells.
+        """
         self._publish("stream", {"name": "stderr", "text": text + "\n"}, parent=json_object(self._last_parent))
 
     def close(self) -> None:

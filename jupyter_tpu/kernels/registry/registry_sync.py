@@ -64,7 +64,7 @@ class RegistrySync:
                 await self._write(self._unwritten)
 
     async def write_again(self) -> None:
-        """Write a removed note again, because the kernel was started again."""
+        """Rewrite a removed note, because the kernel was started again."""
         async with self._changing:
             if self._note and not self._is_on_disk:
                 await self._write(self._note)
