@@ -101,7 +101,7 @@ RELEASES: tuple[Release, ...] = (
         python_min=(3, 11),
         requires=("torch>=2.11,<2.16", "torch_tpu==0.2.0"),
     ),
-    # Its libtpu is in no index: it comes with the runtime version tpu-vm-tf-2.18.0.
+    # Its libtpu is in no package index, but part of the runtime version tpu-vm-tf-2.18.0.
     Release(framework="tf", version="2.18.0", libtpu="==2.18.0", python_min=(3, 9), python_max=(3, 12)),
     Release(
         framework="tf",
@@ -170,7 +170,7 @@ def _not_for(generation: str, runtime_version: str) -> str:
     meant_for = [name for name, own in images.items() if runtime_version in own]
     if not meant_for or generation in meant_for:
         return ""
-    # A name with brackets is a pattern for a family of images, not one that can be requested.
+    # A name with brackets is a pattern for a family of images and can't be requested.
     own = ", ".join(name for name in images[generation] if "[" not in name)
     return Text(
         "The runtime version {version} is for TPU {generations}; TPU {generation} needs {own}.",

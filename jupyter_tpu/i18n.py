@@ -28,7 +28,7 @@ LANGUAGE_VARIABLE = "JPY_TPU_LANGUAGE"
 
 _kept_english = False
 _VARIABLES = (LANGUAGE_VARIABLE, "LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
-# An East Asian character with the closing punctuation that must not begin a line, another word, or space.
+# An East Asian character with closing punctuation that must not start a line, another word, or white space.
 _PIECES = re.compile(r"[\u2e80-\uffff][\u3001\u3002\uff01\uff09\uff0c\uff1a\uff1b\uff1f]*|[^\s\u2e80-\uffff]+|\s+")
 
 
@@ -42,7 +42,7 @@ def _(text: str, /, **arguments: object) -> str:
     """
     made = text.with_arguments(**arguments) if isinstance(text, Text) else Text(text, **arguments)
     catalogue = None if _kept_english else _catalogue(*_languages())
-    # gettext keeps the catalogue's head under the empty text
+    # gettext stores the catalogue's header under the empty text
     if catalogue is None or not made.template:
         return str(made)
     shown = {name: _(value) if isinstance(value, Text) else value for name, value in made.arguments.items()}
@@ -62,7 +62,7 @@ def command_line_language(*, is_english: bool) -> Iterator[None]:
         is_english: don't translate anything, because a program reads the output.
     """
     global _kept_english
-    # a program may run a command in its own process, and afterwards shows its texts as before
+    # a program may run a command in its own process, so restore its language afterwards
     before = _kept_english, gettext.textdomain()
     _kept_english = is_english
     if not is_english and _catalogue(*_languages()) is not None:

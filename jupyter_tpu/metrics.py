@@ -17,7 +17,7 @@ MEASURED, IDLE, UNKNOWN = "measured", "idle", "unknown"
 MOST_IDS = 64
 """Most cores that are read of one worker: more than any TPU VM has, and a bound on what a broken agent can send."""
 
-# Bounds the texts of another machine, so that none fills a page or a terminal.
+# Bounds texts from another machine, so that they can't fill a page or a terminal.
 _LONGEST_TEXT = 500
 Record = TypeVar("Record")
 
@@ -68,7 +68,7 @@ class CoreMetric:
 
 
 CORE_METRICS = (
-    # Not served by libtpu's service: this is the name in libtpu's SDK.
+    # Not available from libtpu's service: this is the name in libtpu's SDK.
     CoreMetric(name="tensorcore_percent", title=Text("TensorCore"), kind="percent", served_as="tensorcore_util"),
     CoreMetric(name="hbm_used_bytes", title=Text("HBM"), kind="bytes", served_as="tpu.runtime.hbm.memory.usage.bytes"),
     CoreMetric(
@@ -148,7 +148,7 @@ class Holder:
         names = ("user", "command", "kernel_id", "notebook")
         texts = {name: plain(data.get(name) or "", _LONGEST_TEXT) for name in names}
         since = number_or_none(data.get("since"))
-        # An agent that does not send it is older than the field.
+        # Older agents don't send this field.
         is_kernel = data.get("is_kernel", bool(texts["kernel_id"])) is True
         is_own_user = data.get("is_own_user") is True
         return cls(pid=int(data["pid"]), since=since, is_own_user=is_own_user, is_kernel=is_kernel, **texts)

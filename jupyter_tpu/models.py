@@ -14,10 +14,10 @@ from typing import Any
 from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.provisioning import Provisioning, can_be_preempted, check_flags, provisioning_of
 
-# RFC 1035 labels, as the API documents node ids; inferred, since no refusal was recorded. The rule also keeps names
-# harmless in shells, paths and HTML.
+# RFC 1035 labels, as the API documents node IDs; inferred, because no error was recorded. The rule also makes names
+# safe in shells, paths and HTML.
 _NODE_ID = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
-# Also the old form with a domain (``example.com:project``).
+# Also allows the old form with a domain (``example.com:project``).
 _PROJECT = re.compile(r"[a-z0-9][-a-z0-9.:]{2,62}")
 _ZONE = re.compile(r"[a-z]+-[a-z]+[0-9]+-[a-z0-9]{1,8}")
 _FULL_NAME = re.compile(r"projects/([^/]+)/locations/([^/]+)/nodes/([^/]+)")
@@ -334,7 +334,7 @@ class QueuedResource:
     @property
     def was_preempted(self) -> bool:
         """Whether its nodes were pre-empted; the cloud deletes them, so none is ever PREEMPTED."""
-        # the cloud also suspends a flex-start request, when its time is over
+        # the cloud also suspends a flex-start request when its time has expired
         return self.is_reclaimed and can_be_preempted(self.provisioning)
 
     @property

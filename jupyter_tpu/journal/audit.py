@@ -93,7 +93,7 @@ class Audit:
                 "SELECT reason, detail FROM audit WHERE endpoint = ? AND project = ? AND action = ? AND subject = ?",
                 (*self._place, entry.action, entry.subject),
             ).fetchall()
-            # as it would be read: JSON has no tuples
+            # convert as if read from the file, because JSON has no tuples
             wanted = json.loads(json.dumps(dict(entry.detail)))
             is_new = all(_read(*row)[1] != wanted for row in rows)
             if is_new:
@@ -118,7 +118,7 @@ class Audit:
 
     def insert(self, database: sqlite3.Connection, entry: Entry) -> None:
         """Add a line within an open transaction of the same journal."""
-        # beside the detail, where earlier versions ignore it
+        # next to the detail, where earlier versions ignore it
         made_of = {_REASON: entry.reason.to_json()} if isinstance(entry.reason, Text) else {}
         detail = json.dumps({**entry.detail, **made_of})
         database.execute(
@@ -153,4 +153,4 @@ def _detail(text: str) -> dict[str, Any]:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = None
-    return found if isinstance(found, dict) else {"damaged": text[:500]}  # enough to recognise it
+    return found if isinstance(found, dict) else {"damaged": text[:500]}  # enough to identify the entry

@@ -15,9 +15,9 @@ from jupyter_tpu.error_actions import copy_command
 from jupyter_tpu.errors import JournalUnwritable, Text
 from jupyter_tpu.journal import repair, schema
 
-# how long one process waits for another's write: our choice, far more than a write takes on a healthy disk
+# how long one process waits for another's write: our choice, much longer than a write takes on a healthy disk
 _BUSY_S = 10.0
-# how long settled intents are stored: our choice, it bounds the file
+# how long to store settled intents: our choice, bounds the file size
 _KEEP_S = 90 * 24 * 3600.0
 # result codes caused by the disk, its permissions or other processes, not by damage (sqlite.org/rescode.html)
 _OUTSIDE = frozenset(
@@ -47,7 +47,7 @@ def open_database(path: Path) -> sqlite3.Connection:
         JournalUnwritable: the disk is full, permissions are missing, or a newer jupyter_tpu wrote the file.
     """
     try:
-        # before anything else: the file in place may be the damaged one, without its write-ahead log
+        # check first: after an interrupted repair, the file may be the damaged one without its write-ahead log
         if repair.is_unfinished(path):
             raise Damaged("its repair was interrupted")
         _make_first(path)
@@ -56,7 +56,7 @@ def open_database(path: Path) -> sqlite3.Connection:
         if _is_damage(path, error):
             raise Damaged(str(error)) from error
         raise unwritable(path, error) from error
-    # SQLite's message about damage may quote bytes that are not text
+    # SQLite's message about damage may quote bytes that are not valid text
     except UnicodeDecodeError as error:
         raise Damaged(str(error)) from error
     except OSError as error:
@@ -111,7 +111,7 @@ def _is_damage(path: Path, error: sqlite3.DatabaseError) -> bool:
     code = getattr(error, "sqlite_errorcode", None)
     if code in (None, sqlite3.SQLITE_IOERR_SHORT_READ):
         return True
-    if code & 0xFF == sqlite3.SQLITE_READONLY:  # also the answer to a damaged format version in the header
+    if code & 0xFF == sqlite3.SQLITE_READONLY:  # also returned for a damaged format version in the header
         return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     return code & 0xFF not in _OUTSIDE
 

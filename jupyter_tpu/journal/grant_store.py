@@ -60,10 +60,10 @@ class Grants:
             BadInput: the project's id is invalid.
             JournalUnwritable: nothing has changed.
         """
-        # a project number or a misspelt id would store a grant that covers nothing
+        # reject a project number or a misspelt ID: such a grant would cover nothing
         check_project(self._project)
         self._documents.put(_KIND, grant.name, grant.to_json(), now=now)
-        # with all its values: what they were before can be read from the earlier lines
+        # log all values; the earlier entries contain the previous ones
         self._note(
             grant.name, Text("The user entered the grant: {summary}.", summary=_summary(grant)), grant.to_json(), now
         )

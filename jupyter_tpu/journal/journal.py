@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 FILE_NAME = "journal.db"
 
-# how many of the last creations are read: enough for a median of each type that a user has, and read in milliseconds
+# number of recent creations to read: enough for a median per type, and read within milliseconds
 _CREATIONS = 200
 
 
@@ -50,7 +50,7 @@ class Journal:
     ) -> None:
         self._path = path
         self._database = database
-        # which file this connection has open, see `_current`
+        # the file that this connection has open, see `_current`
         self._file = database_file.identity_of(path)
         self._problem = problem
         self._lock = threading.Lock()
@@ -98,7 +98,7 @@ class Journal:
             NodeExists, WrongState: the intent conflicts with an open one; see `settle_conflict`.
             JournalUnwritable: the intent was not written, so it must not be performed.
         """
-        # one transaction: between the check and the insertion no other process may begin the same
+        # one transaction: between the check and the insertion, no other process may start the same intent
         with self.writing() as database:
             known = _open_intents(database)
             chosen = settle_conflict(known, wanted)
@@ -136,12 +136,12 @@ class Journal:
 
     def claim(self, intent_id: str) -> Intent | None:
         """Take over an open intent whose owner has exited; return None if it is settled or its owner is running."""
-        # checked before the transaction: asking the operating system must not hold the write lock
+        # check before the transaction: querying the operating system must not hold the write lock
         intent = self.find(intent_id)
         if intent is None or intent.settled or not is_gone(intent.owner):
             return None
         with self.writing() as database:
-            # only from the owner that was found dead: another process may have been faster
+            # take over only from the owner that has exited: another process may have been faster
             _change_owner(database, intent_id, intent.owner, self.owner)
             taken = _find(database, intent_id)
         return taken if taken and taken.owner == self.owner and not taken.settled else None
@@ -222,7 +222,7 @@ class Journal:
                 " ORDER BY created_at DESC LIMIT ?",
                 (endpoint, _CREATIONS),
             ).fetchall()
-        from statistics import median  # slow to import, and a server starts without it
+        from statistics import median  # slow to import, and not needed at a server's start
 
         taken: dict[tuple[str, str], list[float]] = {}
         for intent in intents_of(rows):
@@ -274,7 +274,7 @@ class Journal:
             JournalUnwritable: nothing was written.
         """
         with self.reading() as database:
-            # IMMEDIATE: what is read within the transaction must still hold when it is committed
+            # IMMEDIATE: data read in the transaction must still be valid at the commit
             database.execute("BEGIN IMMEDIATE")
             taken = self._unwritten.take()
             try:
@@ -283,7 +283,7 @@ class Journal:
                 yield database
                 database.execute("COMMIT")
             except BaseException:
-                with contextlib.suppress(sqlite3.Error):  # SQLite may have rolled back already
+                with contextlib.suppress(sqlite3.Error):  # SQLite may already have rolled back
                     database.execute("ROLLBACK")
                 self._unwritten.put_back(taken)
                 raise
@@ -321,7 +321,7 @@ def intents_of(rows: Iterable[tuple[str, str]]) -> Iterator[Intent]:
 
 
 def _read(row: tuple[str, str]) -> Intent:
-    # the column, not the body: a claim changes only the column
+    # use the column, not the body, because a claim changes only the column
     return replace(Intent.from_json(json.loads(row[0])), owner=row[1])
 
 

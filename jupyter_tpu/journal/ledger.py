@@ -40,7 +40,7 @@ class Ledger:
             JournalUnwritable: nothing was written; a later observation will catch up.
         """
         with self._journal.writing() as database:
-            # reading, deciding and writing in one transaction: two processes must not open two spans
+            # read, decide and write in one transaction, so that two processes don't open two spans
             spans = {span.name: span for span in self._read(database, "AND is_open = 1")}
             accrual = accrue(spans, self._gone_at(database), look)
             self._save(database, (*accrual.extended, *accrual.closed), look)
@@ -109,7 +109,7 @@ class Ledger:
             " WHERE endpoint = ? AND node_name = ? AND is_open = 1",
             [
                 (
-                    span.began_at,  # moved to an earlier time where it was written while the clock was ahead
+                    span.began_at,  # moved to an earlier time if it was written while the clock was ahead
                     span.ended_at,
                     span.is_open,
                     _body(span, look.seen_at(span.name)),
@@ -154,7 +154,7 @@ def _span(row: tuple[str, str, float, float, int, float | None, str]) -> Span:
             unwatched_before_s=max(0.0, float(body["unwatched_s"]) - after_s),
             unwatched_after_s=after_s,
             price_source=str(body.get("price_source", "")),
-            # earlier versions did not write it, and a later one may know more models
+            # earlier versions did not write it, and later ones may have more models
             provisioning=next((each for each in PROVISIONING_MODELS if each == body.get("provisioning")), None),
         )
     except (ValueError, TypeError, KeyError, RecursionError, BadInput) as error:

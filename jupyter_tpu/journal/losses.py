@@ -62,7 +62,7 @@ class Losses:
     def open(self) -> tuple[Loss, ...]:
         """Return the unconfirmed losses, oldest first; raises `JournalUnwritable`."""
         lost = self._everywhere.all(LOSS)
-        # confirmed per project: each has its own budgets
+        # confirmed per project, because each project has its own budgets
         seen = {each.name for each in self._seen.all(_SEEN)} if lost else set[str]()
         return tuple(Loss(copy=each.name, at=each.updated_at) for each in lost if each.name not in seen)
 
@@ -79,7 +79,7 @@ class Losses:
         """
         losses = self.open()
         for loss in losses:
-            # the audit log first: a process that dies here leaves the loss open
+            # write the audit log first: if the process crashes here, the loss remains open
             reason = Text("The user confirmed the budgets after the journal was damaged.")
             self._audit.record_once(Entry(at=now, action="budget", subject=loss.copy, reason=reason))
             self._seen.put(_SEEN, loss.copy, {}, now=now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 
-# start times are computed from the clock, which may be set while a process runs; how far is our guess
+# start times are computed from the clock, which may be set while a process is running; the size is our guess
 _TOLERANCE_S = 5.0
 
 _numbers = itertools.count()
@@ -16,7 +16,7 @@ def new_owner() -> str:
 
     The start time distinguishes the process from a later one with the same pid.
     """
-    import psutil  # slow to import, and a server starts without it
+    import psutil  # slow to import, and not needed at a server's start
 
     pid = os.getpid()
     return f"{pid}:{psutil.Process(pid).create_time():.0f}:{next(_numbers)}"
@@ -32,7 +32,7 @@ def is_gone(owner: str) -> bool:
         return True
     try:
         process = psutil.Process(int(pid))
-        if process.status() == psutil.STATUS_ZOMBIE:  # it has ended; its parent has not read the exit status
+        if process.status() == psutil.STATUS_ZOMBIE:  # exited, but its parent has not read the exit status
             return True
         return abs(process.create_time() - int(started)) > _TOLERANCE_S
     except psutil.NoSuchProcess:

@@ -36,7 +36,7 @@ def _private(path: Path) -> Path:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.chmod(0o700)
     except OSError as error:
-        if error.errno == errno.EROFS and path.is_dir():  # a read-only file system: the state can still be read
+        if error.errno == errno.EROFS and path.is_dir():  # on a read-only file system, the state is still readable
             return path
         raise JournalUnwritable(
             Text("The folder {path} cannot be created or made private ({error}).", path=path, error=error.strerror),

@@ -94,7 +94,7 @@ class Recoveries:
 
     def claim(self, recovery: Recovery, *, now: float) -> Recovery | None:
         """Take ownership of the setting; return None if another running process owns it or it has changed."""
-        # a claim of our own that was left behind is ours again
+        # our own abandoned claim is ours again
         if recovery.owner and recovery.owner != self._journal.owner and not is_gone(recovery.owner):
             return None
         claimed = replace(recovery, owner=self._journal.owner)
@@ -116,7 +116,7 @@ class Recoveries:
         Time covered by a TRC grant is free.
         """
         try:
-            # as if all had ended: the end of an open span is its last observation, and more is not known
+            # treat all spans as closed: the end of an open span is its last observation, and later data is unknown
             spans = [replace(span, is_open=False) for span in self._ledger.spans()]
         except JournalUnwritable:
             return None

@@ -52,7 +52,7 @@ def locked(path: Path) -> Iterator[None]:
 @contextmanager
 def _scratch(path: Path) -> Iterator[Path]:
     """Yield a temporary folder next to the journal, on the same file system; remove folders left by dead processes."""
-    if sys.platform != "win32":  # without the lock another process may be using its folder
+    if sys.platform != "win32":  # without the lock, another process may be using its folder
         for left in path.parent.glob(f"{_SCRATCH}*"):
             shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=path.parent, ignore_cleanup_errors=True) as folder:
@@ -89,7 +89,7 @@ def repair_journal(path: Path) -> tuple[Path, bool]:
         OSError, sqlite3.Error: a write failed. Either the damaged file is unchanged, or the next call continues the
             repair.
     """
-    # after an interrupted repair it is unknown whether everything was copied
+    # after an interrupted repair, it is unknown whether everything was copied
     waiting, is_whole = _waiting(path), False
     if waiting is None:
         waiting, is_whole = _mended(path)
@@ -116,7 +116,7 @@ def _put_in_place(path: Path, waiting: Path) -> Path:
     aside = waiting.with_name(waiting.name.removesuffix(_WAITING))
     if path.exists() and not (aside.exists() and aside.samefile(path)):
         _keep(path, _free_name(path) if aside.exists() else aside)
-    # removed before the new file is there: SQLite would apply the old write-ahead log to it
+    # remove before creating the new file: SQLite would apply the old write-ahead log to it
     for suffix in COMPANIONS:
         with suppress(FileNotFoundError):
             Path(f"{path}{suffix}").replace(f"{aside}{suffix}")
@@ -128,7 +128,7 @@ def _put_in_place(path: Path, waiting: Path) -> Path:
 def _new(path: Path) -> Iterator[sqlite3.Connection]:
     """Yield a new database that no other process can see yet; on exit it is flushed to disk."""
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
-        database.execute("PRAGMA synchronous = OFF")  # one fsync at the end is enough: a torn file is never used
+        database.execute("PRAGMA synchronous = OFF")  # one fsync at the end is enough; an incomplete file is never used
         yield database
         database.execute("PRAGMA journal_mode = WAL")
     with path.open("r+b") as file:
@@ -150,7 +150,7 @@ def _keep(path: Path, aside: Path) -> None:
     """
     try:
         os.link(path, aside)
-    except OSError:  # the file system has no links
+    except OSError:  # the file system doesn't support hard links
         with _scratch(path) as folder:
             shutil.copyfile(path, folder / path.name)
             (folder / path.name).chmod(0o600)
@@ -164,10 +164,10 @@ def _carry_over(database: sqlite3.Connection, found: Salvage, copy: str, now: fl
     for table, rows in found.rows.items():
         names = [column.name for column in schema.columns_of(database, table)]
         statement = f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
-        # a row that the new table ignores, as a duplicate, is a loss too
+        # a row that the new table ignores as a duplicate is a loss too
         if database.executemany(statement, rows).rowcount < len(rows):
             lost.add(table)
-    # budgets are documents, and spans are what was spent of them
+    # budgets are documents, and spans are the usage that counts against them
     if "documents" in lost or ("spans" in lost and _has_budgets(database)):
         _note_loss(database, copy, now)
     _note_damage(database, copy, now)

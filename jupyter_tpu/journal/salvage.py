@@ -15,7 +15,7 @@ from jupyter_tpu.journal import schema
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.models import NodeName
 
-# the page size of every journal: SQLite's default since 3.12, which we never change
+# the page size of every journal: SQLite's default since 3.12, which we don't change
 _PAGE = 4096
 _TYPES: Mapping[str, tuple[type, ...]] = {"TEXT": (str,), "REAL": (float, int), "INTEGER": (int,)}
 # SQLite's messages quote damaged bytes, so even they may not be valid UTF-8
@@ -56,9 +56,9 @@ def _mend_header(path: Path) -> None:
         header = bytearray(file.read(100))
         header[:24] = b"SQLite format 3\0" + _PAGE.to_bytes(2, "big") + b"\x02\x02\0\x40\x20\x20"
         header[28:32] = (path.stat().st_size // _PAGE).to_bytes(4, "big")
-        header[32:40] = bytes(8)  # no free pages: nothing is written to this copy
+        header[32:40] = bytes(8)  # no free pages, because this copy is read-only
         header[44:48] = (4).to_bytes(4, "big")
-        header[52:60] = bytes(7) + b"\x01"  # no automatic vacuum, UTF-8
+        header[52:60] = bytes(7) + b"\x01"  # auto-vacuum off, UTF-8
         header[92:96] = header[24:28]
         file.seek(0)
         file.write(header)
@@ -69,7 +69,7 @@ def _read(database: sqlite3.Connection, table: str, columns: tuple[schema.Column
     named = f"SELECT rowid, {', '.join(column.name for column in columns)} FROM {table}"
     found: dict[int, Row] = {}
     is_whole = _is_whole(database, table) and _scan(database, f"{named} NOT INDEXED ORDER BY rowid", found)
-    if not is_whole:  # from both ends up to the damage, and from the index that has each row a second time
+    if not is_whole:  # read from both ends up to the damage, and from the index, which contains each row a second time
         for rest in ("NOT INDEXED ORDER BY rowid", "NOT INDEXED ORDER BY rowid DESC", f"INDEXED BY whole_{table}"):
             _scan(database, f"{named} {rest}", found)
     rows = tuple(found[rowid] for rowid in sorted(found) if _is_valid(table, columns, found[rowid]))

@@ -13,9 +13,10 @@ from jupyter_tpu.files import write_whole
 from jupyter_tpu.journal.paths import data_dir, data_path
 
 _FILE = "setup.json"
-# Only these: others are a consent, such as to trust an endpoint, which counts only where the user starts the process.
+# Only these: other variables express consent, such as trust in an endpoint, which is valid only in processes that the
+# user starts.
 _NAMES = frozenset({"JUPYTER_TPU_CREDENTIALS", "JUPYTER_TPU_PROJECT"})
-_LONGEST = 4096  # characters, as a path
+_LONGEST = 4096  # in characters, enough for a path
 
 
 def saved_choices() -> Mapping[str, str]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 VERSION = 4
 
-# layout 1, from before the first release, does not say which cloud an intent is for. Performed in another cloud it
-# could delete the wrong node, so these intents are dropped; nodes are found by listing them.
+# layout 1, from before the first release, doesn't store an intent's cloud. In another cloud, the intent could delete
+# the wrong node, so drop these intents; a list finds the nodes.
 _INTENTS = """
 DROP TABLE IF EXISTS events;
 DROP TABLE IF EXISTS intents;
@@ -73,7 +73,8 @@ CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON audit BEGIN SELECT RAISE(AB
 CREATE TRIGGER audit_is_not_shortened BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'append only'); END;
 """
 
-# since layout 4: an index has each row about money a second time, so that the integrity check finds any changed byte
+# since layout 4: an index contains each row about money a second time, so that the integrity check finds any changed
+# byte
 _TWICE = """
 CREATE INDEX whole_documents ON documents (endpoint, project, kind, name, body, updated_at);
 CREATE INDEX whole_spans ON spans (endpoint, node_name, uid, began_at, ended_at, is_open, usd_per_hour, body);

@@ -40,7 +40,7 @@ class Searches:
         with self._journal.writing() as database:
             for search in self._all(database):
                 if search.node_id == wanted.node_id and _is_at_work(search, wanted.created_at):
-                    # as sets: the order depends on prices and grants
+                    # compare as sets, because the order depends on prices and grants
                     if set(search.candidates) == set(wanted.candidates):
                         return search
                     raise _other_running(search)
@@ -58,7 +58,7 @@ class Searches:
             known = self._find(database, search.search_id)
             if known is None or known.owner != self._journal.owner:
                 raise ClaimLost(search.search_id)
-            # the one field that another process may set
+            # the only field that another process may set
             saved = replace(search, is_cancelled=search.is_cancelled or known.is_cancelled)
             self._put(database, saved)
             return saved
@@ -73,7 +73,7 @@ class Searches:
         if known.has_ended or not is_gone(known.owner):
             return None
         with self._journal.writing() as database:
-            # only from the owner that was found dead: another process may have been faster
+            # take over only from the owner that has exited: another process may have been faster
             search = self._find(database, known.search_id)
             if search is None or search.owner != known.owner:
                 return None
@@ -148,7 +148,7 @@ class Searches:
 
 
 def _is_at_work(search: Search, since: float) -> bool:
-    # a search that has just found its node is the answer to a request that came a moment later
+    # a search that has just found its node also satisfies a request that arrived a moment later
     return not search.has_ended or (search.phase == "found" and search.updated_at >= since)
 
 

@@ -101,7 +101,7 @@ def _read(kind: str, row: tuple[str, str, float]) -> Document:
         body = json.loads(text)
     except (ValueError, RecursionError):
         body = None
-    # raised rather than ignored: a budget that is skipped would allow spending
+    # raise instead of ignoring the document: a skipped budget would allow spending
     if not isinstance(body, dict):
         raise JournalUnwritable(
             Text("The {kind} {name} in the journal is damaged.", kind=kind, name=repr(name[:100])),

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 Call = Callable[[str, Mapping[str, Any]], Awaitable[object]]
 
-# Our choice: reading everything costs seconds of CPU and some calls of the cloud, and a notebook shows the data's age.
+# Our choice: reading everything costs seconds of CPU and some calls to the cloud, and a notebook shows the data's age.
 _EVERY_S = 600.0
 # A new kernel's first cells have priority.
 _FIRST_AFTER_S = 3.0
@@ -35,7 +35,7 @@ async def keep_sending(node: NodeName, endpoint: str, call: Call) -> None:
         try:
             async for params in _snapshots(node, endpoint):
                 await call("tell", params)
-        except (OSError, TpuError, ValueError) as error:  # the kernel works without it
+        except (OSError, TpuError, ValueError) as error:  # the kernel works without the costs
             log.info("Costs and quota could not be sent to %s: %s", node.node_id, error)
         await asyncio.sleep(_EVERY_S)
 

@@ -40,7 +40,7 @@ _REFUSED = (
     "The worker cannot be used: {} This kernel may still be running there. The connection is retried until that is "
     "fixed."
 )
-# A launcher that its front end has killed needs some seconds to end its kernel and release its ports.
+# If a front end kills a launcher, the launcher needs several seconds to shut down its kernel and release its ports.
 _PORT_WAIT_S = 10.0
 _PORT_TRY_S = 0.1
 
@@ -105,14 +105,14 @@ class KernelHost:
         self._runs = ExecutionWatch(runs) if runs else None
         self._environment = environment or KernelEnvironment(key, "")
         self._slice = Slice(key, workers, pool, self.notify) if workers > 1 else None
-        # From here on a message goes to all readers: local clients through the bridge, pages through a `LoopBridge`.
+        # Sends each message to all readers: to local clients through the bridge, and to pages through a `LoopBridge`.
         self._fanout = RecordFanout(self._observe)
         self._clients = LocalClients(self._bridge, self._fanout, 0)
         self._shared: WorkerLink | None = None
         self._kernel: RemoteKernel | None = None
         self._changing = asyncio.Lock()  # a start and a `give_up` must not overlap
         self._owner = uuid.uuid4().hex
-        self._agents_cause: EndCause | None = None  # why the agent has ended its node
+        self._agents_cause: EndCause | None = None  # why the agent has stopped or deleted its node
         self._down_since: float | None = None  # Unix seconds; the best estimate of when a node was lost
         self._has_shown_refusal = False
         self._sends_costs = sends_costs
@@ -135,7 +135,7 @@ class KernelHost:
         try:
             yield
         except WorkerDiskFull as error:
-            if self._slice:  # it may be another worker's, which the slice names
+            if self._slice:  # the error may belong to another worker, which the slice names
                 raise
             number, node = self._key.worker_id, self._key.node.node_id
             error.exists = Text(
@@ -168,7 +168,8 @@ class KernelHost:
                 await self.kernel.start(launch, self._slice.begin if self._slice else None)
                 if self._slice:
                     self._slice.follow(self.kernel)
-                # Before the kernel has answered: requests that wait travel with the start and save a round trip.
+                # Join before the kernel has responded: waiting requests are sent with the start, which saves a round
+                # trip.
                 self._bridge.join(self, self.kernel.expected_info)
                 await self.kernel.wait_until_up()
         if self._sends_costs and not self._sending:
@@ -178,7 +179,7 @@ class KernelHost:
         """Bind the sockets for a kernel that is already running, and open the link in the background."""
         async with self._changing:
             self._bridge.open()
-            # Clients of the new sockets have seen nothing yet; a page restores earlier output from the record itself.
+            # Clients of the new sockets have received nothing yet; pages restore earlier output from the record.
             self._clients.close()
             self._clients = LocalClients(self._bridge, self._fanout, "end")
             self._owner = ""  # another process started it
@@ -232,7 +233,7 @@ class KernelHost:
             await self.kernel.restart(launch)
         if self._slice:
             self._slice.follow(self.kernel)
-        # Only now is the loss over: a restart that failed leaves it for the next attempt.
+        # Clear the loss only now: after a failed restart, the next attempt still needs it.
         if self._runs and self.loss:
             self._runs.note_successor()
         self.loss = self._agents_cause = None
@@ -241,7 +242,7 @@ class KernelHost:
 
     async def close(self) -> None:
         """Release all resources, and remove an exited kernel from its worker once the link is connected."""
-        # One that still runs was detached on purpose; only `give_up` ends it.
+        # A kernel that is still running was detached on purpose; only `give_up` shuts it down.
         has_ended = self._kernel is not None and self._kernel.exit_code is not None
         await self._release(and_forget=has_ended)
 
@@ -354,14 +355,15 @@ class KernelHost:
                         ),
                         hint="End that process, or start the kernel with different ports.",
                     ) from error
-                if waits_for != error.port:  # reported once per port, not at each of ten attempts per second
+                if waits_for != error.port:  # report once per port, not for each of ten attempts per second
                     waits_for = error.port
                     message = f"Waiting for port {error.port}, in use by {await _owner_of(error.port)}"
                     on_progress({"phase": "connecting", "message": message, "fraction": None})
             await asyncio.sleep(_PORT_TRY_S)
 
     async def _release(self, *, and_forget: bool) -> None:
-        # Readers first, so that they get "closed" and none of the shutdown; the worker last, as it may be slow.
+        # Close the readers first, so that they get "closed" and no shutdown messages. Close the worker last, because it
+        # may be slow.
         if self._sending:
             self._sending.cancel()
             await asyncio.wait([self._sending])
@@ -407,7 +409,7 @@ class KernelHost:
         if self._slice is None:
             return await self._environment.provide(launch, self.kernel.call, on_progress, self.notify)
         launch = await self._environment.provide(launch, self._slice.call_everywhere, on_progress, self.notify)
-        self._environment.attach(self.kernel.call)  # what cells install later is the same on all workers
+        self._environment.attach(self.kernel.call)  # packages that cells install later are then the same on all workers
         return await self._slice.prepare(launch)
 
     async def _join_worker(self, on_progress: OnProgress) -> None:
@@ -415,7 +417,7 @@ class KernelHost:
 
     def _use_link(self, shared: WorkerLink, on_progress: OnProgress) -> None:
         self._shared = shared
-        # On the same worker events of earlier processes are still in the record; the generation tells them apart.
+        # On the same worker, events of earlier processes are still in the record; the generation distinguishes them.
         generation = self._kernel.generation if self._kernel and not self._is_another(shared) else 0
         self._kernel = RemoteKernel(shared.link, self._fanout, on_progress, owner=self._owner, generation=generation)
         if self._slice:
@@ -430,7 +432,7 @@ class KernelHost:
         elif self._down_since is None:
             self._down_since = status.since
         if status.state == "lost":
-            # A node that is gone or stopped took its kernels along; after any other loss they may still be running.
+            # If a node is deleted or stopped, its kernels are gone; after any other loss, they may still be running.
             is_gone = status.error_code in (NodeNotFound.code, WrongState.code)
             end = self._shared.node_end if self._shared and is_gone else None
             if self._shared and end:
@@ -439,7 +441,7 @@ class KernelHost:
             else:
                 self.kernel.lose(status.message, is_gone=is_gone)
             self._fanout.publish_event("lost", message=status.message, error_code=status.error_code)
-        self._answer_waiting(status)  # after the end of a node, which has answered them in its own way
+        self._answer_waiting(status)  # called after the end of a node, which has already answered them
         self._on_link(status)
 
     def _answer_waiting(self, status: LinkStatus) -> None:
@@ -460,7 +462,7 @@ class KernelHost:
     def _lose_node(self, was_on: str, end: NodeEnd) -> None:
         now = time.time()
         at = self._down_since or now
-        if end.why.cause in NOTICED_CAUSES:  # any other end has the time of its request
+        if end.why.cause in NOTICED_CAUSES:  # any other end has the time of the request
             end = replace(end, at=at)
         if end.why.cause == "unknown" and self._agents_cause:
             end = replace(end, why=self._agents_cause)

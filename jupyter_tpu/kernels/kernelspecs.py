@@ -116,7 +116,7 @@ def write_kernelspec(
     text = json.dumps(content, indent=1, ensure_ascii=False)
     folder = kernels_folder() / name
     folder.mkdir(parents=True, exist_ok=True)
-    # The logo first: a front end that reads the folder in between must not find a spec without it.
+    # Write the logo first: a front end that reads the folder in between must not find a spec without it.
     logo = (files("jupyter_tpu.kernels") / LOGO).read_text()
     write_whole(folder / LOGO, logo.encode(), mode=0o644)
     write_whole(folder / "kernel.json", text.encode(), mode=0o644)
@@ -151,7 +151,7 @@ def list_kernelspecs() -> tuple[InstalledSpec, ...]:
 def kernelspec_names(settings: CloudSettings) -> dict[str, str]:
     """Return the names of the kernelspecs on disk for this cloud, by full node name, without those of environments."""
     ours = [spec for spec in list_kernelspecs() if spec.endpoint == settings.endpoint and not spec.environment]
-    # Where a node has two, that of all its workers comes last and stays.
+    # If a node has two, the one for all its workers comes last and is used.
     return {spec.node_name: spec.name for spec in sorted(ours, key=lambda spec: spec.workers)}
 
 
@@ -173,8 +173,8 @@ def sync_kernelspecs(
         proxy_command, ssh_user: for new kernelspecs; those that exist stay as they are.
     """
     nodes = tuple(nodes)
-    # A spec stays if its node is READY, or if it is not among `nodes` and these are incomplete; a node that is listed
-    # in another state loses its specs.
+    # Keep a spec if its node is READY, or if the node is not in an incomplete list. Remove the specs of a node in any
+    # other state.
     ready = {str(node.name): node for node in nodes if node.state == "READY"}
     gone = {str(node.name) for node in nodes} - ready.keys()
     ours = [spec for spec in list_kernelspecs() if _is_of(spec, settings)]
@@ -231,7 +231,7 @@ def _kernel_json(node: Node, settings: CloudSettings, config: dict[str, Any], di
         "argv": [sys.executable, "-m", "jupyter_tpu.kernels.launcher", *options, "-f", "{connection_file}"],
         "display_name": display_name,
         "language": "python",
-        "interrupt_mode": "message",  # with "signal" VS Code would signal the launcher and all its children
+        "interrupt_mode": "message",  # with "signal", VS Code would signal the launcher and all its child processes
         "metadata": {
             "debugger": True,
             "supported_encryption": ["curve"],  # of the local sockets, see jupyter_client's transport_encryption

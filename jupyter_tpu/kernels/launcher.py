@@ -43,7 +43,7 @@ from jupyter_tpu.models import NodeName
 _END_ALONE_AFTER_S = 12 * 3600.0  # longer than a night, see above
 _GRACE_S = 3  # between SIGTERM and SIGKILL to the kernel
 _LEAVE_S = 30  # a start in progress takes this long on a busy node
-_PARENT_CHECK_S = 2  # polled: no notification of a parent's end works on all systems
+_PARENT_CHECK_S = 2  # poll, because no notification of a parent's exit works on all systems
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -84,7 +84,7 @@ class _Launcher:
     async def run(self) -> int:
         """Run the kernel and return its exit code, or 0 if this launcher was asked to exit."""
         loop = asyncio.get_running_loop()
-        # SIGINT is an interrupt of the cell, as for a local kernel; only SIGTERM ends it.
+        # SIGINT interrupts the cell, as for a local kernel; only SIGTERM stops the launcher.
         loop.add_signal_handler(signal.SIGTERM, self._end_requested.set)
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
         end_request = asyncio.create_task(self._wait_for_end_request())
@@ -98,7 +98,7 @@ class _Launcher:
 
     async def _run_kernel(self, end_request: asyncio.Task[None]) -> int:
         try:
-            # Both phases end early on SIGTERM or the parent's end, and `_leave` removes what has been started.
+            # Both phases end early on SIGTERM or if the parent exits, and `_leave` cleans up.
             starting = asyncio.create_task(self._host.start(self._launch, _show))
             if not await _first(starting, end_request):
                 return 0
@@ -128,7 +128,7 @@ class _Launcher:
     def _outcome(self) -> int:
         kernel = self._host.kernel
         assert kernel.exit_code is not None
-        # An exit status cannot be negative: 128 + the signal, as in a shell.
+        # An exit status can't be negative, so use 128 + the signal, as in a shell.
         return kernel.exit_code if kernel.exit_code >= 0 else 128 - kernel.exit_code
 
     def _interrupt(self) -> None:
@@ -258,7 +258,7 @@ def _show(progress: Mapping[str, Any]) -> None:
 
 
 def _say(text: str) -> None:
-    with suppress(BrokenPipeError):  # the parent may be gone, and the kernel still has to be ended
+    with suppress(BrokenPipeError):  # the parent may have exited, but the kernel must still be shut down
         sys.stderr.write(f"jupyter-tpu: {text}\n")
         sys.stderr.flush()
 

@@ -15,11 +15,11 @@ from jupyter_tpu.metrics import Holder, Sample, number_or_none
 
 _BY_ID = ("duty_percent", "hbm_used_bytes", "tensorcore_percent")
 _OF_HOST = ("cpu_percent", "memory_used_bytes")
-# These bound what a hostile worker can make a server send to its pages.
+# Limits on the data that a hostile worker can make a server send to its pages.
 _MOST_POINTS = 600
 _MOST_SERIES = 64
 _LONGEST_TEXT = 500
-# A smaller difference of the clocks is ignored: an answer may take that long on a bad path.
+# Ignore a smaller clock difference: a response may take that long on a bad connection.
 _WRONG_S = 60.0
 
 
@@ -108,7 +108,7 @@ def tpu_processes_view(content: Mapping[str, Any]) -> dict[str, Any]:
         AgentBroken: the response is invalid.
     """
     try:
-        lock = content["lock_file"]  # libtpu's, which a dead process may have left behind
+        lock = content["lock_file"]  # libtpu's lock file, which a dead process may have left behind
         return {
             "holders": [asdict(holder) for holder in holders_of(content["holders"])],
             "lock_file": {

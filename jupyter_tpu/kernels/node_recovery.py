@@ -27,7 +27,7 @@ def recovery_view(key: WorkerKey) -> dict[str, Any] | None:
     choice = recovery_setting(key.endpoint, key.node)
     if choice is None or not choice.is_on:
         return None
-    # before the phase `making` the next attempt is not counted yet
+    # before the phase `making`, the next attempt is not counted yet
     attempt = choice.attempts if choice.phase in ("making", "given_up") else choice.attempts + 1
     return {
         "attempt": min(attempt, choice.max_attempts),

@@ -36,10 +36,10 @@ class ProgressReport:
     def __call__(self, progress: Mapping[str, Any]) -> None:
         """Report one step: ``{"phase", "message", "fraction"}``, optionally with an ``error_code``."""
         try:
-            # The text may come from the worker, so control characters are removed.
+            # The text may come from the worker, so remove control characters.
             step = {**progress, "message": plain(progress["message"])}
             self._loop.call_soon_threadsafe(self._report, step)
-        except RuntimeError:  # the loop is closed, and events go nowhere without it
+        except RuntimeError:  # the loop is closed, so no event can be delivered
             self._log.info("%s", progress.get("message"))
 
     def _report(self, progress: dict[str, Any]) -> None:
@@ -67,7 +67,7 @@ class LinkReport:
     def __call__(self, status: LinkStatus) -> None:
         """Report a new status."""
         if self._manager is not None and status.state != "connecting":  # the kernel's own progress shows that
-            with suppress(RuntimeError):  # the server has ended
+            with suppress(RuntimeError):  # the server has exited
                 self._loop.call_soon_threadsafe(self._report, status)
 
     def _report(self, status: LinkStatus) -> None:
@@ -79,18 +79,18 @@ class LinkReport:
         """List a kernel as "unknown", with the reason, if it is unreachable until the user fixes a problem."""
         manager = self._manager
         if status.needs_repair:
-            # The first state counts: "down" is reported again whenever the reason changes.
+            # Keep the first state: "down" is reported again whenever the reason changes.
             self._state_before = self._state_before or manager.execution_state
             manager.execution_state, manager.reason = "unknown", status.message
         elif status.state in ("live", "resuming") and self._state_before:
-            if manager.execution_state == "unknown":  # unless a message from the kernel has set another one meanwhile
+            if manager.execution_state == "unknown":  # unless a message from the kernel has changed the state
                 manager.execution_state = self._state_before
             self._state_before = manager.reason = ""
 
 
 def keep_tracebacks_out(log: Any) -> None:
     """Make `log` show only the text of a `TpuError`, because KernelManager logs every failed start with a traceback."""
-    getattr(log, "logger", log).addFilter(_WITHOUT_TRACEBACK)  # traitlets gives a logger or an adapter of one
+    getattr(log, "logger", log).addFilter(_WITHOUT_TRACEBACK)  # traitlets returns a logger or an adapter
 
 
 class _WithoutTraceback(logging.Filter):

@@ -43,11 +43,11 @@ from jupyter_tpu.models import NodeName
 from jupyter_tpu.node_end import NodeEnd
 from jupyter_tpu.ssh import import_ahead
 
-# How long a shutdown waits for the worker; after that the link thread finishes in the background.
+# How long a shutdown waits for the worker. After that, the link thread finishes in the background.
 _LAST_WORK_S = 6
-# No kernel can answer a shutdown over a disconnected link, so its user should not wait for one.
+# A kernel can't reply to a shutdown over a disconnected link, so the user shouldn't wait for the reply.
 _WAIT_WHILE_CUT_S = 1.0
-# A restart goes ahead unchecked after this: an agent that is that slow must not block it.
+# After this time, restart without the check: a slow agent must not block the restart.
 _CHECK_S = 5.0
 _MEANWHILE_S = 1.0  # the refusal may arrive before `shutdown_requested` is called for the message that caused it
 _PLACE = ("node", "endpoint", "worker_id", "workers")
@@ -104,8 +104,8 @@ class TPUProvisioner(KernelProvisionerBase):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        apply_saved_choices(os.environ)  # even in programs that know nothing of this product, such as nbclient
-        import_ahead()  # a provisioner is created some time before `launch_kernel` needs asyncssh
+        apply_saved_choices(os.environ)  # even in programs that don't know this product, such as nbclient
+        import_ahead()  # a provisioner is created a while before `launch_kernel` needs asyncssh
         self._registry = RegistrySync(lambda note: self.call("note_kernel", note=note))
 
     @default("endpoint")
@@ -129,7 +129,7 @@ class TPUProvisioner(KernelProvisionerBase):
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Prepare the launch; called first at each start and restart."""
         arguments = tuple(kwargs.pop("extra_arguments", ()))
-        folder = kwargs.pop("cwd", None)  # the notebook's on this machine; on the worker it means nothing
+        folder = kwargs.pop("cwd", None)  # the notebook's folder on this machine, which doesn't exist on the worker
         kwargs = await super().pre_launch(cmd=[], **kwargs)
         if self._host is None:
             await self._find_note()
@@ -256,7 +256,7 @@ class TPUProvisioner(KernelProvisionerBase):
                 await link_thread.run(self._host.check_restart())
         except EnvironmentFailed:
             raise
-        except (TpuError, TimeoutError) as error:  # an older agent, or a kernel that is gone
+        except (TpuError, TimeoutError) as error:  # an older agent, or the kernel no longer exists
             self.log.info("It is unknown whether %s can be restarted: %s", self.kernel_id, error)
         self._host.kernel.refused_restart = None
 
@@ -267,12 +267,13 @@ class TPUProvisioner(KernelProvisionerBase):
 
     async def cleanup(self, restart: bool = False) -> None:
         """Release all resources; called after every shutdown, by some hosts twice or before any start."""
-        # After a restart's shutdown the sockets and the link stay for the next process.
+        # After a restart's shutdown, keep the sockets and the link for the next process.
         if self._host and not restart:
             host, self._host = self._host, None
             self.started.pop(self.kernel_id, None)
             has_ended = await _leave_after(host.close())
-            # Without a response from the worker the note stays, marked as ended, and the next server ends the kernel.
+            # Without a response from the worker, the note remains, marked as ended, and the next server shuts down the
+            # kernel.
             await self._forget_runs()
             if has_ended:
                 await self._registry.remove()
@@ -411,7 +412,7 @@ class TPUProvisioner(KernelProvisionerBase):
         connection["key"] = str(connection.get("key", "")).encode()
         await super().load_provisioner_info({**provisioner_info, "connection_info": connection})
         for name in _PLACE:
-            setattr(self, name, provisioner_info.get(name, getattr(self, name)))  # an older version had fewer
+            setattr(self, name, provisioner_info.get(name, getattr(self, name)))  # an older version had fewer fields
 
     def get_shutdown_wait_time(self, recommended: float = 5.0) -> float:
         """Return 10 s or more, for a distant worker; 1 s while disconnected, because no reply can arrive."""
@@ -434,14 +435,14 @@ class TPUProvisioner(KernelProvisionerBase):
 
     async def _restart(self, host: KernelHost, launch: Launch, report: ProgressReport) -> None:
         after_death = self._is_for_restarter()
-        # The restarter must not replace a lost kernel with an empty one: its user decides that.
+        # The restarter must not replace a lost kernel with an empty one, because that is the user's decision.
         if host.kernel.is_gone and after_death and self._recovery == "no":
             await self._forget_if_gone()
             raise KernelFailed(self.end, hint="Restart the kernel, or shut it down.")
         try:
             await link_thread.run(host.restart(launch, report, after_death=after_death))
         except TpuError:
-            if host.loss:  # the restart came too early: the kernel waits for its node as before
+            if host.loss:  # the restart came too early, so the kernel still waits for its node
                 host.kernel.is_asked_to_end = False
             raise
         self._recovery = "no"
@@ -498,7 +499,7 @@ class TPUProvisioner(KernelProvisionerBase):
         Raises:
             WrongState: the id belongs to a kernel of another server.
         """
-        # Without a server there are no notes: such kernels end with their program.
+        # Without a server, there are no notes: such kernels are shut down with their program.
         note = await asyncio.to_thread(KernelRegistry().find, self.kernel_id) if self._root_dir else None
         if note is None:
             return
@@ -511,7 +512,7 @@ class TPUProvisioner(KernelProvisionerBase):
                     folder=note.root_dir,
                 ),
             )
-        # The note wins over the kernelspec, which may have changed or be gone since.
+        # The note overrides the kernelspec, which may have been changed or removed since.
         for name in (*_PLACE, "python"):
             setattr(self, name, getattr(note, name))
         session = self._manager.session
@@ -555,7 +556,7 @@ class TPUProvisioner(KernelProvisionerBase):
         host = self._new_host()
         try:
             await link_thread.run(host.start(launch, report))
-        except BaseException:  # even if the start succeeded there, but was cancelled here
+        except BaseException:  # even if the start was cancelled here but succeeded on the worker
             await _leave_after(host.give_up())
             raise
         return host

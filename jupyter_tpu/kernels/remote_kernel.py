@@ -110,13 +110,13 @@ class RemoteKernel:
         self._kernel_id = ""
         self.generation = generation
         self.expected_info: Mapping[str, Any] | None = None
-        # Generations count the processes; events of one older than the last start requested are ignored.
+        # Generations count the processes. Ignore events from a generation before the last requested start.
         self._asked_generation = generation + 1
         self._seen_generation = 0
         self._abort_until: int | None = None  # the last request of the old process; see `KernelStream.abort_pending`
         self._launched_at = datetime.min.replace(tzinfo=UTC)
         self._starting: asyncio.Task[None] | None = None
-        self._asked_ahead: list[Sequence[bytes]] = []  # cells sent before the start succeeded, to answer if it fails
+        self._asked_ahead: list[Sequence[bytes]] = []  # cells sent before the start succeeded, to reject if it fails
         self._open = OpenRequests()
         self._held_cells: list[tuple[Any, Sequence[bytes]]] | None = None
         self._is_up = False
@@ -160,7 +160,7 @@ class RemoteKernel:
             self.lose(str(error), is_gone=isinstance(error, (KernelFailed, NodeNotFound, WrongState)))
             return {}
         self.generation = max(self.generation, int(info["generation"]))
-        # It has ended while no server ran; after a requested end there is nothing to come back to.
+        # The kernel exited while no server was running. After a requested shutdown, there is nothing to reconnect to.
         if not info["alive"] and self.exit_code is None:
             ended = info.get("exit") or {}
             self.is_gone = bool(ended.get("asked"))
@@ -179,7 +179,7 @@ class RemoteKernel:
             async with asyncio.timeout(FIRST_SIGN_S):
                 await self._first_sign.wait()
         except TimeoutError:
-            # No error: the process runs, and may be importing a lot. Its clients have time limits of their own.
+            # Not an error: the process is running and may be importing a lot. Its clients have their own time limits.
             log.warning("kernel %s has sent no message for %s s", self._kernel_id, FIRST_SIGN_S)
         if self.exit_code is not None:
             raise KernelFailed(
@@ -240,7 +240,7 @@ class RemoteKernel:
         if not kernel_id:
             return
         self._stop_starting()
-        # A cut link may delay this for hours, while the kernel uses the TPU: the log should say so soon.
+        # A disconnected link may delay this for hours while the kernel uses the TPU, so log it soon.
         waiting = asyncio.get_running_loop().call_later(self._patience_s, log.warning, _MAY_RUN_ON, kernel_id, _WAITS)
         try:
             await self._link.call("forget_kernel", {"kernel_id": kernel_id, "owner": self._owner})
@@ -268,7 +268,7 @@ class RemoteKernel:
             self._die(LOST, end.message, phase=NODE_ENDED)
         if stream := self._fanout.stream:
             stream.withdraw_unsent_cells()
-        self._asked_ahead = []  # they are open as well, and must be answered only once
+        self._asked_ahead = []  # they are also open requests and must get only one reply
         error = NodeEnded(end.message, exists="Variables are lost; outputs are kept.", hint=_way_back(end))
         for event in self._open.end(error):
             self._fanout.publish_event(**event)
@@ -288,7 +288,7 @@ class RemoteKernel:
             BadInput: the message exceeds the link's size limit.
             TpuError: the request is a cell, and there is no kernel to run it or the kernel is unreachable.
         """
-        # Only cells are refused with an error; other requests of front ends (completion, comms) may stay unanswered.
+        # Reject only cells with an error; front ends' other requests (completion, comms) don't need a reply.
         if self.is_gone and _asks_to_run(channel, parts):
             raise WrongState(
                 "A cell was not run: its kernel is gone.",
@@ -348,11 +348,11 @@ class RemoteKernel:
         self._kernel_id = launch.kernel_id
         self._asked_generation = self.generation + 1
         self._is_up = self.is_asked_to_end = False
-        self._open.clear()  # a process that was ended answers nothing more
+        self._open.clear()  # a terminated process sends no more replies
         self._revive()
         self._launched_at = datetime.now(UTC)
         self._abort_until = None
-        # What has not reached the old process must not run in the new one, the shutdown_request least of all.
+        # Requests that have not reached the old process must not run in the new one, least of all the shutdown_request.
         if method == "restart_kernel" and self._fanout.stream:
             self._abort_until = self._fanout.stream.abort_pending()
         if self._can_start_in_background(method, launch):
@@ -378,13 +378,13 @@ class RemoteKernel:
         self._is_up = True
         self._asked_ahead = []
         self._starting = asyncio.create_task(self._finish_start(method, launch))
-        await asyncio.sleep(0)  # lets the call be sent before the attach and the requests that follow
+        await asyncio.sleep(0)  # sends the call before the attach and the subsequent requests
 
     async def _finish_start(self, method: str, launch: Launch) -> None:
         """Start in the background; on failure, report the kernel's death, unless a restart's old process still runs."""
         try:
             self._has_started(await self._link.call(method, self._params(launch)))
-            if self._fanout.stream is None:  # the record was gone, and the kernel has started a new one
+            if self._fanout.stream is None:  # the record was lost, and the kernel has started a new one
                 self._fanout.connect(self._attach, self._receive)
             await self._first_sign.wait()
         except TpuError as error:
@@ -443,7 +443,7 @@ class RemoteKernel:
 
     def _has_started(self, answer: Mapping[str, Any]) -> None:
         self._advance(int(answer["generation"]))
-        if answer.get("execution_state") in ("idle", "busy"):  # pre-warmed: its first message came long ago
+        if answer.get("execution_state") in ("idle", "busy"):  # pre-warmed: its first message arrived long ago
             self._first_sign.set()
 
     def _params(self, launch: Launch) -> dict[str, Any]:
@@ -496,7 +496,7 @@ class RemoteKernel:
             return
         if channel == "shell":
             self._open.answered(parts)
-        # During a restart messages of the old process still arrive; they do not come from the new one.
+        # During a restart, messages of the old process still arrive; don't attribute them to the new one.
         is_new_process = self._seen_generation >= max(self.generation, self._asked_generation)
         if is_new_process and not self._first_sign.is_set() and _is_sign_of_life(channel, parts):
             self._first_sign.set()
@@ -511,7 +511,7 @@ class RemoteKernel:
             self._die(exit_code_of(event), stderr_of(event), phase=_phase_of(event))
         elif kind == "restart_refused":
             self.refused_restart = (time.monotonic(), error_from_json(event.get("error") or {}))
-        elif kind == "gone" and self._is_starting:  # the start reports why it fails, or begins a new record
+        elif kind == "gone" and self._is_starting:  # the start reports its error or starts a new record
             self.generation, self._seen_generation, self._asked_generation = 0, 0, 1
         elif kind == "gone":
             self.lose(str(event.get("message", "The worker has no such kernel.")), is_gone=True)
@@ -531,7 +531,7 @@ class RemoteKernel:
         self.exit_code, self.reason = exit_code, harmless(reason, LONGEST_TEXT)
         self._first_sign.set()
         self._ended.set()
-        # Not if it never came up: then `wait_until_up` raises, which is the one report that the user should get.
+        # If the kernel never started, `wait_until_up` raises, which is the only report that the user should get.
         if exit_code and self._is_up and not self.is_asked_to_end:
             has_run = self.generation and phase == "died"
             died = f"The kernel died ({exit_text(exit_code)}). " if has_run else ""

@@ -23,7 +23,7 @@ from jupyter_tpu.link import Link
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# Characters of an engine's last output in a notice: its last lines, not its log.
+# Characters of an engine's last output in a notice: the last few lines, not the log.
 _LAST_OUTPUT = 600
 
 
@@ -158,7 +158,7 @@ class Slice:
             return
         if known:
             await self._pool.release(self._key(worker), self._links.pop(worker))
-        self._pythons = {}  # another node's worker may have others
+        self._pythons = {}  # another node's workers may have different Pythons
         self._links[worker] = await self._pool.acquire(self._key(worker), on_progress)
 
     async def _release(self) -> None:
@@ -184,7 +184,7 @@ class Slice:
         pythons = {worker: self._environments.get(worker, launch.python) for worker in chosen}
         is_cut = not all(link.link.is_up for link in self._links.values())
         try:
-            # An installation may take minutes, but a user who restarts must not wait for a link that is cut.
+            # An installation may take minutes, but a user who restarts must not wait for a disconnected link.
             async with asyncio.timeout(START_WHILE_CUT_S if is_cut else None):
                 return await all_of(
                     self._call(worker, "prepare_slice", {"python": pythons[worker]}) for worker in chosen
@@ -243,7 +243,7 @@ class Slice:
             return
         engine = answer.get("engine")
         ended = (engine or {}).get("exit") or {}
-        if engine is None and kernel.exit_code is None:  # whoever started the kernel was killed meanwhile
+        if engine is None and kernel.exit_code is None:  # the process that started the kernel has been killed
             await self._notify(f"Worker {worker} does not take part in this kernel. Restart the kernel.")
         elif ended and not ended.get("asked") and kernel.exit_code is None:
             output = stderr_of(ended).strip()[-_LAST_OUTPUT:]

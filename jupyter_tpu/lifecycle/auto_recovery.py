@@ -40,13 +40,13 @@ from jupyter_tpu.lifecycle.recovery_state import (
 from jupyter_tpu.lifecycle.time_limits import Limits
 from jupyter_tpu.models import Node, QueuedResource
 
-# before the first attempt, the second, …; the last one holds for all that follow. Our choice: they grow so that a long
-# stock-out costs few requests.
+# delays before the first attempt, the second, …; the last delay also applies to all further attempts. Our choice: they
+# grow, so that a long stock-out costs few requests.
 _DELAYS_S = (0.0, 60.0, 300.0, 900.0)
-# longer than one request takes, so that a deletion under way is not requested at every turn
+# longer than one request takes, so that a deletion in progress is not requested in every pass
 _ASK_AGAIN_S = 15.0
 _HALTED = frozenset({"STOPPED", "STOPPING"})
-# permanent errors, which a retry does not fix
+# permanent errors, which a retry can't fix
 _HOPELESS = (BadInput, BudgetExceeded, PermissionDenied, ApiDisabled, NotAllowlisted)
 
 
@@ -54,7 +54,7 @@ def decide(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
     """Return the next decision; return `recovery` unchanged if there is nothing to do."""
     if not recovery.is_on or recovery.phase in ("off", "given_up"):
         return recovery, None
-    # before any phase: a node whose deletion was requested must never come back
+    # check this in any phase: a node whose deletion was requested must never be recreated
     if seen.deletion is not None:
         return _turned_off(
             recovery, seen.at, Text("{node} was deleted by request; it is not recreated.", node=_id(recovery))
@@ -87,14 +87,14 @@ def _watching(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
     node = seen.node
     if node is None:
         return _disappeared(recovery, seen) if seen.missing_s > limits.vanished_s else (recovery, None)
-    # wait until the queued resource is SUSPENDED: before that its deletion is refused
+    # wait until the queued resource is SUSPENDED: before that, its deletion is rejected
     if recovery.is_queued and _is_being_suspended(seen.queued):
         return recovery, None
     if node.uid != recovery.uid:
         return _watch(recovery, node, seen.at), None
     if node.state == "READY":
         return (recovery if recovery.was_ready else replace(recovery, was_ready=True)), None
-    # A stop by us, or any stop of an on-demand node, is deliberate: its later loss is not recovered.
+    # A stop by us, or any stop of an on-demand node, is deliberate: don't recover from a later loss.
     if node.state in _HALTED and (seen.stop is not None or not is_preemptible(node)):
         return replace(recovery, was_ready=False), None
     if node.state == "DELETING":
@@ -140,7 +140,7 @@ def _clearing(recovery: Recovery, seen: Observation) -> Step:
     if node is None:
         cleared = replace(recovery, is_queued=False)
         return _next_attempt(cleared, seen, Text("The leftovers of {node} are deleted.", node=_id(recovery)))
-    # never delete another node with this name, nor one that came back
+    # never delete another node with this name or a node that is READY again
     if node.uid != recovery.uid or node.state == "READY":
         return _watch(recovery, node, seen.at), None
     if node.state == "DELETING" or 0 <= seen.at - recovery.asked_at < _ASK_AGAIN_S:
@@ -187,7 +187,7 @@ def _making(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
         return recovery, None
     if intent.succeeded:
         return _made(recovery, seen, limits)
-    if not intent.asked_at:  # the process ended before it sent the request: not an attempt
+    if not intent.asked_at:  # the process exited before it sent the request, so this doesn't count as an attempt
         recovery = replace(recovery, attempts=recovery.attempts - 1)
     why = intent.error.message if intent.error else intent.message
     if seen.node is not None and seen.node.intent_id == intent.intent_id:
@@ -217,7 +217,7 @@ def _made(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
 
 
 def _half_made(recovery: Recovery, node: Node, at: float, why: str) -> Step:
-    # True, because the node before it was READY: the attempts continue
+    # True, because the previous node was READY: the attempts continue
     leftover = replace(recovery, uid=node.uid, was_ready=True)
     return _clear(leftover, at, Text("{why} Deleting the leftovers of {node}.", why=why, node=_id(recovery)))
 

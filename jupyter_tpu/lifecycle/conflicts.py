@@ -22,7 +22,7 @@ def settle_conflict(open_intents: Iterable[Intent], wanted: Intent) -> Intent:
         WrongState: another intent is changing the node.
     """
     siblings = [each for each in open_intents if _same_node(each, wanted) and not each.settled]
-    # a repetition first: it is not a conflict, whatever else is open
+    # check for a repetition first: it is never a conflict
     for sibling in siblings:
         if _means_the_same(sibling, wanted):
             return sibling
@@ -73,7 +73,7 @@ def _means_the_same(sibling: Intent, wanted: Intent) -> bool:
 
 
 def _essentials(intent: Intent) -> tuple[object, ...]:
-    # labels and metadata differ with each request: they carry the intent's own id
+    # labels and metadata differ in each request, because they contain the intent's ID
     spec = intent.spec
     return (spec.accelerator_type, spec.runtime_version, spec.provisioning, spec.options) if spec else ()
 

@@ -46,7 +46,7 @@ def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
 
 def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
     """Track the operation that the cloud has started."""
-    # the answer has the operation's first state, which may be a failure already
+    # the response has the operation's first state, which may already be a failure
     begun = moved(
         intent, event.at, PROVISIONING, Text("The cloud is creating the node."), operation=event.operation.name
     )
@@ -74,7 +74,7 @@ def recheck(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
 
 def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     """Adopt the node if it has our label; a node without the label was created by someone else."""
-    # the label has the intent's id, so that a node from the user's earlier intent does not count as ours
+    # compare the label with the intent's ID, so that a node from an earlier intent of the user does not count as ours
     if event.node.intent_id == intent.intent_id:
         adopted = moved(
             intent, event.at, PROVISIONING, Text("The node was created; waiting until it is READY."), cause=None

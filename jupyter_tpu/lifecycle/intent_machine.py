@@ -36,7 +36,7 @@ def step(intent: Intent, event: Event, limits: Limits = _DEFAULT_LIMITS) -> Outc
     Raises:
         IllegalEvent: the event cannot happen in the intent's phase.
     """
-    # in any phase: a newer deletion or stop must not wait for an answer
+    # in any phase: a newer deletion or stop must not wait for a response
     if isinstance(event, Overruled) and intent.verb != "delete" and not intent.settled:
         return cancelled(intent, event.at)
     handler = None if intent.settled else TABLES[intent.verb].get((intent.phase, type(event)))
@@ -52,6 +52,6 @@ def queries(intent: Intent) -> tuple[Query, ...]:
     if intent.phase == to_ready.BOOTING:
         return GetNode(intent.node_name), GetWorkerIdentities(intent.node_name)
     if intent.operation:
-        # the operation first: when it has failed, the node is expected to be missing
+        # query the operation first: if it has failed, the node is expected to be missing
         return GetOperation(intent.operation), GetNode(intent.node_name)
     return (GetNode(intent.node_name),)

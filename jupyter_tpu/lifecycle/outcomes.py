@@ -42,7 +42,7 @@ def failed(
 
     `exists` describes what remains in the cloud; `hint` and `actions` replace those of the error.
     """
-    # of the same type: its code tells front ends what kind of failure it is
+    # use the same type: front ends recognize the kind of failure by its code
     full = type(error)(
         error.message, exists=exists, hint=hint or error.hint, raw=error.raw, actions=actions or error.actions
     )
@@ -62,7 +62,7 @@ def unchanged(intent: Intent) -> Outcome:
 
 def missing_for(intent: Intent, at: float) -> tuple[Intent, float]:
     """Return the intent with `missing_since` set, and the number of seconds since its node was first missing."""
-    # the first time it was missing counts, not the last
+    # use the first time that the node was missing, not the last
     since = intent.missing_since or at
     return replace(intent, missing_since=since), at - since
 

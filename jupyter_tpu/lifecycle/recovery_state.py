@@ -18,10 +18,10 @@ Phase = Literal["off", "watching", "clearing", "waiting", "making", "given_up"]
 ATTEMPT_LABEL = "jupyter-tpu-attempt"
 """Label of a node that was recreated; its value finds the intent of the attempt in the journal."""
 
-# a loop of pre-emptions must end even when the user is away
+# a loop of pre-emptions must end even if the user is away
 DEFAULT_ATTEMPTS = 3
 
-# our labels name the intent that created a node, so the next node must not inherit them
+# our labels contain the intent that created a node, so the next node must not inherit them
 _OUR_LABELS = "jupyter-tpu-"
 _TAKEN = frozenset({"PREEMPTED", "TERMINATED", "SUSPENDED"})
 
@@ -179,7 +179,7 @@ def is_lost(node: Node) -> bool:
 
 def watching_text(recovery: Recovery) -> str:
     """Return the message for the phase ``watching``, which describes what happens after a pre-emption."""
-    left = max(recovery.max_attempts - recovery.attempts, 0)  # the user may have lowered the number meanwhile
+    left = max(recovery.max_attempts - recovery.attempts, 0)  # the user may have lowered the number in the meantime
     cap = "" if recovery.max_usd is None else Text(", until it has cost ${cap}", cap=f"{recovery.max_usd:,.2f}")
     node, times = recovery.name.node_id, _times(left)
     if can_be_preempted(recovery.spec.provisioning):
@@ -199,7 +199,7 @@ def _times(left: int) -> str:
 def outlook(recovery: Recovery) -> str:
     """Return a message about the next step, for the user of a kernel that was lost with its node."""
     if recovery.is_being_recreated:
-        # before the phase `making` the next attempt is not counted yet
+        # before the phase `making`, the next attempt is not counted yet
         attempt = recovery.attempts if recovery.phase == "making" else recovery.attempts + 1
         return Text(
             "The node was pre-empted and is being recreated (attempt {attempt} of {most}). When it is READY, "

@@ -177,10 +177,10 @@ def lost(search: Search, error: TpuError) -> Search:
         outcome=_OUTCOME_TEXTS[outcome],
     )
     after = replace(after, hopeless=tuple(hopeless), message=message)
-    # an interrupted try may have failed with its process only, so the same candidate is tried again
+    # an interrupted attempt may have failed only because its process exited, so try the same candidate again
     if search.tries[-1].was_interrupted and outcome == "other":
         after = replace(after, position=index)
-    # NodeExists: someone has a node with this name, and in another zone there would be a second one
+    # NodeExists: a node with this name exists, and an attempt in another zone would create a second one
     is_over = isinstance(error, BudgetExceeded | NodeExists)
     return replace(after, stop=error.message) if is_over else after
 
@@ -207,7 +207,7 @@ def _hopeless_with(search: Search, index: int, error: TpuError) -> set[int]:
     outcome = outcome_of(error)
     tried = search.candidates[index]
     if outcome == "quota":
-        # only the text of the refusal says whether the quota is per region or per zone
+        # only the error's text shows whether the quota is per region or per zone
         in_region = re.search(r"\bin region ", error.raw) is not None
         return {at for at, each in enumerate(search.candidates) if _has_quota_of(tried, each, in_region)}
     if outcome == "address":

@@ -156,7 +156,7 @@ class Search:
 
     def to_json(self) -> dict[str, Any]:
         """Return all fields in the journal's format; `from_json` is the inverse."""
-        # by field names: renaming a field would change the journal
+        # uses field names, so renaming a field would change the journal
         return {**asdict(self), "candidates": [each.to_json() for each in self.candidates]}
 
     @classmethod

@@ -61,7 +61,7 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     if event.node.state in ("STARTING", "READY"):
         begun = moved(seen(intent), event.at, STARTING, Text("The node is starting."), cause=None)
         return to_ready.node_seen(begun, event, limits)
-    # an unanswered request may still take effect, so STOPPED means nothing for a while
+    # an unanswered request may still take effect, so ignore STOPPED for a while
     unanswered = intent.cause is None or isinstance(intent.cause, CloudUnavailable)
     if event.node.state == "STOPPED" and unanswered and event.at - intent.phase_since <= limits.unsure_s:
         return unchanged(seen(intent))
@@ -72,7 +72,7 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
     """Fail, because there is no node to start."""
     intent, missing_s = missing_for(intent, event.at)
-    # the refusal and the read agree: no need to wait
+    # the error and the response agree, so there is no need to wait
     if missing_s <= limits.vanished_s and not isinstance(intent.cause, NodeNotFound):
         return unchanged(intent)
     error = NodeNotFound(

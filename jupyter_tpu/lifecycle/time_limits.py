@@ -19,11 +19,11 @@ class Limits:
         ask_again_s: the time before a deletion or stop request without a response is repeated.
     """
 
-    # Google states none of these; where no source is named they are our own bounds.
+    # Google documents none of these limits. Those without a source are our own choice.
 
-    # the longest lag of a list that we allow for
+    # the longest delay of a list that we allow for
     unsure_s: float = 60.0
-    # a few polls of 1 s, so that one stale answer ends nothing
+    # a few polls of 1 s, so that one stale response has no effect
     vanished_s: float = 5.0
     # gcloud gives up on an operation after 30 min too (api_lib/util/waiter.py)
     create_s: float = 1800.0

@@ -62,7 +62,7 @@ def node_seen(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 def _coming(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     exists = intent_texts.node_exists(event.node)
     hint, actions = intent_texts.delete_hint(event.node.name), (delete_node(event.node.name),)
-    # the operation failed but the cloud did not remove the node: the user must delete it
+    # the operation failed, but the cloud did not remove the node: the user must delete it
     if intent.phase == ROLLING_BACK and event.at - intent.phase_since > limits.unsure_s:
         return failed(intent, event.at, _cause(intent), exists=exists, hint=hint, actions=actions)
     if event.at - intent.asked_at > limits.create_s:
@@ -74,7 +74,7 @@ def _coming(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 def _halted(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     """Handle STOPPED: someone else stopped the node, or our start has failed or not taken effect yet."""
-    # a start whose operation runs has the time of a creation; without one it gets the lag of a list
+    # a start with a running operation gets the time limit of a creation; without one, it gets the delay of a list
     waiting = intent.verb == "start" and intent.phase != BOOTING and intent.cause is None
     if waiting and event.at - intent.phase_since <= (limits.create_s if intent.operation else limits.unsure_s):
         return unchanged(intent)
@@ -106,7 +106,7 @@ def node_missing(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
 
 
 def _patience(intent: Intent, limits: Limits) -> float:
-    # a node that was READY is listed, so its absence means more
+    # a node that was READY is in the list, so its absence is more certain
     if intent.phase == BOOTING:
         return limits.vanished_s
     return limits.create_s if intent.operation else limits.unsure_s
@@ -126,7 +126,7 @@ def keys_seen(intent: Intent, event: KeysSeen, limits: Limits) -> Outcome:
     """Finish when all host keys are published, because SSH connections require them."""
     if event.published:
         return done(intent, event.at, READY, Text("The node is ready."))
-    # only a fresh read of the keys counts: after a sleep of this computer the last one is as old as the limit
+    # use only a fresh read of the keys: after this computer's sleep, the last one may be older than the limit
     if event.node.state != "READY" or event.at - intent.phase_since <= limits.boot_s:
         return unchanged(intent)
     error = WorkerUnreachable(

@@ -91,7 +91,7 @@ def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
 def unsure(intent: Intent, event: Refused | Unanswered, limits: Limits) -> Outcome:
     """Check the node, because its state determines the result, even if the response indicates otherwise."""
     if isinstance(event.error, NodeNotFound):
-        # a creation that is still open may bring the node into existence after this deletion
+        # an open creation may still create the node after this deletion
         if not intent.may_appear:
             return _gone(intent, event)
         intent, _ = missing_for(intent, event.at)
@@ -115,7 +115,7 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
         return moved(
             intent, event.at, details.phase, Text("The node is {state}.", state=details.under_way), cause=None
         ), ()
-    # the time counts only while requests were sent: after a sleep of this computer there is one more try
+    # count only the time in which requests were sent: after this computer's sleep, there is one more attempt
     is_late = event.at - intent.created_at > limits.change_s >= event.at - intent.asked_at
     if not _may_succeed(intent.cause) or is_late:
         return failed(intent, event.at, _cause(intent), exists=intent_texts.node_exists(event.node))
@@ -138,7 +138,7 @@ def watched(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     intent = seen(intent)
     if event.node.state == BY_VERB[intent.verb].end_state:
         return _ended(intent, event)
-    # without an operation or the state under way nothing shows that the cloud has started
+    # without an operation or a transitional state, nothing shows that the cloud has started
     promised = intent.operation or event.node.state == BY_VERB[intent.verb].under_way
     if event.at - intent.phase_since <= (limits.change_s if promised else limits.unsure_s):
         return unchanged(intent)
@@ -218,7 +218,7 @@ def _again(intent: Intent) -> Action:
 
 
 def _table(phase: str) -> Table:
-    # an interrupted request is sent again (Resumed in "asking"): unlike a creation it does no harm
+    # send an interrupted request again (Resumed in "asking"): unlike a creation, it does no harm
     return {
         ("requested", Started): send_request,
         ("requested", Resumed): send_request,

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from itertools import repeat
 
-# A link must be back within 3 s of the network: a pause of 2 s leaves 1 s for the connection itself.
+# A link must reconnect within 3 s after the network is back: a delay of 2 s leaves 1 s for the connection itself.
 _EAGER_DELAY_S = 2.0
 _EAGER_TRIES = 1800  # 1800 tries of 2 s: an hour
-# After an hour a reconnect within seconds matters less than the battery and the log.
+# After an hour, battery use and log size matter more than a reconnect within seconds.
 _PATIENT_DELAY_S = 15.0
 
 
@@ -40,7 +40,7 @@ class Attempts:
 
     async def pause(self) -> None:
         """Wait until the next attempt is due."""
-        # The first pause is 0 s: without this an attempt that fails at once would starve the loop.
+        # The first delay is 0 s. Without this, an attempt that fails at once would starve the loop.
         await asyncio.sleep(0)
         with suppress(TimeoutError):
             async with asyncio.timeout(next(self._delays)):

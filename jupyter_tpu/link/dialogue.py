@@ -77,7 +77,7 @@ class Dialogue:
         receiving = asyncio.create_task(self._receive(handle, after_batch))
         pulse = asyncio.create_task(self._pulse())
         try:
-            # Closing a stream with unsent bytes may not end it, so the pulse ends the reading as well.
+            # Closing a stream with unsent bytes may not end the stream, so stop reading when the pulse stops, too.
             await asyncio.wait((receiving, pulse), return_when=asyncio.FIRST_COMPLETED)
             if receiving.done():
                 receiving.result()
@@ -87,7 +87,7 @@ class Dialogue:
             self.close()
 
     async def _receive(self, handle: Callable[[Frame], None], after_batch: Callable[[], None]) -> None:
-        # An eager agent may have sent frames in the same read as its hello.
+        # The agent may have sent frames right after its hello, in the same read.
         for frame in self._early:
             handle(frame)
         after_batch()

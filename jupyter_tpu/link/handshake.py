@@ -24,7 +24,7 @@ from jupyter_tpu.wire.frames import ProtocolError
 
 log = logging.getLogger(__name__)
 
-# An agent that crashes at its start gets five chances in some 4 s; then the user sees the end of its log.
+# An agent that crashes on startup gets five attempts in about 4 s; then the user sees the end of its log.
 _AGENT_DELAYS_S = (0.0, 0.2, 0.5, 1.0, 2.0)
 SILENCE_S = 12.0
 """Seconds without a received byte after which a connection counts as dead.
@@ -86,11 +86,11 @@ async def open_dialogue(
             connection,
             python=demands.python,
             on_progress=demands.on_progress,
-            explain=attempt > 0,  # the log is read only once something has gone wrong
+            explain=attempt > 0,  # read the log only after a failure
             patience_s=demands.patience_s,
         )
         if opened := await _greet(await _channel(connection, ready), greeting, demands):
-            memory.store(replace(ready, log=""))  # the result is saved on disk, where old log lines have no place
+            memory.store(replace(ready, log=""))  # don't save old log lines on disk with the result
             return opened
     raise AgentBroken(
         "The agent on the worker did not start.",
@@ -111,7 +111,7 @@ async def _greet_where_it_was(
     hello saves one more round trip; an agent that was healthy before will send it.
     """
     ready = memory.ready
-    # Other code of ours, or another Python for kernels, needs a preparation first.
+    # A different version of our code or of the kernels' Python needs a preparation first.
     if ready is None or ready.wish != preparation_key(demands.python):
         return None
     try:
@@ -142,7 +142,7 @@ async def prepare_in_background(connection: Connection, demands: LinkSettings, m
 async def _channel(connection: Connection, ready: Ready) -> ByteStream | None:
     try:
         return await open_channel(connection, ready.socket)
-    except (TpuError, OSError) as error:  # an agent that died took its socket along; a cut shows at the next attempt
+    except (TpuError, OSError) as error:  # a dead agent has no socket; the next attempt detects a lost connection
         log.info("the agent's socket cannot be opened: %s", error)
         return None
 
@@ -154,7 +154,7 @@ async def _greet(
         return None
     dialogue = Dialogue(channel, demands.silence_s)
     try:
-        # Eager: everything open goes out with the hello, and the answers come back in one round trip.
+        # Send all open frames with the hello, so that the replies arrive after one round trip.
         dialogue.send_hello(greeting.hello)
         if is_eager:
             greeting.follow_up(dialogue)
@@ -162,7 +162,7 @@ async def _greet(
         if not is_eager:
             greeting.follow_up(dialogue)
         return Opened(dialogue, agent, is_prepared=not is_eager)
-    except (EOFError, OSError):  # the agent died while starting, or its socket was left behind: prepare again
+    except (EOFError, OSError):  # the agent crashed during its start, or only its socket remained: prepare again
         dialogue.close()
         return None
     except ProtocolError as error:

@@ -43,9 +43,9 @@ from jupyter_tpu.wire.requests import Outbox
 
 log = logging.getLogger(__name__)
 
-# Errors that no later attempt can cure without the user: the link is lost with them.
+# Errors that only the user can fix: after these, the link is lost.
 _FINAL = (AgentBroken, BadInput, HostKeyChanged, NodeNotFound, WrongState)
-# Long enough for a task to end after one cancellation, short compared with a user's wait for `close`.
+# Long enough for a task to finish after one cancellation, but short compared with a user's wait for `close`.
 _CANCEL_AGAIN_S = 0.5
 
 
@@ -89,7 +89,7 @@ class Link:
         self._demands = LinkSettings(on_progress=on_progress, python=python, silence_s=silence_s, patience_s=patience_s)
         self._memory = memory or PreparationCache()
         self._attempts = Attempts(silence_s / 3)
-        # Its requests are numbered from 1, so each link needs an id of its own, even in the same process.
+        # Requests are numbered from 1, so each link needs its own ID, even in the same process.
         self._client_id = uuid.uuid4().hex
         self._epoch = 0
         self._state: LinkState = "connecting"
@@ -102,7 +102,7 @@ class Link:
         self._runner: asyncio.Task[None] | None = None
         self._preparing: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
-        # What has to survive each connection.
+        # State that outlives each connection.
         self._outbox = Outbox()
         self._room = Room()
         self._clock = clock
@@ -233,7 +233,7 @@ class Link:
             room=self._room,
             clock=self._clock,
         )
-        # Registered before anything is sent: data may arrive in the same read as the answer that announces it.
+        # Register before sending anything: data may arrive in the same read as the response that announces it.
         self._streams[stream.number] = stream
         if from_seq == "end":
             self._find_end(stream)
@@ -283,7 +283,7 @@ class Link:
             self._lose(broken_agent(error))
         except TpuError as error:
             self._lose(error)
-        except Exception as error:  # callers that wait must get an error, whatever our own fault was
+        except Exception as error:  # waiting callers must get an error even after a bug of ours
             log.exception("the link failed")
             self._lose(AgentBroken("The connection to the worker failed.", raw=f"{type(error).__name__}: {error}"))
         finally:
@@ -305,21 +305,21 @@ class Link:
     async def _establish(self) -> Dialogue:
         async with self._attempts.opening():
             self._connection = await self._connect()
-        # The worker may not have noticed yet that the last connection is dead; a higher epoch makes the agent end it.
+        # The worker may not have noticed yet that the last connection is dead. A higher epoch makes the agent close it.
         self._epoch += 1
         greeting = Greeting(hello=client_hello(self._client_id, __version__, self._epoch), follow_up=self._resend)
         try:
             opened = await open_dialogue(self._connection, greeting, self._demands, self._memory)
-        except BaseException:  # a cancellation too must not leave a connection open
+        except BaseException:  # even a cancellation must not leave a connection open
             self._hang_up()
             raise
         self._agent = opened.agent
-        # After the greeting, so that the user does not wait for it.
+        # Prepare after the greeting, so that the user doesn't wait for it.
         if not opened.is_prepared:
             self._preparing = self._run_in_background(
                 prepare_in_background(self._connection, self._demands, self._memory)
             )
-        # The first connection has missed nothing, and goes straight to "live".
+        # The first connection has missed nothing, so it is "live" at once.
         if self._state == "down":
             self._set_state("resuming", None)
         self._update_live()
@@ -388,7 +388,7 @@ class Link:
             self._calls.answered(frame)
         elif frame.kind == Kind.REQACK:
             self._outbox.acknowledged(frame.number)
-        elif frame.kind == Kind.NOTICE:  # of the worker, not of a kernel: whether a pre-warmed one is ready
+        elif frame.kind == Kind.NOTICE:  # from the worker, not from a kernel: whether a pre-warmed kernel is ready
             spare = frame.json().get("spare")
             self._spare = spare if isinstance(spare, dict) else None
         elif stream := self._streams.get(frame.stream):

@@ -55,7 +55,7 @@ class PendingCalls:
             ProtocolError: the frame contains neither a result nor an error.
         """
         call, content = self._calls.get(frame.number), frame.json()
-        if call is None or call.answer.done():  # the caller was cancelled, or the result came twice
+        if call is None or call.answer.done():  # the caller was cancelled, or the result arrived twice
             return
         error, result = content.get("error"), content.get("result")
         if isinstance(error, dict):

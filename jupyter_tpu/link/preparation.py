@@ -102,7 +102,7 @@ async def prepare_worker(
     request = {"digest": archive.digest, "size": len(archive.content), "python": python, "explain": explain}
     process = await connection.execute(RUN_PROGRAM)
     try:
-        # In one write: the program, and the request that it reads next from the same input.
+        # One write for the program and the request, which the program then reads from the same input.
         await _write(process, _program(bootstrap_source()) + json.dumps(request).encode() + b"\n")
         ready = await _follow(_Lines(process, patience_s), process, archive.content, on_progress)
         return replace(ready, wish=preparation_key(python))
@@ -140,7 +140,7 @@ async def _follow(lines: _Lines, process: ProcessStream, archive: bytes, on_prog
             return _ready(answer["ready"])
         if "failed" in answer:
             raise error_from_json(answer["failed"]) if isinstance(answer["failed"], dict) else _invalid_answer(line)
-        if "want" in answer:  # this version of the agent's code is not on the worker yet
+        if "want" in answer:  # this version of the agent's code isn't on the worker yet
             on_progress({"phase": "agent", "message": "Sending the agent's code", "fraction": 0.05})
             await _write(process, archive)
         elif "phase" in answer:

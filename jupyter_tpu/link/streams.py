@@ -23,9 +23,9 @@ log = logging.getLogger(__name__)
 WAITING_BYTES = 256 * 1024 * 1024
 """Bytes of requests of a link that may wait for the agent: the largest message, and room for others."""
 
-# Both bound memory and frames; a user's interrupts and waiting cells stay far below.
-_MOST_AHEAD = 10_000  # express copies that are remembered until the stream reaches them
-_MOST_AGES = 1000  # requests whose age is sent with ATTACH, which has 64 KiB at most
+# Both bound memory and frames; a user's interrupts and waiting cells are far fewer.
+_MOST_AHEAD = 10_000  # express copies to remember until the stream reaches them
+_MOST_AGES = 1000  # requests whose age is sent with ATTACH, which is limited to 64 KiB
 _CHANNELS = {"shell": Channel.SHELL, "control": Channel.CONTROL, "stdin": Channel.STDIN}
 
 
@@ -69,7 +69,7 @@ class KernelStream:
         self.kernel_id = kernel_id
         self._on_message = on_message
         self._on_express = on_express
-        self._ahead: set[int] = set()  # seqs that went to `on_express` already
+        self._ahead: set[int] = set()  # seqs already passed to `on_express`
         self._outbox = outbox
         self._send = send
         self._forget = forget
@@ -78,7 +78,7 @@ class KernelStream:
         self._clock = clock
         self._replay = Replay(from_seq or 0, room)
         self._has_begun = from_seq is not None
-        self._end_offset = 0  # where the record ended at the last attach; before it the stream is behind
+        self._end_offset = 0  # the record's end at the last attach; until then, the stream is behind
         self._acknowledged: int | None = None
         self._is_reattaching = False
         self._is_held = False
@@ -156,7 +156,7 @@ class KernelStream:
     def close(self) -> None:
         """Stop delivery. The kernel keeps running."""
         if not self.is_closed:
-            # If that frame is lost in a cut, the agent drops the stream with the connection.
+            # If this frame is lost with the connection, the agent drops the stream anyway.
             self._send(encode_frame(Kind.DETACH, self.number))
             self._end()
 
@@ -178,7 +178,7 @@ class KernelStream:
         self._replay.disconnected()
         self._acknowledged = None
         self._is_reattaching = False
-        # Ages go with the attach, because the agent must know them before the requests arrive.
+        # Send the ages with the attach, because the agent needs them before the requests arrive.
         content = {"kernel_id": self.kernel_id, "ages": self._ages()}
         self._send(encode_json(Kind.ATTACH, content, self.number, self._replay.next_seq))
         if self._is_held:
@@ -246,7 +246,7 @@ class KernelStream:
             self._send(encode_frame(Kind.HOLD, self.number, int(held)))
 
     def _apply(self, frame: Frame) -> None:
-        if self._is_reattaching:  # data from before the reattach; the agent's next POSITION begins the new one
+        if self._is_reattaching:  # data from before the reattach; the new data starts with the agent's next POSITION
             return
         try:
             for item in self._replay.data(frame.number, frame.payload):
@@ -298,7 +298,7 @@ class KernelStream:
     def _call(self, receiver: OnMessage, seq: int, channel: str, parts: list[bytes]) -> None:
         try:
             receiver(seq, channel, parts)
-        except Exception:  # a fault of the receiver must not cut every other kernel's stream
+        except Exception:  # an error in the receiver must not break every other kernel's stream
             log.exception("kernel %s: the receiver of its messages failed at seq %s", self.kernel_id, seq)
 
     def _end(self) -> None:

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 
 _TICK_S = 1.0
-# A tick that comes later than this does not mean a busy loop: the process was stopped, or the whole virtual machine.
+# A tick later than this is not due to a busy loop: the process or the whole virtual machine was suspended.
 _STILL_S = 3.0
 # The two clocks never differ while the machine is awake; 1 s is far above their resolution.
 _SLEPT_S = 1.0
-# The clock that also runs while the machine sleeps: Linux calls it BOOTTIME, on macOS MONOTONIC is that clock.
+# The clock that also runs while the machine sleeps: BOOTTIME on Linux, MONOTONIC on macOS.
 _BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", -1))
 
 

@@ -15,6 +15,6 @@ def load_ipython_extension(shell: Any) -> None:
     from jupyter_tpu import notebook
     from jupyter_tpu.local.magics import register_magics
 
-    # In this order, because the local ``%tpu`` replaces the node's.
+    # Load in this order, because the local ``%tpu`` replaces the node's.
     notebook.load_ipython_extension(shell)
     register_magics(shell)

@@ -38,7 +38,7 @@ class AttachedNodes:
             NodeNotFound: no matching node has a kernelspec.
             BadInput: several nodes match, or the node has no such environment.
         """
-        # Kernelspecs of another cloud, such as an emulator that ran earlier, are not meant.
+        # Ignore kernelspecs of another cloud, such as a previous emulator.
         endpoint = settings_from_environment().endpoint
         known = [spec for spec in list_kernelspecs() if spec.endpoint == endpoint]
         if not node and (current := [spec for spec in known if spec.name == self.current]):
@@ -79,7 +79,7 @@ class AttachedNodes:
 
     def close(self) -> None:
         """Shut down all kernels."""
-        # Emptied first: `close` is also registered with atexit and may run twice.
+        # Clear first: `close` is also registered with atexit and may run twice.
         kernels, self._kernels = self._kernels, {}
         for kernel in kernels.values():
             kernel.close()

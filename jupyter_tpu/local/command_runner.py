@@ -21,7 +21,7 @@ from jupyter_tpu.cli.terminal import QUESTION_END
 from jupyter_tpu.errors import BadInput, Text
 
 _COMMAND = (sys.executable, "-m", "jupyter_tpu.cli")
-# Bytes per read: the size of a pipe on Linux.
+# Bytes per read: the pipe capacity on Linux.
 _PIECE = 64 * 1024
 
 Ask = Callable[[str], str]
@@ -80,7 +80,8 @@ class _CommandSession:
                 try:
                     self._read(waiting)
                 except KeyboardInterrupt:
-                    # It is not sent to the command's own process group. The loop continues for its last output.
+                    # The terminal doesn't signal the command's own process group. Continue the loop to read the last
+                    # output.
                     with suppress(ProcessLookupError):
                         os.killpg(self._process.pid, signal.SIGINT)
         return self._process.wait()
@@ -98,7 +99,7 @@ class _CommandSession:
 
     def _on_stderr(self, text: str) -> None:
         """Show progress and warnings; prompt the user if the last line ends like a question."""
-        # A question may arrive in several pieces, so the unfinished line is collected.
+        # A prompt may arrive in several pieces, so collect the unfinished line.
         self._line = (self._line + text).rpartition("\n")[2]
         if not self._line.endswith(QUESTION_END):
             _write(sys.stderr, text)

@@ -78,7 +78,7 @@ class LocalMagics:
         if run_command(["kernelspec", options.node, *(word for pair in given.items() if pair[1] for word in pair)]):
             raise CommandFailed
         spec = self._nodes.find(options.node, options.framework, options.zone)
-        # Started now, so that a node that cannot be used is reported here and not by the first cell.
+        # Start the kernel now, so that an unusable node is reported here and not by the first cell.
         self._started(spec)
         self._nodes.current = spec.name
         self._say(f"Cells that begin with %%tpu run on {spec.display_name}.")
@@ -95,14 +95,14 @@ class LocalMagics:
         spec = self._nodes.find(options.node, options.framework)
         kernel = self._started(spec)
         try:
-            # Variables are copied only after a success: after an error they may be half computed.
+            # Copy variables only after a success: after an error, they may be incomplete.
             reply = self._reply(kernel, spec, cell)
             if reply.get("status") != "ok":
                 raise CellFailed(reply)
             for name in options.wanted:
                 self._shell.user_ns[name] = fetch(kernel, name)
         except KernelFailed:
-            # A dead kernel is dropped, so that the next cell starts another one.
+            # Drop a dead kernel, so that the next cell starts a new one.
             self._nodes.detach(spec)
             raise
 

@@ -23,7 +23,7 @@ START_S = 600.0
 """Bounds the start of a kernel: a new worker first installs the agent and its packages."""
 # How soon a dead kernel is noticed.
 _LIFE_CHECK_S = 1.0
-# Bounds the wait for a node that does not answer while this process exits.
+# Time limit for an unresponsive node while this process exits.
 _CLOSE_S = 8.0
 _EARLIER = "[a cell that was left running asks]"
 
@@ -64,10 +64,10 @@ class RemoteKernel:
             KernelFailed: the kernel died.
             KeyboardInterrupt: the user interrupted twice.
         """
-        # The thread fills the queue; only this thread calls `show`, because it prints into the cell that runs here.
+        # The other thread fills the queue. Only this thread calls `show`, because it prints into the local cell.
         messages: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         running = self._submit(self._run(code, messages.put))
-        # None wakes the loop below when the cell has ended or failed.
+        # None wakes the loop below when the cell has finished or failed.
         running.add_done_callback(lambda _: messages.put(None))
         is_interrupted = False
         while True:
@@ -128,7 +128,7 @@ class RemoteKernel:
         msg_id = client.execute(code, allow_stdin=True)
         questions = asyncio.create_task(self._questions(client, msg_id, show))
         try:
-            # Output and reply come on two channels in any order; the cell has ended when both have.
+            # Output and reply arrive on two channels in any order; the cell has finished when both are complete.
             work = asyncio.gather(self._follow(client, msg_id, show), self._reply(client, msg_id))
             _, reply = await self._while_alive(work)
             return dict(reply)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from jupyter_tpu.errors import AgentBroken, BadInput, Text
 
-# Evaluated in the kernel on the node, so it must name the module there and leave no variable behind.
+# Evaluated in the kernel on the node, so it must import the module there and leave no variable behind.
 _PACK = "__import__('jupyter_tpu.notebook.carrying', fromlist=['pack']).pack({name!r}, get_ipython().user_ns)"
 
 
@@ -33,11 +33,11 @@ def fetch(kernel: Kernel, name: str) -> Any:
     """
     answer = kernel.evaluate(_PACK.format(name=name))
     if answer.get("status") != "ok":
-        # The text of a `BadInput` on the node, which names the variable and the hint.
+        # The text of a `BadInput` from the node, which contains the variable's name and the hint.
         why = str(answer.get("evalue") or "")[:2000]
         raise BadInput(why or Text("{name} could not be copied from the node.", name=name))
     try:
-        # The value is the text/plain form of a string: its repr, which contains JSON.
+        # The value is the text/plain form of a string: its repr, which is quoted JSON.
         return unpack(json.loads(ast.literal_eval(answer["data"]["text/plain"])))
     except (KeyError, TypeError, ValueError, SyntaxError, RecursionError) as error:
         raise AgentBroken(
@@ -61,7 +61,7 @@ def _array(content: Mapping[str, Any]) -> Any:
             "The value is an array, but this kernel has no NumPy.", hint="Install NumPy: %pip install numpy"
         ) from None
     dtype = numpy.dtype(content["dtype"])
-    # Its elements would be Python objects, which bytes cannot hold.
+    # Its elements would be Python objects, which bytes can't represent.
     if dtype.hasobject:
         raise ValueError("an array of objects")
     return numpy.frombuffer(base64.b64decode(content["content"]), dtype).reshape(content["shape"]).copy()

@@ -88,19 +88,20 @@ def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], ob
         gone_at: when each node was last observed not READY (Unix seconds).
     """
     ready = {node.name: node for node in observation.ready}
-    # first the spans that are open: extend, close, or close and reopen at a new price
+    # first process the open spans: extend, close, or close and reopen at a new price
     extended, closed, opened, repriced = list[Span](), list[Span](), list[Span](), set[NodeName]()
     for name, span in spans.items():
         at, node = observation.seen_at(name), ready.get(name)
         if not at:
-            continue  # this observation did not include the node, so it says nothing about it
+            continue  # this observation doesn't include the node
         if observation.is_ahead(span.ended_at):
-            # written by a clock that was ahead: bring the span back to now, or it would block all later observations
+            # the clock was ahead when the span was written: move the span back to now, or it would block all later
+            # observations
             span = replace(span, began_at=min(span.began_at, at), ended_at=at)
         elif at <= span.ended_at:
-            continue  # an older observation than the ledger has
+            continue  # older than the ledger's last observation
         if node is None and name.zone in observation.unreachable and name not in observation.read_at:
-            # a silent zone does not prove that the node is gone, and it is billed if it is not
+            # a zone that didn't respond doesn't prove that the node is gone, and an existing node is billed
             extended.append(replace(span, ended_at=at))
         elif node is None or node.uid != span.uid:
             closed.append(_closed(span, _ended_at_latest(span, node, observation)))
@@ -109,14 +110,14 @@ def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], ob
             repriced.add(name)
         else:
             extended.append(replace(span, ended_at=at, price_source=node.price_source))
-    # then the READY nodes that have no open span, or whose span was closed above
+    # then process the READY nodes without an open span or with a span closed above
     without_span = ready.keys() - (spans.keys() - {span.name for span in closed})
     for name in sorted(without_span):
         at, gone = observation.seen_at(name), gone_at.get(name, float("-inf"))
         watched_s = float("inf") if observation.is_ahead(gone) else at - gone
         if watched_s > 0:
             node = ready[name]
-            # a node whose price changed was observed all along: no unmonitored time lies before its new span
+            # a node with a new price was monitored all the time, so there is no unmonitored time before its new span
             unwatched_s = 0.0 if name in repriced else min(node.unwatched_s, watched_s)
             opened.append(_opened(replace(node, unwatched_s=unwatched_s), at))
     return Accrual(extended=tuple(extended), closed=tuple(closed), opened=tuple(opened))

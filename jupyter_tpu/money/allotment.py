@@ -53,7 +53,7 @@ def allot(
     places = [(grant, number) for grant in grants if grant.holds(today) for number in range(len(grant.rows))]
     if nodes is None:
         return Allotment(unknown={(grant.name, number): "the nodes are not listed yet" for grant, number in places})
-    # oldest first, so that a new node never takes away the coverage of one that runs
+    # oldest first, so that a new node never takes coverage from a running one
     listed, missing = sorted(nodes, key=_age), set(unreachable)
     used: Counter[RowKey] = Counter()
     for node in listed:
@@ -88,13 +88,13 @@ def assign(
 
 
 def _age(node: Node) -> tuple[str, str]:
-    return (node.create_time or "9", str(node.name))  # a node without a date sorts after all dates: it is the newest
+    return (node.create_time or "9", str(node.name))  # a node without a date sorts after all others, as the newest
 
 
 def _why_unknown(row: GrantRow, nodes: list[Node], missing: set[str]) -> str:
     if row.zone in missing:
         return f"{row.zone} did not respond"
-    # a node of an unknown type may be of this generation, and may use any number of chips
+    # a node of an unknown type may be of this generation and may use any number of chips
     unknown = (node for node in nodes if node.name.zone == row.zone and not find_accelerator(node.accelerator_type))
     first = next(unknown, None)
     return f"the type of {first.name.node_id} is unknown" if first else ""

@@ -24,7 +24,7 @@ Rows = Sequence[Mapping[str, str | None]]
 EXPORT_LAG_NOTE = "The export lags: usage of the last 24 hours or more may be missing."
 """Cloud Billing guarantees no maximum delay; its documentation speaks of hours to a day."""
 
-# Only what can be put between back-ticks in a query: a table name cannot be a query parameter.
+# Allow only names that are safe between backticks in a query: a table name can't be a query parameter.
 _PROJECT = re.compile(r"[a-z0-9.:-]{1,80}")
 _DATASET = re.compile(r"[A-Za-z0-9_]{1,200}")
 _TABLE = re.compile(r"[A-Za-z0-9_-]{1,200}")
@@ -32,7 +32,7 @@ _EXAMPLE = "my-project.billing.gcp_billing_export_v1_0123AB_4567CD_89EF01"
 
 _WHERE = "WHERE project.id = @project AND usage_start_time >= TIMESTAMP(@since)"
 
-# Grouped by position, because service and sku are also names of columns, which BigQuery refuses as ambiguous.
+# Grouped by position, because service and sku are also column names, which BigQuery rejects as ambiguous.
 COSTS = f"""\
 SELECT FORMAT_TIMESTAMP('%F', usage_start_time) AS day, service.description AS service, sku.description AS sku,
   currency, SUM(cost) AS cost, SUM(IFNULL((SELECT SUM(credit.amount) FROM UNNEST(credits) AS credit), 0)) AS credits,
@@ -75,7 +75,7 @@ class ExportTable:
                     example=_EXAMPLE,
                 ),
             )
-        # from the right, because old project ids have a dot in them ("example.com:my-project")
+        # split from the right, because old project IDs contain a dot ("example.com:my-project")
         parts = text.strip().replace("`", "'").rsplit(".", 2)
         forms = (_PROJECT, _DATASET, _TABLE)
         if len(parts) != len(forms) or not all(form.fullmatch(part) for form, part in zip(forms, parts, strict=True)):
@@ -126,7 +126,7 @@ def billed_view(costs: Rows, credits: Rows, *, table: ExportTable, project: str,
         raise CloudUnavailable(
             "BigQuery returned unexpected rows for the billing export.", hint="Try again in a minute.", raw=repr(error)
         ) from error
-    # no rows is not a bill of 0: a wrong table, or one of another billing account, has none either
+    # an empty result is not a bill of 0: a wrong table or one of another billing account has no rows either
     if not days:
         raise CloudRefused(
             Text(

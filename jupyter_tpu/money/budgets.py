@@ -29,12 +29,12 @@ WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", 
 FIELDS = ("amount", "unit", "period", "resets_on", "resets_at", "action")
 
 _DAY_S = 86_400.0
-# Bounds of an amount. Below the least, the used fraction could become infinite, which JSON cannot carry.
+# Bounds of an amount. Below the minimum, the used fraction could become infinite, which JSON doesn't support.
 _MOST = 1_000_000_000.0
 _LEAST = 1e-9
-# Unmonitored time below 1 % of what is used is not mentioned.
+# Don't mention unmonitored time below 1 % of the usage.
 _NOTABLE_SHARE = 0.01
-# Further away, a date can lie beyond the years that calendars and clocks can represent.
+# Further dates may be beyond the years that calendars and clocks can represent.
 _FAR_OFF_S = 100 * 365 * _DAY_S
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}")
 _TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
@@ -196,11 +196,11 @@ def window_of(budget: Budget, now: float, offset_at: OffsetAt) -> Window:
     reset_s = int(hours) * HOUR_S + int(minutes) * 60.0
 
     def begins(day: int) -> float:
-        # each day with the offset of its own time: with today's offset it would be an hour off after a clock change
+        # use each day's own UTC offset: with today's offset, it would be an hour off after a clock change
         return wall_moment(day * _DAY_S + reset_s, offset_at)
 
     day = math.floor((now + offset_at(now) - reset_s) / _DAY_S)
-    # On the night of a clock change the wall clock skips some times and shows others twice, so the day can be off by 1.
+    # On the night of a clock change, the wall clock skips or repeats times, so the day can be off by 1.
     day += (now >= begins(day + 1)) - (now < begins(day))
     first, last = _days(budget, day)
     return Window(starts_at=begins(first), ends_at=begins(last))
@@ -227,7 +227,7 @@ def usage_of(
         worst: the spans with their maximum durations, see `spans.at_worst`; computed if None.
     """
     window = window_of(budget, now, offset_at)
-    # the cap must hold even if nodes were READY in all unmonitored time; what was observed is only shown next to it
+    # the limit must hold even if nodes were READY in all unmonitored time; the observed amount is only shown next to it
     longest = [at_worst(span) for span in spans] if worst is None else worst
     used = _counted(budget.unit, cost(longest, window, now))
     fraction = used / budget.amount

@@ -22,7 +22,7 @@ NEVER_COVERED = (
 )
 """What no TRC grant pays for: "you'll still be charged for the rest of the GCP services you use" (TRC email, 2026)."""
 
-# The text is one line in a form; a user with more grants than this sees how many others there are.
+# The text is one line in a form; a user with more grants than this sees only the number of the others.
 _MOST_REASONS = 3
 
 

@@ -38,7 +38,7 @@ def steady_periods(
 
     The spans of a period are sorted by start time, so that older nodes use a grant first.
     """
-    # cut at every time at which a grant begins or ends, or a node starts or stops: between two cuts nothing changes
+    # split the time wherever a grant or a node starts or ends, so that nothing changes within an interval
     waiting = sorted((span for span in spans if _end(span, now) > since), key=lambda span: span.began_at, reverse=True)
     days = (day for grant in grants for day in (began_at(grant.first_day), began_at(grant.last_day + 1)))
     moments = {since, now, *days, *(moment for span in waiting for moment in (span.began_at, _end(span, now)))}
@@ -68,7 +68,7 @@ def _give(places: Iterable[tuple[Grant, int]], used: Counter[RowKey], span: Span
 
 def _charge(credits: list[Grant], used: dict[str, float | None], billed: list[Span], hours: float) -> None:
     prices = [span.usd_per_hour for span in billed]
-    if None in prices:  # any credit may have paid for that node, so what is left of them is no longer certain
+    if None in prices:  # any credit may have paid for that node, so the remaining credit is uncertain
         used.update(dict.fromkeys((credit.name for credit in credits), None))
         return
     rest = sum(price for price in prices if price is not None) * hours

@@ -14,7 +14,7 @@ OffsetAt = Callable[[float], float]
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DAY_S = 86_400
 _EPOCH = datetime.date(1970, 1, 1)
-# Google's first TPUs ran in 2015; a year beyond 2100 is a typing error.
+# Google's first TPUs ran in 2015; a year beyond 2100 is a typo.
 _FIRST_YEAR, _LAST_YEAR = 2015, 2100
 
 
@@ -27,7 +27,7 @@ def day_number(text: object, what: str = "day") -> int:
     Raises:
         BadInput: the text is not a valid day, or its year is out of range.
     """
-    # the pattern first: Python reads other forms of ISO 8601 too
+    # check the pattern first, because Python also accepts other forms of ISO 8601
     if not isinstance(text, str) or not _DAY.fullmatch(text):
         raise _no_day(text, what)
     try:

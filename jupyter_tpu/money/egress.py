@@ -21,9 +21,9 @@ Verdict = Literal["same", "spread", "elsewhere", "unknown"]
 MOST_BUCKETS = 20
 """Buckets per notebook: each costs a request to Cloud Storage while the form waits."""
 _LONGEST_TEXT = 20_000_000  # characters of a file to search, so that a huge notebook does not block the server
-_MOST_GIB = 1e9  # more is a typing error, and would make the price unreadable
+_MOST_GIB = 1e9  # more is a typo and would make the price unreadable
 # The rule for bucket names: https://cloud.google.com/storage/docs/buckets#naming
-# A name that a format string continues ("gs://data-{zone}") is only a prefix of other names, so it must not match.
+# If a format string continues a name ("gs://data-{zone}"), it is only a prefix, so it must not match.
 _BUCKET = re.compile(r"\bgs://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?=[._-]{0,3}(?:[^A-Za-z0-9._{$%-]|\Z))")
 _LOCATION = re.compile(r"[A-Z0-9-]{2,40}")
 _REGION = re.compile(r"[a-z]+-[a-z]+[0-9]+")
@@ -102,7 +102,7 @@ def egress(bucket: str, location: str, zone: str, *, why_unknown: str = "", epoc
         epoch_gib: the amount that the notebook reads from the bucket per epoch, in GiB; None if not specified.
     """
     region = region_of(zone)
-    # the location comes from outside and goes into a text, so anything but its known form counts as unknown
+    # the location is untrusted and is shown in a text, so anything but the known form counts as unknown
     place = location.upper() if _LOCATION.fullmatch(location.upper()) else ""
     verdict, text = _judged(bucket, place, region, why_unknown)
     price = usd_per_gib(place, region) if place else None

@@ -16,8 +16,8 @@ from jupyter_tpu.accelerators import find_accelerator, generations, region_of, z
 from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.money.days import began_at, day_number, day_text
 
-# Bounds against typing errors and endless bodies. Known TRC grants have some hundred chips in a row, six rows and up to
-# 180 days; the longest term that can be entered is ten years.
+# Bounds against typos and endless bodies. Known TRC grants have a few hundred chips per row, six rows and up to 180
+# days. The longest valid term is ten years.
 MOST_CHIPS = 1_000_000
 MOST_ROWS = 100
 MOST_DAYS = 3660
@@ -183,7 +183,7 @@ def _last_day(first_day: int, data: Mapping[str, Any]) -> int:
         raise _bad("The grant ends before it starts.", "Use the later day as the last one.")
     if last_day - first_day >= MOST_DAYS:
         raise _bad("The grant is longer than ten years.", "Check the year of its last day.")
-    day_number(day_text(last_day), "last day of a grant")  # a term in days may lead past the last year that is valid
+    day_number(day_text(last_day), "last day of a grant")  # a term in days may go beyond the last valid year
     return last_day
 
 
@@ -282,7 +282,7 @@ def _device(device: Any, generation: str) -> str:
             ),
             "Leave out the field 'device' if nodes of any size are granted.",
         )
-    return kind.type if kind else ""  # the API's spelling (v5litepod-8, not v5e-8), or no node would ever match it
+    return kind.type if kind else ""  # use the API's spelling (v5litepod-8, not v5e-8), so that nodes match it
 
 
 def _refuse_unknown(data: Mapping[str, Any], fields: tuple[str, ...], what: str) -> None:

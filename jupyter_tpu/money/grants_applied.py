@@ -20,7 +20,7 @@ def as_billed(grants: Iterable[Grant], spans: Sequence[Span], now: float) -> tup
     trc = tuple(grant for grant in grants if grant.kind == "trc")
     if not trc or not spans:
         return tuple(spans)
-    parts: dict[int, list[Span]] = {}  # by id(span): equal spans are still different entries of the ledger
+    parts: dict[int, list[Span]] = {}  # keyed by id(span), because equal spans are still different ledger entries
     for start, end, running in steady_periods(trc, spans, min(span.began_at for span in spans), now):
         paid = {id(span) for span in billed(trc, running, day_of(start))}
         for span in running:

@@ -6,7 +6,7 @@ import re
 
 from jupyter_tpu.errors import BadInput, Text
 
-# Wider than Google's current rule of 6 to 30 characters: old projects have a domain before them ("example.com:name").
+# Less strict than Google's current rule of 6 to 30 characters: old projects have a domain prefix ("example.com:name").
 _PROJECT = re.compile(r"[a-z0-9][-a-z0-9.:]{2,62}")
 
 

@@ -16,7 +16,7 @@ from jupyter_tpu.models import Node, QueuedResource
 from jupyter_tpu.money.quota_ids import Quota, amount_of, quotas_of
 from jupyter_tpu.provisioning import takes_preemptible_quota
 
-UNLIMITED = -1  # as Service Usage and Cloud Quotas write it
+UNLIMITED = -1  # the value that Service Usage and Cloud Quotas use
 Kind = Literal["node", "queued_resource"]
 Key = tuple[Quota, str]
 """A quota and the zone or region that it is counted in."""
@@ -224,7 +224,7 @@ class QuotaAfter:
         if self.left is None:
             return None
         if self.left < 0:
-            return False  # certain in any case: more use, as yet unseen, would only leave less
+            return False  # certain: any additional, unknown usage would only leave less quota
         return True if self.is_certain else None
 
 

@@ -20,7 +20,8 @@ Scope = Literal["zone", "region"]
 SERVICE = "tpu.googleapis.com"
 SCOPES: tuple[Scope, ...] = ("zone", "region")
 
-# v5e nodes of up to 8 chips use the Serving bucket (a v5litepod-8 is refused with the LitepodServing quota's id).
+# v5e nodes of up to 8 chips use the Serving bucket (the error for a v5litepod-8 contains the LitepodServing quota's
+# ID).
 _LARGEST_SERVING_CHIPS = 8
 
 

@@ -149,7 +149,7 @@ def _chips_at_most(accelerator_type: str) -> int:
     if kind is not None:
         return kind.chips
     size = _SIZE.fullmatch(accelerator_type.rpartition("-")[2])
-    # nine digits are more chips than any type has, and keep a long name from becoming an endless number
+    # nine digits are enough for any type and limit the number in a long name
     return max(1, int(size[1][:9])) if size else max(kind.chips for kind in accelerators.accelerators().values())
 
 
@@ -166,7 +166,7 @@ def ready_since(spans: Iterable[Span]) -> dict[tuple[NodeName, str], float]:
     open_ones = set[tuple[NodeName, str]]()
     for span in spans:
         key = span.name, span.uid
-        if ended.get(key) != span.began_at:  # an actual start, not only a change of price
+        if ended.get(key) != span.began_at:  # an actual start, not just a price change
             began[key] = span.began_at
         ended[key] = span.ended_at
         if span.is_open:

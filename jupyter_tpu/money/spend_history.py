@@ -26,7 +26,7 @@ MAX_SLOTS = {"hour": 168, "day": 92}
 """How many can be shown: a week of hours, or three months of days."""
 
 _DAY_S = 86_400.0
-_GRAIN = 1e-15  # unit in which rates per second are summed as integers; far below any price, so rounding never shows
+_GRAIN = 1e-15  # unit for summing rates per second as integers; far below any price, so rounding is invisible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ def history(account: Account, at: Sequence[float]) -> list[Slot]:
     spans, now = account.spans, account.now
     worst = [at_worst(span) for span in spans] if account.worst is None else account.worst
     unpriced = [span for span in spans if span.usd_per_hour is None]
-    # observed and longest amounts separately: the difference is what may have been spent in unmonitored time
+    # compute observed and maximum amounts separately: the difference may have been spent in unmonitored time
     columns = (
         spread(spans, at, now, _known_usd_per_s),
         spread(worst, at, now, _known_usd_per_s),
@@ -105,7 +105,7 @@ def history(account: Account, at: Sequence[float]) -> list[Slot]:
             starts_at=starts_at,
             ends_at=ends_at,
             known_usd=known,
-            up_to_usd=max(known, up_to),  # rounding could make the second sum smaller than the first in its last digit
+            up_to_usd=max(known, up_to),  # rounding could make the second sum slightly smaller than the first
             ready_s=ready_s,
             unpriced_s=unpriced_s,
             up_to_ready_s=max(ready_s, up_to_s),
@@ -125,7 +125,7 @@ def spread(spans: Iterable[Span], at: Sequence[float], now: float, per_second: C
     Args:
         per_second: the amount that a span adds per second.
     """
-    # the running sum counts in integers, because sums of floats would leave a remainder where a span ends
+    # use integers for the running sum, because float sums would leave a remainder at the end of a span
     parts, changes = [0.0] * (len(at) - 1), [0] * len(at)
     for span in spans:
         ends_at = max(span.ended_at, now) if span.is_open else span.ended_at
@@ -176,7 +176,7 @@ def unpriced_types(spans: Iterable[Span], since: float) -> list[str]:
 
 
 def _slot_view(slot: Slot, offset_at: OffsetAt) -> JSON:
-    middle = (slot.starts_at + slot.ends_at) / 2  # its edges may lie on a clock change, its middle does not
+    middle = (slot.starts_at + slot.ends_at) / 2  # its edges may coincide with a clock change, but its middle doesn't
     return {
         "starts_at": slot.starts_at,
         "ends_at": slot.ends_at,

@@ -53,7 +53,7 @@ class Account:
 
     def window(self, period: Period) -> Window:
         """Return the current calendar day, week (from Monday) or month."""
-        # a budget with the default reset has the calendar's windows; its amount plays no part
+        # a budget with the default reset has the calendar's periods; its amount is not used
         whole = Budget(name=period, amount=1.0, unit="usd", period=period)
         return window_of(whole, self.now, self.offset_at)
 
@@ -77,7 +77,7 @@ def spend_view(account: Account, *, as_of: float | None, is_complete: bool) -> J
     """
     open_spans = [span for span in account.spans if span.is_open]
     month = account.window("month")
-    # nodes of earlier months are in the total only, or the list would grow forever
+    # include nodes of earlier months only in the total, so that the list doesn't grow forever
     recent = [own for own in _by_node(account.spans).values() if _is_recent(own, month)]
     unwatched = any(span.unwatched_s for own in recent for span in own)
     return {
@@ -143,7 +143,7 @@ def budgets_view(account: Account) -> list[JSON]:
 def budget_view(budget: Budget, usage: Usage, account: Account) -> JSON:
     """Return a budget with its usage."""
     began = usage.window.starts_at
-    if budget.period == "total":  # its window has no beginning, so show where the ledger begins
+    if budget.period == "total":  # its period has no start, so show the start of the ledger
         began = min((span.began_at for span in account.spans), default=account.now)
     return {
         "name": budget.name,

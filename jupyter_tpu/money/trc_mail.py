@@ -26,12 +26,12 @@ SHORTEST_TERM_DAYS = 30
 """The shortest term that TRC has granted (2021 to 2026: 30, 31, 60, 90 and 180 days), proposed where an email states
 none. A term that is too short counts nodes as billed that are free, never the reverse."""
 
-# Bounds on what a user pastes: characters that are read, characters of a line that are shown, problems that are listed.
+# Limits for pasted text: characters to read, characters of a line to show, problems to list.
 _LONGEST_TEXT = 100_000
 _LONGEST_SHOWN = 160
 _MOST_PROBLEMS = 50
 
-# The repetitions below are all bounded, so that no text makes matching slow.
+# All repetitions below are bounded, so that no text can make matching slow.
 _BLOCK_TAG = re.compile(r"</?(?:br|p|div|li|ul|ol|tr|table|h[1-6])\b[^<>]{0,2000}>", re.IGNORECASE)
 _ROW_BEGIN = re.compile(r"<tr\b", re.IGNORECASE)
 _ROW_END = re.compile(r"</tr\b", re.IGNORECASE)
@@ -41,7 +41,7 @@ _DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-
 _WRAPPING = str.maketrans(dict.fromkeys("*_`|\"'“”„‘’«»()[]{}", " "))
 _BULLET = re.compile(r"\A(?:[>•·▪◦‣#]+ ?|[-+] )+")
 _ESCAPED = re.compile(r"(?:=[0-9A-F]{2}){1,100}")
-# A row with more text is not a row of a table, but the layout of a whole email.
+# A row with more text is not a table row but the layout of a whole email.
 _LONGEST_ROW = 300
 
 # One separator between words, which may be the end of a line: `_cleaned` leaves no others.
@@ -59,7 +59,7 @@ _GRANT = re.compile(
         {_ZONE})*)(?![\w-])""",
     re.IGNORECASE | re.VERBOSE,
 )
-# The parts of a line in any order, as in a table; each word of such a line is one of them or a filler.
+# The parts of a line in any order, as in a table; every word of such a line is a part or a filler.
 _PARTS = {
     "count": re.compile(r"[0-9]{1,9}"),
     "model": re.compile(r"on-demand|spot|pre-?emptible"),
@@ -69,14 +69,14 @@ _PARTS = {
 _FILLERS = frozenset(
     "and or & x × - in of the cloud tpu tpus zone zones chip chips device devices".split()  # noqa: SIM905 - shorter
 )
-# A line with three of these signs (number, model, TPU, zone) is probably a grant in a form that is not known yet.
+# A line with three of these signs (number, model, TPU, zone) is probably a grant in an unknown format.
 _SIGNS = (
     re.compile(r"(?<!\S)[0-9][0-9.,]*(?!\S)"),
     re.compile(r"\b(?:on[- ]?demand|spot|pre-?emptible|reserved)\b", re.IGNORECASE),
     re.compile(r"\bTPUs?\b|\bv[0-9][a-z0-9]*\b", re.IGNORECASE),
     re.compile(r"\bzones?\b|\b[a-z]+-[a-z]+[0-9]-[a-z]\b", re.IGNORECASE),
 )
-# a number of days, which the words around it make a term
+# a number of days, which is a term in the right context
 _DAYS = r"(?<![\w.,-])([0-9]{1,4})[-\ \n]days?\b"
 _TERM = re.compile(
     rf"""\bfree\b[^.]{{0,60}}?{_DAYS}
@@ -138,7 +138,7 @@ def read_trc_mail(text: str) -> TrcMail:
     rows = "\n".join(ordered)
     for match in _GRANT.finditer(rows):
         reading.add_line(match)
-    # what is left after the known lines: report lines that look like grants, but not the sentence with the term
+    # in the remaining text, report lines that look like grants, but not the sentence with the term
     for line in _GRANT.sub("\n", rows).split("\n"):
         is_the_term = _TERM.search(line) and not _GENERATION.search(line)
         if not is_the_term and sum(bool(sign.search(line)) for sign in _SIGNS) >= 3:
@@ -160,11 +160,11 @@ def _opened(text: str) -> tuple[str, str | None]:
     try:
         saved = list(_bodies(message_from_string(text.lstrip(), policy=policy.default)))
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
-        # `email` raises any of these for broken emails and for texts that only resemble one
+        # `email` raises any of these for broken emails and for text that only resembles an email
         saved = []
     with_grants = (each for each in saved if _GRANT.search(_cleaned(each[0])))
     body, header = next(with_grants, saved[0] if saved else (text, ""))
-    # in the body it is the date of a forwarded email, and the header has the date of the forwarding
+    # the body has the original date of a forwarded email; the header has the date of forwarding
     found = _DATE.search(body)
     return body, (_day(found[1]) if found else None) or _day(header)
 
@@ -183,7 +183,7 @@ def _bodies(mail: EmailMessage) -> Iterator[tuple[str, str]]:
 
 
 def _day(stated: str) -> str | None:
-    # the second form is Gmail's in forwarded emails: "Mon, Nov 16, 2026 at 10:12 AM"
+    # the second form is Gmail's format in forwarded emails: "Mon, Nov 16, 2026 at 10:12 AM"
     for text in (stated, f"{stated.partition(' at ')[0]} 00:00:00"):
         try:
             return parsedate_to_datetime(text).date().isoformat()
@@ -229,7 +229,7 @@ def _with_rows_joined(lines: Iterable[str]) -> Iterator[str]:
     row, named = "", set[str]()
     for line in lines:
         parts = _parts(line)
-        # a part that is there already begins the next row; only zones may be a list
+        # a repeated part starts the next row; only zones may be a list
         is_list = row.endswith((",", "&", " and", " or"))
         if parts is None or parts.keys() & (named - {"zone"} if is_list else named):
             if row:
@@ -336,7 +336,7 @@ def _row(match: re.Match[str], zone: str) -> tuple[GrantRow, str]:
     count = int(match["count"].replace(",", ""))
     name, dash, size = match["what"].lower().partition("-")
     generation = _OTHER_NAMES.get(name, name)
-    if generation not in generations():  # no row can be entered for it, so the advice is not to try
+    if generation not in generations():  # no row can be entered for this generation, so advise against it
         raise BadInput(
             Text(
                 "{generation} is not a TPU generation that can be granted here ({generations}): leave this line out.",
@@ -345,7 +345,7 @@ def _row(match: re.Match[str], zone: str) -> tuple[GrantRow, str]:
             )
         )
     unit = (match["unit"] or "").lower()
-    # "5 v2-8 devices" counts nodes of that type, "32 v4 chips" counts chips; anything between the two is ambiguous
+    # "5 v2-8 devices" counts nodes of that type, "32 v4 chips" counts chips; other combinations are ambiguous
     device = _device(generation, size, unit) if dash else None
     if unit == "device" and device is None:
         raise BadInput("the size of the devices is missing")

@@ -16,7 +16,7 @@ from jupyter_tpu.node_end import EndCause
 def new_intent(verb: Verb, name: NodeName, *, endpoint: str, now: float, because: EndCause | None = None) -> Intent:
     """Return a new intent without an owner for the cloud at `endpoint`; `now` is in Unix seconds."""
     return Intent(
-        intent_id=secrets.token_hex(8),  # 16 characters: a label's value may have 63
+        intent_id=secrets.token_hex(8),  # 16 characters; a label value may have 63
         verb=verb,
         node_name=name,
         endpoint=endpoint,
@@ -32,7 +32,7 @@ def new_create_intent(spec: NodeSpec, *, ssh_key: str, endpoint: str, now: float
     """Return a new intent to create a node, with jupyter_tpu's label to find it and the user's key to log in."""
     wanted = new_intent("create", spec.name, endpoint=endpoint, now=now)
     lines = [*spec.metadata.get("ssh-keys", "").splitlines(), ssh_key]
-    keys = "\n".join(dict.fromkeys(filter(None, lines)))  # one that is recreated has ours already
+    keys = "\n".join(dict.fromkeys(filter(None, lines)))  # a recreated node's keys already include ours
     equipped = replace(
         spec,
         labels={**spec.labels, INTENT_LABEL: wanted.intent_id},

@@ -43,9 +43,9 @@ class NodeCache:
     def merge_list(self, listed: NodeList, *, asked: Moment) -> set[NodeName]:
         """Merge a list; return the names of nodes that appeared, changed or disappeared."""
         found = {node.name: node for node in listed.nodes}
-        # a zone that did not answer says nothing about its nodes
+        # keep the nodes of zones that did not respond
         kept = {name: node for name, node in self._nodes.items() if name.zone in listed.unreachable}
-        # read after this list was requested: newer than what the list says
+        # read after this list was requested, so newer than the list
         later = {name for name, at in self._looked_at.items() if at.steady >= asked.steady}
         new = {name: node for name, node in {**kept, **found}.items() if name not in later}
         new.update({name: node for name, node in self._nodes.items() if name in later})
@@ -71,5 +71,5 @@ class NodeCache:
     def record_failure(self, error: TpuError) -> bool:
         """Record why a list request failed; keep the nodes. Return whether the reason is new."""
         before, self.error = self.error, error
-        # by code and text: the same failure at each poll is one event
+        # compare code and text: the same failure at each poll is one event
         return before is None or (before.code, before.message) != (error.code, error.message)

@@ -14,7 +14,8 @@ class Polling:
         idle_s: while there are no changes in progress.
     """
 
-    # gcloud too begins with a poll after 1 s (api_lib/util/waiter.py)
+    # like gcloud, which first polls after 1 s (api_lib/util/waiter.py)
     open_s: float = 1.0
-    # our choice: how late a change by others is noticed, against calls that count towards the API's quota
+    # our choice: a compromise between the delay until others' changes are noticed and the API calls, which count
+    # towards the quota
     idle_s: float = 15.0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 JSON = dict[str, Any]
 
-# our choice for the create form: the largest v5e on one worker
+# our default for the create form: the largest v5e on one worker
 DEFAULT_TYPE = "v5litepod-8"
 DEFAULT_ZONE = "us-central1-a"
 
@@ -55,7 +55,7 @@ def node_view(node: Node, *, kernelspec: str | None = None, cost_usd: float | No
         "accelerator_type": node.accelerator_type,
         "accelerator": _accelerator_view(accelerators.find_accelerator(node.accelerator_type)),
         "runtime_version": node.runtime_version,
-        "spot": node.spot or node.preemptible,  # for front ends: both can be pre-empted
+        "spot": node.spot or node.preemptible,  # front ends need no distinction: both can be pre-empted
         "provisioning": node.provisioning,
         "create_time": node.create_time,
         "workers": [worker.to_json() for worker in node.workers],

@@ -24,7 +24,7 @@ class BillCache:
 
     async def view(self) -> JSON:
         """Return the billed amounts; ``as_of`` is when BigQuery was queried. Raises as `read_billed` does."""
-        # the lock: two requests at the same time must not pay for two queries
+        # lock, so that two simultaneous requests don't pay for two queries
         async with self._lock:
             if self._kept is None or time.time() - self._kept["as_of"] > KEPT_S:
                 self._kept = await read_billed(self._settings, self._table)

@@ -75,7 +75,7 @@ class BudgetEnforcer:
         # the last observation that this process has recorded
         self._recorded = NEVER
         self._asked: dict[tuple[str, str], EndRequest] = {}
-        # node ids by what was requested of them at the cap, for the notice
+        # node IDs by the action requested at the budget limit, for the notice
         self._ended: dict[Verb, set[str]] = {"stop": set(), "delete": set()}
         self._logged: set[tuple[object, ...]] = set()
         self._notices: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class BudgetEnforcer:
         unwritten, notices = None, list[str]()
         try:
             await self._record(snapshot)
-        except JournalUnwritable as error:  # budgets must hold on a full disk too
+        except JournalUnwritable as error:  # enforce budgets even on a full disk
             unwritten = observation_of_fleet(snapshot, before=self._recorded)
             notices.append(Text("The cost of the nodes is not saved: {reason}", reason=_sentences(error)))
         try:
@@ -118,32 +118,32 @@ class BudgetEnforcer:
 
     def _account(self, now: float, unwritten: NodesObservation | None = None) -> Account | None:
         """Return the account; None if there are no budgets."""
-        # a disk that cannot be written is reported elsewhere
+        # an unwritable disk is reported elsewhere
         with suppress(JournalUnwritable):
             self._ledger.record_losses()
         return self._ledger.account(now, unwritten=unwritten) if self._ledger.has_budgets() else None
 
     async def _enforce(self, fleet: Fleet, snapshot: FleetSnapshot, account: Account, notices: Sequence[str]) -> None:
-        # off the event loop: the ledger may be long
+        # run off the event loop, because the ledger may be long
         usages = await asyncio.to_thread(account.usages)
         used_up = _used_up(usages)
         broken = [_sentences(broken.error) for broken in account.broken()]
         spared = await self._granted(snapshot, account.now, used_up) if used_up else frozenset()
         if used_up:
-            # before the audit log is written: a slow or full disk must not delay the stop
+            # stop before writing the audit log: a slow or full disk must not delay the stop
             await self._stop_all(fleet, snapshot, spared, account.now, used_up[0])
         else:
             self._ended = {"stop": set(), "delete": set()}
         caps = [_notice(budget, account, self._ended) for budget, _ in used_up]
         self._show(*notices, *broken, *caps, *_spared_notice(spared))
-        with suppress(JournalUnwritable):  # it is logged when the disk allows it
+        with suppress(JournalUnwritable):  # the log entry needs a writable disk
             await self._log_levels(usages, account)
 
     async def _granted(self, snapshot: FleetSnapshot, now: float, used_up: UsedUp) -> frozenset[NodeName]:
         """Return the nodes covered by a grant; empty if a budget does not spare them."""
         if not all(budget.spares_granted for budget, _ in used_up):
             return frozenset()
-        # READY nodes too: if another process just saw one end, the ledger has no open span of it
+        # include READY nodes: if another process has just seen a node stop, the ledger has no open span for it
         nodes = [node for node in snapshot.nodes if node.is_billed or _is_on_its_way(snapshot, node)]
         return await asyncio.to_thread(self._ledger.covered_nodes, nodes, now)
 
@@ -193,13 +193,13 @@ class BudgetEnforcer:
     async def _stop(
         self, fleet: Fleet, snapshot: FleetSnapshot, node: Node, now: float, first: tuple[Budget, Usage]
     ) -> None:
-        # an open request needs no second one
+        # don't repeat an open request
         open_intents = _open_intents(snapshot, node)
         open_verbs = {each.verb for each in open_intents}
         if open_verbs & {"stop", "delete"}:
             return
         if any(each.verb == "start" and each.phase != BOOTING for each in open_intents):
-            return  # the cloud refuses to stop a node before it is READY
+            return  # the cloud rejects a stop before the node is READY
         key = (str(node.name), node.uid)
         asked = self._asked.get(key, NO_REQUEST)
         if now - asked.at < self._ask_again_s * asked.times:  # the cloud and its lists need time
@@ -280,7 +280,7 @@ class BudgetEnforcer:
         price = price_on_terms(spec.accelerator_type, spec.name.zone, spec.provisioning)
         wants_consent = price is None and not accept_unknown_price
         used_up = _used_up(account.usages())
-        # whether a grant covers the node takes a call to the cloud, so only where it matters
+        # checking whether a grant covers the node takes a request to the cloud, so check only if it matters
         if not (used_up or wants_consent):
             return
         request = NodeRequest(
@@ -319,7 +319,7 @@ class BudgetEnforcer:
         requested = self._clock.steady()
         try:
             listed = await self._cloud.list_nodes()
-        except TpuError as error:  # without a list, nodes that were READY last count as READY
+        except TpuError as error:  # without a list, nodes that were READY in the last list count as READY
             log.info("Budgets are checked without a current list of nodes: %s", error)
         else:
             as_of = self._clock.moment(requested).wall

@@ -97,7 +97,7 @@ async def is_covered(cloud: CloudApi, journal: Journal, name: NodeName, request:
     except TpuError:
         return False
     intents = await asyncio.to_thread(journal.listed, time.time(), **place)
-    # without the node itself, which must not use up the grant that is to cover it
+    # exclude the node itself, so that it doesn't use up the grant that should cover it
     snapshot = FleetSnapshot(
         nodes=tuple(node for node in listed.nodes if node.name != name),
         intents=tuple(each for each in intents if each.node_name != name),
@@ -137,7 +137,7 @@ def _nodes(snapshot: FleetSnapshot) -> tuple[Node, ...]:
     """Return the nodes, including those that open intents will create."""
     listed = {node.name for node in snapshot.nodes}
     requested = (intent.spec for intent in snapshot.intents if not intent.settled)
-    # counted at once: two nodes requested in a row must not both count as covered by the same chips
+    # count the request at once: two nodes requested in a row must not both be covered by the same chips
     coming = (
         Node(
             name=spec.name,

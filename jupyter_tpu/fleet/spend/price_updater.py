@@ -31,7 +31,8 @@ FRESH_S = 24 * 3600.0
 USABLE_S = 30 * 24 * 3600.0
 """Older prices are ignored, and the table is used; our choice. The date is shown with them."""
 
-# our choices: the delay after a failure, and before the first update, which must not slow down a starting server
+# our choices: the delay after a failure, and the delay before the first update, which must not slow down the server's
+# start
 _TRY_AGAIN_S = 3600.0
 _FIRST_AFTER_S = 15.0
 _FILE = "prices.json"
@@ -95,7 +96,7 @@ class PriceUpdater:
                 failed_at=float(found["failed_at"]),
                 failure=str(found["failure"]),
             )
-        # a damaged file is not a failure: it is replaced at the next reading
+        # a damaged file is not a failure: the next update replaces it
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return StoredPrices(address=self._address)
         return stored if stored.address == self._address else StoredPrices(address=self._address)
@@ -110,7 +111,7 @@ class PriceUpdater:
         try:
             reading = read_catalog(self._settings, self._environment, day)
         except TpuError as error:
-            # keeps the old rows, which are used until they expire
+            # keep the old rows, which are valid until they expire
             self._store(replace(self.stored(), failed_at=now, failure=failure_text(error)))
             raise
         for reason in reading.skipped:
@@ -122,7 +123,7 @@ class PriceUpdater:
 
     def refresh(self, now: float) -> None:
         """Read the catalogue if due, or apply prices that another process stored; log a failure once."""
-        # another process may have read them in the meantime
+        # another process may have fetched the prices in the meantime
         before = self.apply_stored(now)
         if not before.is_due(now):
             return

@@ -90,7 +90,7 @@ class QuotaService:
         async with self._lock:
             known = self._report
             oldest = time.time() - self._keep_s
-            # use and limits expire separately: use changes with each node, limits hardly ever
+            # usage and limits expire separately: usage changes with each node, limits rarely
             holdings = known.holdings if known and known.holdings.as_of > oldest and seen == self._seen else None
             limits = known if known and known.limits_asked_at > oldest else None
             self._report = await _report(self._cloud, holdings, limits)

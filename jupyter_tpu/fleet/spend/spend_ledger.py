@@ -109,7 +109,7 @@ class SpendLedger:
             JournalUnwritable: the ledger can't be read; an unreadable budget is part of the account.
         """
         budgets = [_budget(each) for each in self._documents.each(_KIND)]
-        # one stands for all: the newest loss
+        # show only the latest loss
         budgets += [BrokenBudget(name=LOST, error=loss.error()) for loss in self._losses.open()[-1:]]
         grants = tuple(grant for grant in self._grants.read().grants if grant.name != without_grant)
         spans = self._spans(unwritten)
@@ -180,7 +180,7 @@ class SpendLedger:
             BadInput: the budget is invalid.
             JournalUnwritable: nothing has changed.
         """
-        # a project number or a misspelt id would store a budget that limits nothing
+        # reject a project number or a misspelt ID: such a budget would limit nothing
         check_project(self._project)
         budget = budget_from_json(name, wanted)
         reason = _SET[budget.period].with_arguments(
@@ -188,7 +188,7 @@ class SpendLedger:
         )
         self._documents.put(_KIND, name, budget.to_json(), now=now)
         self._audit.record(Entry(at=now, action="budget", subject=name, reason=reason, detail=budget.to_json()))
-        # the user who sets a budget sees the list of budgets
+        # a user who sets a budget sees the list of budgets
         self.confirm_budgets(now=now)
         return budget
 
@@ -229,7 +229,7 @@ class SpendLedger:
             WrongState: a budget would be used up as a result.
             JournalUnwritable: nothing has changed.
         """
-        # only budgets that the removal would use up: others are beyond their cap in any case
+        # report only budgets that the removal would exceed; others already exceed their limit
         used_up = {budget.name for budget, usage in self.account(now).usages() if usage.is_used_up}
         for budget, usage in self.account(now, without_grant=name).usages():
             if usage.is_used_up and budget.stops_nodes and budget.name not in used_up:
@@ -344,7 +344,7 @@ def _sight(node: Node, look: NodesObservation, before: NodesObservation) -> Obse
 def _unwatched_s(node: Node, seen_at: float, seen_before_at: float) -> float:
     """Return the seconds for which the node may have been READY unobserved."""
     created_at = _unix_seconds(node.create_time)
-    # seen a moment ago: the ledger knows whether it was READY then
+    # seen a moment ago, so the ledger has the node's state at that time
     if created_at is None or seen_at - seen_before_at <= FRESH_S:
         return 0.0
     return max(0.0, seen_at - max(created_at, seen_before_at))

@@ -32,7 +32,7 @@ async def record_observation(cloud: CloudApi, ledger: SpendLedger, look: NodesOb
     Raises:
         JournalUnwritable: nothing was recorded.
     """
-    # first without recording it: operations are listed only for nodes with unobserved time
+    # preview first, so that operations are listed only for nodes with unobserved time
     outcome = await asyncio.to_thread(ledger.preview, replace(look, now=cloud.clock.now()))
     closed = [span for span in outcome.closed if span.unwatched_s]
     opened = [span for span in outcome.opened if span.unwatched_s]
@@ -43,7 +43,7 @@ async def record_observation(cloud: CloudApi, ledger: SpendLedger, look: NodesOb
             ended=_ends(closed, operations),
             ready=tuple(_bounded(sight, look, operations) for sight in look.ready),
         )
-    # now, not the time of the observation: this process may have slept since, and another one has recorded meanwhile
+    # use the current time, not the observation's: while this process slept, another one may have recorded
     await asyncio.to_thread(ledger.record, replace(look, now=cloud.clock.now()))
 
 
@@ -78,7 +78,7 @@ def ended_at_latest(span: Span, operations: Iterable[Operation]) -> float | None
     """
     done = _done(span.name, operations)
     since = [each for each in done if each.ended_at is not None and each.ended_at >= span.ended_at]
-    # a deleted node does not come back, so the first deletion counts; later ones are of its successors
+    # a deleted node does not come back, so use the first deletion; later ones belong to its successors
     deleted = [each.ended_at for each in since if each.verb == "delete" and each.ended_at is not None]
     stopped = [each.ended_at for each in since if each.verb == "stop" and each.ended_at is not None]
     return min(deleted) if deleted else max(stopped, default=None)

@@ -26,7 +26,7 @@ HOOK_S = 25.0
 """The longest time that agents give to hooks (`jupyter_tpu.agent.preemption.notices.HOOK_S`)."""
 
 _ANSWER_S = 3.0
-# calls with shorter pauses belong to the same end of the node: our choice, many times the interval of calls
+# calls closer together than this belong to the same shutdown: our choice, many times the interval of calls
 _SAME_END_S = 60.0
 
 
@@ -66,7 +66,7 @@ class CheckpointHooks:
         except TpuError as error:
             log.info("%s ends without running its checkpoint hooks: %s", node.name, error)
             return True
-        # without a link or a clear "no", the node ends: hooks must not keep it billed
+        # without a link or a clear "no", end the node: hooks must not keep it billed
         return answer is None or answer.get("is_ready") is not False
 
     def _seconds_since_asked(self, node: Node) -> float:

@@ -13,7 +13,7 @@ LAST_RESORT_S = 300.0
 LAST_RESORT_OF_STOP_ALL_S = 120.0
 """The same for a user who stops all spending now, and waits for it."""
 
-# phrases that we expect in Google's refusal: no recorded one is known, and it has no error code of its own
+# phrases that we expect in Google's error: no recording exists, and it has no distinct error code
 _FOR_GOOD = re.compile(
     r"stop\w*\b.{0,80}\b(not supported|unsupported|not possible)|(not supported|unsupported).{0,80}\bstop"
     r"|(cannot|can't|can not) be stopped|can only be deleted",
@@ -55,7 +55,7 @@ class EndRequest:
         """Return the updated record after the last request has failed."""
         if verb == "stop" and is_permanent(error):
             return replace(self, cannot_be_stopped=True)
-        # since the first of them: a request in between that gets no answer changes nothing
+        # counted since the first refusal; an unanswered request in between changes nothing
         if not is_temporary(error) or self.refused_since is not None:
             return self
         return replace(self, refused_since=self.at)

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# our choice: bounds the requests that are open at once
+# our choice: maximum number of concurrent requests
 _AT_A_TIME = 16
 ACCEPTED_S = 45.0
 """How long a request may stay unaccepted before it is reported as failed: our choice, the user waits for it."""
 
 _OPERATION_POLL_S = 1.0
-# our choice: an accepted operation that takes longer is not waited for
+# our choice: stop waiting for an accepted operation after this time
 _OPERATION_TIMEOUT_S = 120.0
 
 
@@ -140,7 +140,8 @@ class TerminationExecutor:
         """Delete a node, or a queued resource with its `nodes`, which are listed in the audit log."""
         if kind == "node":
             return Result(name=name, action="delete", error=await self._attempt("delete", kind, name))
-        # before the request, as an intent is: when the nodes end, the log must already say that the user asked for it
+        # log before the request, as for an intent: when the nodes are deleted, the log must already contain the user's
+        # request
         await self._log("delete", name, {"nodes": [str(node) for node in nodes]})
         error = await _error_of(self._perform("delete", kind, name))
         if error:
@@ -218,14 +219,14 @@ class TerminationExecutor:
         Raises:
             TpuError: the intent failed, or the cloud has not accepted it.
         """
-        # first for the acceptance: without it, it is unknown whether the node will end
+        # first wait until the request is accepted: until then, it is unknown whether the node will be deleted
         try:
             async with asyncio.timeout(self._accepted_s):
                 _check(await self._fleet.wait(intent.intent_id))
                 return
         except TimeoutError:
             now = await self._fleet.intent(intent.intent_id) or intent
-        if not (now.operation or now.may_appear):  # another process is creating the node: wait for it
+        if not (now.operation or now.may_appear):  # another process is creating the node, so wait for the node
             if now.cause is not None and _is_worth_repeating(now.cause):
                 raise now.cause
             raise CloudUnavailable(
@@ -248,7 +249,7 @@ class TerminationExecutor:
             if self._wait:
                 await _until_done(self._cloud, operation)
         except (CloudUnavailable, WrongState):  # the deletion may be under way
-            # the list decides whether it took effect
+            # check in the list whether the deletion took effect
             listed = await self._cloud.list_queued_resources(name.zone)
             if any(each.name == name and each.state != "DELETING" for each in listed.items):
                 raise
@@ -312,7 +313,7 @@ async def _error_of(work: Awaitable[object]) -> TpuError | None:
     try:
         await work
     except NodeNotFound:
-        return None  # the item is gone, which was the goal
+        return None  # the item has already been deleted
     except TpuError as refusal:
         return refusal
     return None

@@ -28,7 +28,7 @@ from jupyter_tpu.models import Node, NodeName
 PATIENCE_S = 60.0
 """Seconds for a worker to answer; one that was never used is prepared first, which takes most of it."""
 
-_LATEST = 1e11  # Unix seconds: beyond the year 5000, and still one that every platform can show
+_LATEST = 1e11  # Unix seconds: beyond the year 5000, but still valid on every platform
 
 
 def workers_with_kernels(nodes: Iterable[Node], settings: CloudSettings) -> tuple[WorkerKey, ...]:
@@ -82,10 +82,10 @@ async def end_registered_kernel(note: RegisteredKernel) -> None:
         await call_agent(
             _worker(note.node, note.endpoint, note.worker_id), "forget_kernel", {"kernel_id": note.kernel_id}
         )
-    except (KernelFailed, NodeNotFound, WrongState):  # it ended with its node, or someone else ended it
+    except (KernelFailed, NodeNotFound, WrongState):  # gone with its node, or shut down by someone else
         pass
     except TpuError:
-        if not note.endpoint:  # an emulated cloud that does not answer has ended, with everything on it
+        if not note.endpoint:  # an emulated cloud that doesn't respond has exited with everything in it
             raise
     KernelRegistry().remove(note.kernel_id)
 

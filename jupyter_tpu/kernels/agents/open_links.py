@@ -43,10 +43,10 @@ class LinkedAgents:
             params = {**params, "pages": self._pages(node)}
         pool = link_thread.enter()
         try:
-            # The pool belongs to the link thread's loop; only there may its links be used.
+            # The pool belongs to the link thread's loop, so use its links only there.
             return await link_thread.run(self._call_in_thread(pool, node, method, params))
         finally:
-            # The last user to leave waits for the thread's end, which must not block this loop.
+            # The last user waits for the thread to exit, which must not block this loop.
             await asyncio.to_thread(link_thread.leave)
 
     async def _call_in_thread(

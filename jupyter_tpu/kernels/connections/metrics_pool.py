@@ -20,13 +20,13 @@ from jupyter_tpu.kernels.connections.worker import WorkerKey
 HELD_S = 60.0
 """Seconds for which a link is held after the last request."""
 
-# The panel asks each second: a slower answer is shown at the next request, as the last one.
+# The panel polls every second. The next request shows a slower response as the latest one.
 _ANSWER_S = 1.5
-# A connection in progress is not worth waiting for; the next request will find it open.
+# Don't wait for a connection in progress; the next request will find it open.
 _OPENING_S = 0.3
 # Per request, so that a slice of many workers does not open hundreds of SSH connections at once.
 _OPENED_AT_ONCE = 8
-# A link that was lost (a wrong key, say) fails again at once; this bounds attempts and log lines.
+# A lost link (for example due to a wrong key) fails again at once, so limit attempts and log lines.
 _LOST_AGAIN_AFTER_S = 30.0
 
 
@@ -145,7 +145,7 @@ class _Node:
     def _open_some(self) -> None:
         missing = [key for key, held in self._held.items() if held.shared is None and not self._up(key)]
         now = time.monotonic()
-        # A node that was restarted since is worth an attempt at once; other losses wait.
+        # Retry at once if the node has been restarted since; other lost links wait.
         due = [
             key
             for key in missing
@@ -161,7 +161,7 @@ class _Node:
     async def _call_worker(
         self, key: WorkerKey, held: _Held, method: str, params: Mapping[str, Any], patience_s: float | None
     ) -> Answer:
-        # A kernel's link may be up before ours; one over another proxy or login serves as well.
+        # A kernel's link may be connected before ours. Use it even if it has another proxy or login.
         shared = self._up(key) or held.shared
         if shared is None:
             return replace(held.last, error=held.loss or _waits(key))
@@ -179,7 +179,7 @@ class _Node:
             return replace(held.last, error=error)
         held.loss = None
         answer = Answer(worker_id=key.worker_id, content=content, at=time.time())
-        if method == "metrics":  # other answers (who uses the chips) must not be shown as metrics later
+        if method == "metrics":  # other responses must not be shown as metrics later
             held.last = answer
         return answer
 

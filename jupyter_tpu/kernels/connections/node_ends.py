@@ -68,7 +68,7 @@ async def suspended_with(cloud: CloudApi, name: NodeName) -> QueuedResource | No
     """
     try:
         listed = await cloud.list_queued_resources(name.zone)
-    except TpuError:  # that the node has ended matters more than why
+    except TpuError:  # the end of the node is more important than its reason
         return None
     return next((each for each in listed.items if name.node_id in each.node_ids and each.state in _SUSPENDED), None)
 
@@ -84,7 +84,7 @@ def _intents_about(endpoint: str, name: NodeName) -> tuple[Intent, ...]:
             return ()
         with closing(Journal.open(folder)) as journal:
             return journal.intents_about(name, endpoint=endpoint, since=0.0)
-    except TpuError:  # that the node has ended matters more than why
+    except TpuError:  # the end of the node is more important than its reason
         return ()
 
 
@@ -124,7 +124,7 @@ def _actions(
     Args:
         left: the node, if it still exists.
     """
-    if left is not None and left.state in _COMES_BACK:  # it returns on its own; no start is possible before
+    if left is not None and left.state in _COMES_BACK:  # the node will restart automatically
         return ()
     if left is not None and left.state not in _TAKEN and can_start_again(left.provisioning):
         return (start_node(name),)

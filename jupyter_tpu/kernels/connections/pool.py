@@ -27,7 +27,7 @@ from jupyter_tpu.node_end import NodeEnd
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# For tasks that were cancelled to close their connections (4 s each, at the same time) and proxy commands.
+# Time for cancelled tasks to close their connections (4 s each, in parallel) and proxy commands.
 _TIDYING_S = 10
 _REPAIR_CODES = frozenset(error.code for error in NEEDS_REPAIR)
 
@@ -94,7 +94,7 @@ class WorkerLink:
         """Open the link; concurrent callers share one attempt."""
         if self._opening is None:
             self._opening = asyncio.create_task(self.link.open())
-        await asyncio.shield(self._opening)  # one caller's cancellation must not end the others' attempt
+        await asyncio.shield(self._opening)  # one caller's cancellation must not cancel the others' attempt
 
     def begin(self) -> None:
         """Open the link in the background as soon as the worker is reachable."""
@@ -175,7 +175,7 @@ class LinkPool:
 
     def _share(self, key: WorkerKey) -> WorkerLink:
         shared = self._links.get(key)
-        # A lost link never comes back; those who still hold it release it, and it is no longer found here.
+        # A lost link never recovers. Its remaining users release it, and new ones don't get it.
         if shared is None or shared.link.state == "lost":
             shared = self._links[key] = WorkerLink(key)
         shared.users += 1
@@ -234,7 +234,7 @@ class LinkThread:
 
         Otherwise, the work and the thread continue, because a call may have to wait for a disconnected link.
         """
-        # Not `run`: a cancelled or timed out caller must not cancel the work.
+        # Don't use `run`: a caller's cancellation or timeout must not cancel the work.
         loop, ended, future = asyncio.get_running_loop(), asyncio.Event(), self.submit(work)
         future.add_done_callback(lambda _: _call_in(loop, ended.set))
         try:
@@ -264,7 +264,7 @@ class LinkThread:
 
 
 def _call_in(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
-    with suppress(RuntimeError):  # the loop is closed, so nothing waits there
+    with suppress(RuntimeError):  # the loop is closed, so nothing is waiting in it
         loop.call_soon_threadsafe(function)
 
 

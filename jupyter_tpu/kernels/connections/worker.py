@@ -44,15 +44,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# A key in a node's metadata reaches its logins within about a minute; these pauses add up to one.
+# A key in a node's metadata is valid for logins within about a minute; these delays add up to one minute.
 _KEY_ARRIVES_S = (1, 2, 4, 8, 15, 30)
-# asyncssh's connect takes seven round trips, 3 s at 0.4 s each: a merely distant worker answers before the cloud is
-# asked as well. A dead address costs these seconds.
+# asyncssh's connect takes seven round trips, 3 s at 0.4 s each. So a distant worker responds before the cloud is
+# queried as well. A dead address costs this time.
 _KNOWN_ANSWERS_S = 3.0
-# After these no attempt at the old address can succeed either.
+# After these errors, an attempt at the old address can't succeed either.
 _NO_WAY = (BadInput, NodeNotFound, WrongState)
 _RECLAIMED = "The cloud reclaimed the node. Delete it and create another one."
-# An update of metadata takes seconds; after half a minute the login is tried anyway.
+# A metadata update takes seconds; after half a minute, try the login anyway.
 _OPERATION_DELAYS_S = (0.2, 0.5, 1, 2, 4, 8, 8, 8)
 
 OnProgress = Callable[[Mapping[str, Any]], None]
@@ -121,7 +121,7 @@ class Worker:
                 raise
             except WorkerUnreachable as error:
                 return await self._connect_anew(user_key, unless_unknown=error)
-        # 2. In a new process: the address that an earlier process has saved, or else the cloud's response.
+        # 2. In a new process: the address that an earlier process has saved, otherwise the one from the cloud.
         known = await asyncio.to_thread(self._known_addresses.load, self._known_as)
         if known is None:
             return await self._connect_anew(user_key)
@@ -145,7 +145,7 @@ class Worker:
         self, there: asyncio.Task[SshConnection], known: WorkerAddress, user_key: UserKey
     ) -> SshConnection:
         """Connect to the address from the cloud, unless the first attempt is connecting to the same address."""
-        # Also ends when the first attempt fails: then there is nothing to wait for.
+        # Also returns when the first attempt fails, because there is nothing to wait for.
         await asyncio.wait([there], timeout=_KNOWN_ANSWERS_S)
         if _has_succeeded(there):
             return there.result()
@@ -224,7 +224,7 @@ class Worker:
             self.node_end = end = await asyncio.to_thread(
                 end_of_node, key.endpoint, key.node, node, time.time(), queued=queued
             )
-            # the end of its predecessor does not explain why a node is not READY yet
+            # the end of a node's predecessor doesn't explain why the node is not READY yet
             is_ours = end.why.cause not in NOTICED_CAUSES and not (node and node.state in RISING)
             shown = _explained(error, end) if is_ours else error
             raise await asyncio.to_thread(with_outlook, shown, key.endpoint, key.node, is_preempted=is_taken) from error
@@ -310,7 +310,8 @@ def worker_address(node: Node, identity: WorkerIdentity, user: str) -> WorkerAdd
         WorkerUnreachable: no host keys have been published yet, or the worker has no address.
     """
     worker = next(worker for worker in node.workers if worker.worker_id == identity.worker_id)
-    # Without an external address a proxy command, or a machine in the node's network, reaches the internal one.
+    # Without an external address, use the internal one, which a proxy command or a machine in the node's network can
+    # reach.
     host = worker.external_ip or worker.ip_address
     if not host:
         raise WorkerUnreachable(
@@ -364,7 +365,7 @@ async def ensure_login(cloud: CloudApi, node: Node, user_key: UserKey, ssh_user:
         return known, False
     user = login_name(ssh_user)
     present = node.metadata.get("ssh-keys", "").strip()
-    # Appended: the metadata holds the keys of all who use the node.
+    # Append the key, because the metadata contains the keys of all users of the node.
     lines = f"{present}\n{user}:{user_key.public_line}".strip()
     operation = await cloud.update_node_metadata(node.name, {"ssh-keys": lines})
     for delay_s in _OPERATION_DELAYS_S:

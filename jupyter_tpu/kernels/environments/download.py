@@ -21,7 +21,7 @@ from jupyter_tpu.errors import BadInput, EnvironmentFailed, Text
 from jupyter_tpu.frameworks import Release
 from jupyter_tpu.journal.paths import data_dir
 
-# The C libraries that wheels are built for, oldest last; TPU VM images have 2.35 (Ubuntu 22.04).
+# glibc versions that wheels are built for, oldest last; TPU VM images have 2.35 (Ubuntu 22.04).
 _GLIBC = ("2_34", "2_31", "2_28", "2_27", "2_24", "2_17", "2_12", "2_5")
 _MACHINES = ("x86_64", "aarch64")
 
@@ -80,15 +80,15 @@ def download_wheels(platform: WorkerPlatform, wanted: Wanted) -> tuple[Path, ...
     """
     uv = uv_command()
     lock = _resolved(uv, platform, wanted)
-    # A folder per set of versions: what is in it from an earlier run is complete or overwritten.
+    # One folder per set of versions: files from an earlier run are complete or will be overwritten.
     folder = data_dir() / "wheels" / hashlib.sha256(f"{platform} {lock}".encode()).hexdigest()[:32]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # pip takes each platform tag literally, so all that the worker's C library can load are listed.
+    # pip matches platform tags literally, so list all tags that the worker's glibc supports.
     tags = [part for glibc in _GLIBC for part in ("--platform", f"manylinux_{glibc}_{platform.machine}")]
     tags += ["--platform", f"manylinux2014_{platform.machine}"]
     python = ["--python-version", platform.python, "--implementation", "cp", "--only-binary", ":all:", *tags]
     pip = ["pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest", str(folder)]
-    # Two runs: with one hash pip demands hashes for all, which packages from a repository do not have.
+    # Two runs: with one hash, pip requires hashes for all packages, but packages from a repository have none.
     hashed, bare = _by_hashes(lock)
     for lines, options in ((hashed, ["--require-hashes"]), (bare, [])):
         if lines:
@@ -101,7 +101,7 @@ def download_wheels(platform: WorkerPlatform, wanted: Wanted) -> tuple[Path, ...
 def _resolved(uv: Sequence[str], platform: WorkerPlatform, wanted: Wanted) -> str:
     options = ["--quiet", "--no-header", "--no-annotate", "--generate-hashes", "--only-binary", ":all:"]
     target = ["--python-version", platform.python, "--python-platform", f"{platform.machine}-manylinux_2_28"]
-    # uv keeps the versions and hashes that it finds in the output file if they fit
+    # uv keeps the versions and hashes in the output file if they are compatible
     with requirements_file(lock_text()) as lock:
         argv = [*uv, "pip", "compile", *options, *target, "--output-file", str(lock), "-"]
         run_uv(argv, f"choose versions for {wanted.title}", "\n".join(wanted.lines))

@@ -35,7 +35,7 @@ _POLL_S = 0.4  # smooth enough for a progress line; each poll is one short call 
 _PHASE = "environment"
 
 _INSTALL = re.compile(r"^\s*[%!]\s*((?:uv\s+)?pip3?\s+install\s.*\S)", re.MULTILINE)
-# Together at most 1,600 characters: a notice in a notebook, not a log.
+# At most 1,600 characters in total: this is a notice in a notebook, not a log.
 _MOST_INSTALLS = 8
 _LONGEST_INSTALL = 200
 
@@ -65,7 +65,7 @@ async def make_environment(call: Call, order: Mapping[str, Any], on_progress: On
 
 
 async def _step(call: Call, framework: str) -> Mapping[str, Any] | None:
-    with suppress(TpuError):  # in that case the order fails as well, and reports the reason
+    with suppress(TpuError):  # in that case the request fails as well and reports the reason
         for each in (await call("environments", {"framework": framework}))["environments"]:
             return each["making"] or None
     return None
@@ -123,7 +123,7 @@ class KernelEnvironment:
             return
         place = header_place(parts)
         if place and b'"execute_reply"' in parts[place]:
-            # One task at a time: a flag that is set in the meantime makes it run once more.
+            # One task at a time: if the flag is set in the meantime, the task runs once more.
             self._is_due = True
             self._learning = self._learning or asyncio.create_task(self._learn(self._call))
 
@@ -151,7 +151,8 @@ class KernelEnvironment:
         """Recreate the environment that was lost with its node; return its Python, or an empty string on failure."""
         python = ""
         on_progress(_step_of(f"Recreating {remembered.title} as it was on the lost node"))
-        # The folder's requirements come second and separately: if they fail, what was there before is already restored.
+        # Install the folder's requirements second and separately: if they fail, the previous packages are already
+        # restored.
         orders = [remembered.to_order()]
         if set(needs.lines) - set(remembered.requirements):
             orders.append({"requirements": list(needs.lines)})

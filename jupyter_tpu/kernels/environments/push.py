@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from jupyter_tpu.link import ByteStream
 
 _PIECE_BYTES = 256 * 1024
-# The worker answers after it has hashed a wheel of some hundred MB and written it to a slow disk.
+# The worker responds after it has hashed a wheel of several hundred MB and written it to a slow disk.
 _ANSWERS_S = 120.0
 _LONGEST_LINE = 1024 * 1024  # bounds our memory against a hostile worker
-# Disk space per byte sent: the wheel itself, and its unpacked files in uv's cache and in the environment.
+# Disk space per byte sent: the wheel, and its unpacked files in uv's cache and in the environment.
 _UNPACKED = 4
 
 
@@ -58,7 +58,7 @@ async def push_wheels(
     try:
         dialogue = _Dialogue(await connection.execute(RUN_PROGRAM))
         await dialogue.begin()
-        # The program's first line describes the worker: its Python and machine, files it has, free disk space.
+        # The program's first line describes the worker: its Python, machine, existing files and free disk space.
         hello = await dialogue.read_line()
         platform = WorkerPlatform(python=str(hello["python"]), machine=str(hello["machine"]), has_uv=hello["has_uv"])
         release, python = await _choose(platform, framework, version, on_progress)
@@ -98,7 +98,7 @@ def _download(
 ) -> list[Path]:
     agent, environment = wanted_by_agent(platform), wanted_by_environment(release, requirements)
     of_environment = replace(platform, python=python.minor) if python else platform
-    # Resolved separately: the worker installs the agent's wheels by their hashes, in exactly the versions of the lock.
+    # Resolve separately: the worker installs the agent's wheels by hash, in exactly the versions of the lock.
     wheels = [*download_wheels(platform, agent), *download_wheels(of_environment, environment)]
     return [*([python.archive] if python else []), *{wheel.name: wheel for wheel in wheels}.values()]
 

@@ -48,8 +48,8 @@ def fetch_python(platform: WorkerPlatform, release: Release) -> FetchedPython | 
     wanted = f"cpython-{accepted_pythons(release, preferred)}-linux-{platform.machine}-gnu"
     folder = data_dir() / "pythons" / wanted.translate(str.maketrans("<>=,", "____"))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # uv has no command that only downloads: the installation is thrown away, its name tells the exact version, and the
-    # archive stays in the cache.
+    # uv has no download-only command. Discard the installation: its name contains the exact version, and the archive
+    # remains in the cache.
     with tempfile.TemporaryDirectory(dir=folder, prefix=".installed-") as installed:
         argv = [*uv_command(), "python", "install", "--quiet", "--no-bin", "--install-dir", installed, wanted]
         run_uv(argv, f"fetch a Python for {release.title}", UV_PYTHON_CACHE_DIR=str(folder / "fetched"))

@@ -9,7 +9,7 @@ from typing import Any
 def event_notice(event: Mapping[str, Any]) -> str | None:
     """Return the notice for an event; None for one that is not shown in the notebook."""
     kind = event.get("event")
-    # These carry their own text; in brackets, so that a reader can tell a notice from the cell's output.
+    # These events contain their own text. Brackets distinguish a notice from the cell's output.
     if kind in ("disk_full", "checkpoint_hook", "words"):
         return f"[{event.get('message')}]"
     if kind == "restart_refused":

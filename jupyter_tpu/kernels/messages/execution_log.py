@@ -33,7 +33,7 @@ KEPT_S = 30 * 86_400.0
 """How long lost runs are offered; our choice: longer than most holidays, and short enough to bound the folder."""
 
 _OVER = frozenset({"ok", "error", "aborted"})
-_MOST_OUTPUTS = 10**9 - 1  # nine digits: a line's head has a fixed length
+_MOST_OUTPUTS = 10**9 - 1  # nine digits, because a line's header has a fixed length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +223,7 @@ class ExecutionLog:
     def _append(self, run: LoggedRun) -> None:
         line = run.to_line()
         if self._size + len(line) > self._most_bytes:
-            # Half of it, so that the file is not rewritten for each further cell.
+            # Shrink to half the limit, so that the file is not rewritten for each further cell.
             self._rewrite(_newest(_read_runs(self._path), self._most_bytes // 2 - len(line)))
         self._write_at(self._size, line)
         self.ran_on = run.node
@@ -245,7 +245,7 @@ class ExecutionLog:
         self._file = self._path.open("r+b", buffering=0)  # unbuffered: each write is one system call, all or nothing
         self._size, self._open = 0, {}
         self.ran_on = entries[-1].node if entries else ""
-        # The places of open runs, whose heads will be rewritten.
+        # Store the positions of open runs, whose headers will be rewritten.
         for run, line in zip(entries, lines, strict=True):
             if not run.is_over:
                 self._open[run.msg_id] = self._size, run
@@ -253,7 +253,7 @@ class ExecutionLog:
 
     def _lose(self, reason: str, at: float, end: Mapping[str, Any] | None) -> None:
         runs = _read_runs(self._path)
-        if not runs:  # an earlier loss, if any, still waits for its answer
+        if not runs:  # an earlier loss, if any, is still waiting for the user's decision
             return
         earlier = self.lost()
         all_runs = _with_earlier(runs, earlier)

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 Call = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
-# Of a request's messages in the record: the request itself, the status busy, and execute_input.
+# A request's first messages in the record: the request itself, the status "busy", and execute_input.
 _MESSAGES_BEFORE_OUTPUT = 3
 _OUTPUTS = (b'"stream"', b'"display_data"', b'"execute_result"', b'"error"')
 _STATES: dict[str, State] = {"ok": "ok", "error": "error", "aborted": "aborted", "abort": "aborted"}
@@ -95,7 +95,7 @@ class ExecutionWatch:
             return
         content = json_object(frames[3])
         code = text_of(content, "code")
-        # Silent requests are made by front ends themselves, and would mean nothing in a rerun.
+        # Silent requests come from front ends, and rerunning them would be useless.
         if code.strip() and not content.get("silent") and content.get("store_history", True):
             cell_id = text_of(json_object(frames[2]), "cellId") or None
             msg_id = text_of(header, "msg_id")

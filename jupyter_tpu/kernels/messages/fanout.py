@@ -69,7 +69,7 @@ class RecordFanout:
 
     def disconnect(self) -> None:
         """Close all streams. Readers keep their positions for the next `connect`."""
-        # If the stream has not started, its wanted place ("end") still holds.
+        # If the stream has not started, its requested position ("end") is still valid.
         self._next_seq = self.next_seq or self._next_seq
         live, self._live, self._attach = self._live, None, None
         for reader in self._readers:
@@ -125,7 +125,7 @@ class RecordFanout:
             self.balance()
 
     def _receive(self, seq: int, channel: str, parts: list[bytes]) -> None:
-        if self._live is None:  # the stream was closed in the middle of a slice, and delivers the rest
+        if self._live is None:  # the stream was closed in the middle of a slice, whose rest still arrives
             return
         is_gone = self._live.is_closed
         if not is_gone:
@@ -198,7 +198,7 @@ class Subscriber:
         if self.next_seq is None or self.next_seq == live_seq:
             self._is_live = True
         else:
-            # The number tells streams apart: one that was closed may still deliver the rest of a slice.
+            # The number distinguishes streams: a closed one may still deliver the rest of a slice.
             self._opened += 1
             receive = partial(self._receive, self._opened)
             self._own = self._fanout.open_stream(self.next_seq, receive, self.offer_early)
@@ -219,7 +219,7 @@ class Subscriber:
         """Accept or ignore a message from the live stream."""
         if _is_cut(channel, parts):
             self._cut(seq)
-        # The live stream is ahead, so something was missed: fetch it over a stream of its own.
+        # The live stream is ahead, so messages were missed: fetch them over a separate stream.
         elif self._is_live and self.next_seq is not None and seq > self.next_seq:
             self.fall_out()
             self.catch_up()
@@ -273,7 +273,7 @@ class Subscriber:
         if self.next_seq and seq < self.next_seq:  # the message was delivered over the other stream
             return
         self.next_seq = seq + 1
-        # An event has the seq of the message before it, which may be one that was early.
+        # An event has the seq of the message before it, which may have arrived early.
         if seq in self.early and channel != "event":
             self.early.discard(seq)
             return

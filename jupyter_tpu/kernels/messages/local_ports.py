@@ -138,9 +138,9 @@ def addresses_of(connection: Mapping[str, Any]) -> TcpAddresses:
 
 def port_owner(port: int) -> str:
     """Return the process that uses a local TCP port, such as ``python (pid 123)``; empty if unknown."""
-    import psutil  # the import takes 20 ms, and hardly any kernel's start needs it
+    import psutil  # the import takes 20 ms, and kernels rarely need it at the start
 
-    with contextlib.suppress(psutil.Error, OSError):  # on macOS only root may list them
+    with contextlib.suppress(psutil.Error, OSError):  # on macOS, only root may list connections
         for found in psutil.net_connections("tcp"):
             if found.laddr and found.laddr.port == port and found.pid:
                 return f"{psutil.Process(found.pid).name()} (pid {found.pid})"
@@ -186,7 +186,7 @@ def _is_listening(path: Path) -> bool:
 def _short_folder() -> Path:
     """Create a folder with mode 0700 whose path is short enough for socket addresses."""
     for parent in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):
-        # 40 characters: for the folder's name, with the pid and a random part, and for the socket's name.
+        # 40 characters: the folder's name with the PID and a random part, and the socket's name.
         if parent and len(parent) + 40 < _LONGEST_PATH and os.access(parent, os.W_OK):
             _remove_abandoned(Path(parent))
             return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))

@@ -18,10 +18,10 @@ from jupyter_tpu.link import refuse_too_large
 
 log = logging.getLogger(__name__)
 
-# The reader is paused above the first and resumed below the second, so that it does not switch with each batch.
+# Pause the reader above the first limit and resume it below the second, so that it does not switch with each batch.
 FULL_BYTES = 4 * 1024 * 1024
 _LOW_BYTES = 1024 * 1024
-# Bounds how long one call of `deliver` keeps a server's loop busy.
+# Bounds how long one call to `deliver` keeps a server's loop busy.
 _BATCH_BYTES = 1024 * 1024
 _OBJECT_BYTES = 1000  # Python's overhead per message
 
@@ -124,7 +124,7 @@ class LoopBridge:
             delivered = self._deliver(batch)
             if delivered is not None:
                 await delivered
-        except Exception:  # a fault of the consumer must not end its output
+        except Exception:  # an error in the consumer must not stop its output
             log.exception("messages %s to %s could not be delivered", batch[0].seq, batch[-1].seq)
             return False
         return True
@@ -139,7 +139,7 @@ class LoopBridge:
 
     def _call_in_link_loop(self, function: Callable[..., None], *arguments: Any) -> None:
         if self._links:
-            with suppress(RuntimeError):  # the link thread has ended, and the kernel with it
+            with suppress(RuntimeError):  # the link thread has exited, and the kernel with it
                 self._links.call_soon_threadsafe(function, *arguments)
 
     def _wake(self) -> None:
@@ -151,7 +151,7 @@ class LoopBridge:
     def begin(self, fanout: RecordFanout, from_seq: Seq, send: Send) -> None:
         """Start reading at `from_seq` or at the next message; called in the link's loop."""
         self._links, self._send = asyncio.get_running_loop(), send
-        # Checked after `_links` was set; `close` does it the other way round, so one of the two sees the other.
+        # Check after setting `_links`. `close` uses the opposite order, so one of the two always sees the other.
         if not self._is_closed:
             self._reader = fanout.read(self._take, from_seq)
             self.first_seq = self._reader.next_seq
@@ -177,12 +177,12 @@ class LoopBridge:
         self._undelivered += _size(message)
         if self._reader and self._undelivered > FULL_BYTES:
             self._reader.pause()
-        # One wake-up for any number of messages: each costs a system call.
+        # One wake-up for any number of messages, because each wake-up costs a system call.
         if not self._is_waking:
             self._is_waking = True
             try:
                 self._loop.call_soon_threadsafe(self._wake)
-            except RuntimeError:  # the reader's loop ended without `close`
+            except RuntimeError:  # the reader's loop stopped without `close`
                 self._leave()
 
     def _delivered(self, size: int) -> None:

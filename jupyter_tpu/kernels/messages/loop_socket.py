@@ -77,7 +77,7 @@ class LoopSocket:
         if self._check_handle:
             self._check_handle.cancel()
             self._check_handle = None
-        self._read()  # read first: reading also tells ZMQ which queues have room again
+        self._read()  # read first: reading also lets ZMQ notice which queues have room again
         if not self._socket.closed:
             self._on_writable()
 
@@ -96,5 +96,5 @@ class LoopSocket:
         try:
             self._on_message(parts)
         except BaseException:
-            self._schedule()  # for messages that came after the edge
+            self._schedule()  # for messages that arrived after the edge
             raise

@@ -50,7 +50,7 @@ class OpenRequests:
     def answered(self, parts: Sequence[bytes]) -> None:
         """Remove the request that this reply belongs to."""
         place = header_place(parts)
-        if self._sent and place:  # most replies come while no cell runs
+        if self._sent and place:  # most replies arrive while no cell is running
             self._sent.pop(text_of(json_object(parts[place + 1]), "msg_id"), None)
 
     def remove(self, requests: Iterable[Sequence[bytes]]) -> None:
@@ -94,7 +94,7 @@ def _error(event: Mapping[str, Any], headline: str) -> tuple[Answer, ...]:
     error = error_from_json(event["error"])
     lines = [headline, *str(error).splitlines()] if headline else str(error).splitlines()
     content = {"ename": type(error).__name__, "evalue": error.message, "traceback": lines}
-    # The reply last: a client may stop reading once it has it.
+    # Send the reply last, because a client may stop reading after it.
     return (
         Answer("iopub", "error", content),
         Answer("iopub", "status", {"execution_state": "idle"}),

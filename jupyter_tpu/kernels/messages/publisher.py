@@ -18,10 +18,10 @@ from jupyter_tpu.kernels.messages.loop_socket import LoopSocket, Parts
 
 log = logging.getLogger(__name__)
 
-# The source is held above the first and resumed below the second.
+# Pause the source above the first limit and resume it below the second.
 FULL_BYTES = 4 * 1024 * 1024
 _LOW_BYTES = 1024 * 1024
-# Patience is counted in this many steps, see `_start_patience`.
+# The timeout is counted in this many steps, see `_start_patience`.
 _TICKS = 10
 
 
@@ -47,7 +47,7 @@ class Publisher:
         self._resume = resume
         self._starve = starve
         self._patience_s = patience_s
-        self._may_lose = False  # whether the slow subscriber has had its time, so that messages may be dropped
+        self._may_lose = False  # whether the slow subscriber's time is up, so that messages may be dropped
         self._backlog: deque[Parts] = deque()
         self._backlog_bytes = 0
         self._is_holding = False
@@ -66,7 +66,7 @@ class Publisher:
         waiting = len(self._backlog)
         while self._backlog and self.socket and self._try(self.socket, self._backlog[0]):
             self._backlog_bytes -= _size(self._backlog.popleft())
-        if len(self._backlog) < waiting:  # a client has read something, so its time starts again
+        if len(self._backlog) < waiting:  # a client has read messages, so its time starts again
             self._stop_patience()
             if self._backlog:
                 self._start_patience()
@@ -85,7 +85,7 @@ class Publisher:
             return True
         if not self._may_lose:
             return False
-        # Without NODROP ZMQ drops the message for the full queue only, and sends it to all others.
+        # Without NODROP, ZMQ drops the message only for the full queue and sends it to all others.
         socket.set_option(zmq.XPUB_NODROP, 0)
         sent = socket.send(parts)
         socket.set_option(zmq.XPUB_NODROP, 1)

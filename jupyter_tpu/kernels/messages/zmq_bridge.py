@@ -24,8 +24,8 @@ from jupyter_tpu.kernels.messages.loop_socket import LoopSocket, Parts
 from jupyter_tpu.kernels.messages.not_run import NODE_ENDED, NOT_RUN, answers, routing_identities
 from jupyter_tpu.kernels.messages.publisher import Publisher
 
-_IOPUB_QUEUE = 200  # messages, which is some MiB in a flood; ZMQ counts no bytes
-# Jupyter's clients subscribe at once; a notebook that is open nowhere must not delay the caller longer.
+_IOPUB_QUEUE = 200  # in messages, a few MiB during a flood of output; ZMQ doesn't count bytes
+# Jupyter's clients subscribe at once; a notebook without an open page must not delay the caller longer.
 _READER_COMES_S = 2.0
 _STATUS_BYTES = 64  # the content of a status is {"execution_state": "starting"}; longer ones need no parsing
 PATIENCE_S = 10.0
@@ -84,11 +84,11 @@ class Bridge:
         self._addresses = addresses
         self._secrets = secrets
         self._context = context
-        # Signs only what is answered here: replies to kernel_info, notices, cells that were not run.
+        # Signs only messages created here: replies to kernel_info, notices, and replies for cells that were not run.
         self._session = Session(key=secrets.key, signature_scheme=secrets.signature_scheme, username="kernel")
         self._sockets: dict[str, LoopSocket] = {}
-        self._waiting: list[tuple[str, Parts]] = []  # requests that came before `join`
-        self._last_parent = b""  # of the last output: notices are shown in its cell
+        self._waiting: list[tuple[str, Parts]] = []  # requests that arrived before `join`
+        self._last_parent = b""  # parent header of the last output: notices are shown in its cell
         self._stream: Stream | None = None
         self._expected_info: Mapping[str, Any] | None = None
         self._has_reader = asyncio.Event()
@@ -204,7 +204,7 @@ class Bridge:
         try:
             identities, rest = self._session.feed_identities(parts)
             request = self._session.deserialize(rest)
-        except (ValueError, TypeError, KeyError, RecursionError):  # invalid requests are left to the kernel
+        except (ValueError, TypeError, KeyError, RecursionError):  # let the kernel handle invalid requests
             return False
         if request["msg_type"] != "kernel_info_request":
             return False
@@ -266,7 +266,7 @@ def _set_options(socket: zmq.Socket[bytes], kind: int, curve: tuple[bytes, bytes
         socket.set(zmq.XPUB_NODROP, 1)
         socket.set(zmq.SNDHWM, _IOPUB_QUEUE)
     else:
-        socket.set(zmq.ROUTER_HANDOVER, 1)  # a client that comes back under its name replaces its old connection
+        socket.set(zmq.ROUTER_HANDOVER, 1)  # a client that reconnects replaces its old connection
         socket.set(zmq.SNDHWM, 0)
     if curve:
         socket.set(zmq.CURVE_SERVER, 1)

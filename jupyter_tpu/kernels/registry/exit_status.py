@@ -6,7 +6,7 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-_LONGEST = 4000  # characters, some 50 lines of a traceback
+_LONGEST = 4000  # in characters; about 50 lines of a traceback
 
 
 def exit_code_of(event: Mapping[str, Any]) -> int:

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 VERSION = 1
 """The format of the files; a higher one was written by a newer version of jupyter_tpu."""
 _KERNEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_LONGEST_NOTE = 1024 * 1024  # bounds what is read at a server's start; a note has some hundred bytes
+_LONGEST_NOTE = 1024 * 1024  # bounds the data read at a server's start; a note has a few hundred bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class RegisteredKernel:
     def to_json(self) -> dict[str, Any]:
         """Return the content of the note's file."""
         content = {"version": VERSION, **asdict(self)}
-        if self.workers == 1:  # an older version, which knows no kernels on several workers, can read the others
+        if self.workers == 1:  # older versions, which support only one worker, can read the other notes
             del content["workers"]
         return content
 
@@ -145,7 +145,7 @@ class KernelRegistry:
         """
         path = self._path(note.kernel_id)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Durable: after a power loss on the laptop the kernel still runs on its node, and costs.
+        # Durable: after a power loss of the laptop, the kernel is still running on its node and is billed.
         write_whole(path, json.dumps(note.to_json()).encode(), is_durable=True)
 
     def remove(self, kernel_id: str) -> None:
@@ -168,7 +168,7 @@ class KernelRegistry:
         """
         if not any(self.folder.glob("*.json")):
             return ()
-        # Read again under the lock: another server may have claimed some meanwhile.
+        # Read again under the lock: another server may have claimed some kernels in the meantime.
         with self._locked():
             free = [note for note in self.list() if note.root_dir == root_dir and is_gone(note.owner)]
             return tuple(filter(None, map(self._claim, free)))
@@ -214,7 +214,7 @@ def _read(path: Path) -> RegisteredKernel | None:
             error or type(error).__name__,
         )
         return None
-    # A copy under another name would be claimed as a kernel of its own.
+    # Ignore a copy with another name, which would be claimed as a separate kernel.
     return note if f"{note.kernel_id}.json" == path.name else None
 
 
@@ -222,7 +222,7 @@ def _content(path: Path) -> str:
     """Return the file's content if no other user can have written it; revoke other users' read access."""
     # O_NONBLOCK: opening a named pipe would wait for a writer
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    # an opener: what turns out to be a folder is closed too, which `os.fdopen` leaves open
+    # use an opener, because `os.fdopen` would not close the descriptor if the path is a folder
     with open(path, encoding="utf-8", opener=lambda name, _: os.open(name, flags)) as file:
         status = os.fstat(file.fileno())
         if sys.platform != "win32":

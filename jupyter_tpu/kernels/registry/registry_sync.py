@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 SendToAgent = Callable[[Mapping[str, Any]], Awaitable[Any]]
 
-# our choice: a user frees some space in minutes, and the kernel must be recorded soon after
+# our choice: a user frees some disk space within minutes, and the kernel must be recorded soon after
 _AGAIN_S = 5.0
 
 
@@ -38,7 +38,7 @@ class RegistrySync:
         self._is_on_disk = False
         self._changing = asyncio.Lock()  # writes run in threads and must reach the disk in order
         self._sending: asyncio.Task[None] | None = None
-        # what the disk did not take, and the task that tries it again
+        # the note that could not be written, and the task that retries it
         self._unwritten: RegisteredKernel | None = None
         self._retrying: asyncio.Task[None] | None = None
 
@@ -74,7 +74,7 @@ class RegistrySync:
         async with self._changing:
             if self._note and (changed := change(self._note)) != self._note:
                 self._note = changed
-                if self._is_on_disk or self._unwritten:  # else the kernel has ended
+                if self._is_on_disk or self._unwritten:  # otherwise the kernel has been shut down
                     await self._write(changed)
                     self.send_to_agent()
 
