@@ -26,7 +26,7 @@ def _open_missing_streams() -> None:
     """
     for descriptor, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is None:
-            # Gets the lowest free number, which is the missing one: those below it are open by now.
+            # open() returns the lowest free descriptor, which is the missing one, because all lower ones are open.
             opened = os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(opened, opened == descriptor)
             setattr(sys, name, open(opened, mode, encoding="utf-8", errors="backslashreplace", closefd=False))  # noqa: SIM115 - open as long as the process

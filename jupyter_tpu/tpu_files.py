@@ -17,7 +17,7 @@ LOCK_VARIABLE = "JUPYTER_TPU_LOCK_FILE"
 """Variable with the path of libtpu's lock file where that is not the usual one."""
 
 PROC = Path("/proc")
-# Fixed in libtpu, which locks it with lockf (openxla tpu_initializer_helper.cc).
+# The path is fixed in libtpu, which locks the file with lockf (openxla tpu_initializer_helper.cc).
 _LOCK_FILE = "/tmp/libtpu_lockfile"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 def is_on_node(environ: Mapping[str, str] = os.environ) -> bool:
     """Return whether this kernel runs on a TPU node, because the agent started it or according to the environment."""
-    # Imported late, like all that the magics need, so that loading the extension does not slow a kernel's start.
+    # Import late, like everything that the magics need, so that loading the extension does not delay a kernel's start.
     from jupyter_tpu.notebook.node.agent_call import is_agent_here
 
     return is_agent_here(environ) or bool(environ.get("TPU_ACCELERATOR_TYPE"))

@@ -13,15 +13,15 @@ from typing import Any
 
 from jupyter_tpu.errors import BadInput, Text
 
-# The value travels inside one reply message and is stored in the kernel's record. Larger data belongs in a file.
+# The value is sent in one reply message and stored in the kernel's record. Larger data belongs in a file.
 MOST_BYTES = 16 * 1024 * 1024
 _PLAIN = (type(None), bool, int, float)
-# A longer integer travels in hexadecimal: Python refuses to write one of thousands of decimal digits (CVE-2020-10735).
+# Send a longer integer in hexadecimal: Python refuses to convert thousands of decimal digits (CVE-2020-10735).
 _LONG_BITS = 64
 _LISTS: dict[type, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset"}
 # Packages whose arrays NumPy can read; the check is by name, because importing them would start them.
 _ARRAYS = ("jax", "jaxlib", "tensorflow", "torch")
-# NumPy does not know JAX's own types: each beginning of a name, and a NumPy type that holds all of their values.
+# NumPy doesn't support JAX's own types: prefixes of type names, each with a NumPy type that can represent all values.
 _WIDER = (("bfloat", "float32"), ("float", "float32"), ("int", "int8"), ("uint", "uint8"))
 
 
@@ -33,7 +33,7 @@ def pack(name: str, namespace: Mapping[str, Any]) -> str:
     """
     if name not in namespace:
         raise BadInput(Text("The node has no variable {name}.", name=repr(name)), hint="Set it in the cell.")
-    # A list that contains itself has no JSON form; Python notices that by its recursion limit.
+    # A list that contains itself has no JSON form; Python detects it by the recursion limit.
     try:
         return json.dumps(_Packing(name).packed(namespace[name]))
     except RecursionError:
@@ -53,7 +53,7 @@ class _Packing:
         self._spend(8)
         kind = type(value)
         if kind is int and value.bit_length() > _LONG_BITS:
-            # a hexadecimal digit holds four bits
+            # a hexadecimal digit has four bits
             self._spend(value.bit_length() // 4)
             return {"int": hex(value)}
         if kind in _PLAIN:
@@ -72,13 +72,13 @@ class _Packing:
         return self._array(value)
 
     def _array(self, value: Any) -> dict[str, Any]:
-        # The type's package decides, so that a kernel without NumPy can still bring plain values back.
+        # Check the type's package, so that a kernel without NumPy can still return plain values.
         package = type(value).__module__.partition(".")[0]
         if package not in ("numpy", *_ARRAYS):
             raise self._refusal(Text("A {type}", type=type(value).__name__))
         numpy = importlib.import_module("numpy")
         if package == "torch" and hasattr(value, "detach"):
-            # NumPy cannot read a tensor on a device, or one that records gradients.
+            # NumPy can't read a tensor that is on a device or records gradients.
             value = value.detach().cpu()
         elif package == "numpy" and type(value) is not numpy.ndarray and not isinstance(value, numpy.generic):
             raise self._refusal(

@@ -41,13 +41,13 @@ def _messages(request: Request, rendered: Rendered) -> Iterator[dict[str, Any]]:
 
 def _output_message(request: Request, part: Part) -> dict[str, Any]:
     content = {name: value for name, value in part.output.items() if name != "output_type"}
-    if part.cursor:  # a carriage return and the text before the cursor, so that what follows overwrites the right part
+    if part.cursor:  # a carriage return and the text before the cursor, so that the next text overwrites the right part
         content["text"] += part.cursor
     return _message(request, part.source, part.output["output_type"], content)
 
 
 def _message(request: Request, source: Message | None, kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    # our own message borrows a header of the request: front ends drop their queue when the session changes
+    # our own message uses a header of the request, because front ends drop their queue when the session changes
     origin = source or request.busy
     header = origin.header if origin else {"msg_id": f"{request.msg_id}_{kind}", **_UNSENT}
     return {

@@ -177,7 +177,7 @@ class Request:
 
     def omit(self, size: int) -> None:
         """Record that `size` bytes of stream messages are missing here."""
-        # most likely they continue the stream that was printed last
+        # they probably continue the last stream
         last = self.outputs[-1] if self.outputs and not self.is_clearing else None
         stream = last if isinstance(last, Stream) else self._stream("stdout")
         stream.text.omit(size)

@@ -13,9 +13,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn, cast
 
 _DELIMITER = b"<IDS|MSG>"
-# Levels of nesting that may be added around a value before it is written: a route's response, its lists, its views.
+# Levels of nesting that may be added around a value before writing it: a route's response, its lists, its views.
 _HEADROOM = 64
-_LONGEST_CACHED = 2000  # bytes; parent headers of Jupyter clients have some hundred, larger ones would fill the cache
+_LONGEST_CACHED = 2000  # in bytes; Jupyter clients' parent headers have a few hundred, larger ones would fill the cache
 
 
 class Malformed(ValueError):
@@ -69,7 +69,7 @@ def json_object(raw: bytes) -> dict[str, Any]:
         Malformed: the bytes are not a JSON object, or contain a value that JSON can't represent.
     """
     try:
-        text = raw.decode("utf-8", "replace").strip()  # as jupyter_client does
+        text = raw.decode("utf-8", "replace").strip()  # like jupyter_client
         value, end = _scan_with_headroom(text) if _may_be_deep(raw) else _scan(text, 0)
     except (ValueError, RecursionError, StopIteration) as error:
         raise Malformed(f"not JSON: {raw[:60]!r}") from error
@@ -84,7 +84,7 @@ def is_count(value: Any) -> bool:
 
 
 def _may_be_deep(raw: bytes) -> bool:
-    # a cheap test first: hardly any message has as many brackets, and each scan with headroom costs a copy
+    # a cheap test first: few messages have this many brackets, and each scan with headroom costs a copy
     return raw.count(b"[") + raw.count(b"{") > _HEADROOM
 
 

@@ -107,7 +107,7 @@ class Reducer:
         message = parse(seq, parts)
         if message.kind.startswith("comm_"):
             self._watch_comm(message)
-        if message.kind in _DISPLAYING:  # a display that belongs to no known request may still update one that is shown
+        if message.kind in _DISPLAYING:  # a display without a known request may still update a visible one
             self._update(message)
         request = self._request_of(message)
         handle = _OUTPUTS.get(message.kind)
@@ -139,7 +139,7 @@ class Reducer:
     def _answer_input(self, message: Message) -> None:
         waiting = self._waiting_for_input
         if waiting and waiting.input:
-            # some clients send no parent; then the reply can only be for the input that the kernel waits for
+            # some clients send no parent; then the reply can only be for the input that the kernel is waiting for
             answered = message.parent.get("msg_id")
             if answered is None or answered == waiting.input.header.get("msg_id"):
                 waiting.record_input_reply(message)
@@ -160,7 +160,7 @@ class Reducer:
         comm_id, state = message.content.get("comm_id"), _widget_state(message)
         if not isinstance(comm_id, str):
             raise Malformed("a comm without an id")
-        if "msg_id" in state:  # how ipywidgets' OutputModel says which request it captures; empty when it stops
+        if "msg_id" in state:  # the request that ipywidgets' OutputModel captures; empty when it stops
             msg_id = state["msg_id"]
             self._capturing[comm_id] = msg_id if isinstance(msg_id, str) else ""
 

@@ -75,7 +75,7 @@ def render(request: Request, limits: Limits | None = None) -> Rendered:
     """
     limits = limits or Limits()
     page = _Page(limits)
-    # keep more of the end than of the beginning: the newest outputs say how far the cell is
+    # keep more of the end than of the beginning: the latest outputs show the cell's progress
     head, surplus = limits.outputs // 4, len(request.outputs) - limits.outputs
     for place, item in enumerate(request.outputs):
         if place == head and surplus > 0:

@@ -40,7 +40,7 @@ class StreamText:
         self._tail: deque[str] = deque()
         self._tail_size = 0
         self._omitted = 0
-        self._is_torn = False  # whether the tail begins inside a line
+        self._is_torn = False  # whether the tail starts inside a line
         self._line = Line()
 
     def write(self, text: str) -> None:
@@ -69,7 +69,7 @@ class StreamText:
             if len(whole) <= self._head_limit + self._tail_limit:
                 return Excerpt("", whole, 0, cursor)
             beginning, rest = whole[: self._head_limit], whole[self._head_limit :]
-        # drop the torn lines at both sides of the gap, unless that would drop everything
+        # drop the incomplete lines on both sides of the gap, unless that would drop everything
         shown_head = beginning[: beginning.rfind("\n") + 1] or beginning
         shown_tail = self._shown_end(rest)
         omitted += byte_size(beginning[len(shown_head) :]) + byte_size(rest[: len(rest) - len(shown_tail)])
@@ -110,7 +110,7 @@ class StreamText:
             self._trim_tail()
 
     def _trim_tail(self) -> None:
-        # whole pieces first, so that the work stays linear; a piece is only cut if it alone exceeds the limit
+        # drop whole pieces first, so that the work is linear; cut a piece only if it alone exceeds the limit
         while self._tail_size - len(self._tail[0]) >= self._tail_limit and len(self._tail) > 1:
             old = self._tail.popleft()
             self._tail_size -= len(old)
@@ -144,7 +144,7 @@ class Line:
 
     def __init__(self) -> None:
         self._left: list[str] = []
-        self._right: list[tuple[str, int]] = []  # (piece, index in it at which the line continues), nearest piece last
+        self._right: list[tuple[str, int]] = []  # (piece, index at which the line continues in it), nearest piece last
 
     @property
     def is_at_end(self) -> bool:

@@ -122,7 +122,7 @@ class TPUApp(ExtensionApp):
     def initialize_settings(self) -> None:
         """Set up everything that needs no event loop; called by the server while it loads extensions."""
         if self.trust_endpoint:
-            # an environment variable, because kernel launchers in other processes make connections too
+            # use an environment variable, because kernel launchers in other processes open connections too
             os.environ[TRUST_VARIABLE] = self.trust_endpoint
         for path in SCHEMA_FILES:
             self._event_logger.register_event_schema(path)
@@ -131,7 +131,7 @@ class TPUApp(ExtensionApp):
         self.settings[LANGUAGE_SETTING] = partial(front_end_language, self.serverapp)
         keep_tracebacks_out(logging.getLogger("tornado.application"))  # where POST /api/kernels reports a failed start
         apply_saved_choices(os.environ)
-        import_ahead()  # asyncssh takes most of a second to import, which the first kernel would have to wait for
+        import_ahead()  # importing asyncssh takes most of a second, which would delay the first kernel
         self.own = ServedCloud(self.cloud_settings, self._access(), self._emit, self.log)
         self.trial = TrialSwitch(self._serve, self.settings["kernel_manager"], self.log)
         self.metrics_pool = MetricsPool()
@@ -153,7 +153,7 @@ class TPUApp(ExtensionApp):
         except (OSError, TpuError) as error:
             self.log.warning("The kernels of an earlier server cannot be restored: %s", error)
             return
-        if notes and _is_in_loop():  # started by a program that already runs a loop, so this must not block it
+        if notes and _is_in_loop():  # started by a program with a running event loop, which must not be blocked
             self._in_background(self.adoption.adopt(notes))
         elif notes:
             IOLoop.current().run_sync(lambda: self.adoption.adopt(notes))
@@ -190,7 +190,7 @@ class TPUApp(ExtensionApp):
 
     def setup_engine(self) -> SetupEngine:
         """Return the set-up engine for the user's own cloud."""
-        from jupyter_tpu.setup.engine import SetupEngine  # used only until the project is set up
+        from jupyter_tpu.setup.engine import SetupEngine  # needed only until the project is set up
 
         return SetupEngine(self.own.settings_or_none(), os.environ, is_project_fixed=bool(self.project))
 
@@ -213,7 +213,7 @@ class TPUApp(ExtensionApp):
 
     @property
     def _event_logger(self) -> EventLogger:
-        assert self.serverapp is not None  # the server sets it before it calls anything here
+        assert self.serverapp is not None  # the server sets it before calling any method of this class
         return cast(EventLogger, self.serverapp.event_logger)
 
     def cloud_settings(self) -> CloudSettings:
@@ -255,13 +255,13 @@ class TPUApp(ExtensionApp):
     async def stop_extension(self) -> None:
         """Close everything when the server stops. Never raises, because other extensions must still be stopped."""
         try:
-            # in reverse order, and all of them even if one fails: kernels are left before the fleet closes
+            # close in reverse order, and all of them even if one fails: kernels are detached before the fleet closes
             async with AsyncExitStack() as each:
                 each.push_async_callback(self.own.close)
                 each.push_async_callback(self.metrics_pool.close)
                 each.push_async_callback(self._end_tasks)
                 each.push_async_callback(self.adoption.leave if self.keep_kernels else self.adoption.close)
-                # first, because its kernels end with it
+                # close it first, because its kernels are shut down with it
                 each.push_async_callback(self.trial.close)
         except Exception:
             self.log.exception("jupyter_tpu did not close cleanly; its journal and the list of kernels are intact.")
@@ -285,7 +285,7 @@ def front_end_language(server: Any) -> str:
 
 
 def _locale_setting(app: Any) -> str:
-    from jupyterlab_server.settings_utils import get_settings  # JupyterLab has loaded it
+    from jupyterlab_server.settings_utils import get_settings  # JupyterLab has already loaded it
 
     folders = (app.app_settings_dir, app.schemas_dir, app.user_settings_dir)
     try:

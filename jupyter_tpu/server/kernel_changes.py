@@ -61,7 +61,7 @@ class _Changes:
     async def _in_turn(self, kernel_id: str, kernels: Any) -> None:
         async with self.turn(kernel_id):
             await _restarted_by_jupyter(kernels, kernel_id)
-            if kernel_id not in kernels:  # shut down while this restart waited; worded like Jupyter Server's own error
+            if kernel_id not in kernels:  # shut down during the wait; uses Jupyter Server's error text
                 raise web.HTTPError(404, f"Kernel does not exist: {kernel_id}")
             try:
                 async with kernels.get_kernel(kernel_id).provisioner.restarting():
@@ -95,7 +95,7 @@ def _let_end(kernels: Any, kernel_id: str) -> None:
     manager = kernels.get_kernel(kernel_id)
     has_failed = manager.ready.done() and not manager.ready.cancelled() and manager.ready.exception() is not None
     if has_failed and manager.has_kernel:
-        # no public method resets it, and Jupyter decides by this future whether to shut the kernel down
+        # no public method resets this future, which determines whether Jupyter shuts the kernel down
         manager._ready = asyncio.get_running_loop().create_future()
         manager._ready.set_result(None)
 
@@ -111,7 +111,7 @@ class _WithReason(APIHandler):
             super().write_error(status_code, **kwargs)
             return
         self.set_header("Content-Type", "application/json")
-        self.set_header("Jupyter-TPU-Error", error.code)  # JupyterLab passes on no body, and proxies answer 502 as well
+        self.set_header("Jupyter-TPU-Error", error.code)  # JupyterLab drops the body, and proxies return 502 too
         self.set_status(error.status)
         body = {"message": self._message(error), "reason": error.message, "error": error.to_json()}
         self.finish(json.dumps(body))
@@ -168,7 +168,7 @@ class SessionChangeHandler(_WithReason, SessionHandler):
     async def patch(self, session_id: str) -> None:
         """Change the session; a change of its kernel waits for pending changes."""
         body = self.get_json_body()
-        if not isinstance(body, dict) or "kernel" not in body:  # renaming a notebook does not have to wait
+        if not isinstance(body, dict) or "kernel" not in body:  # renaming a notebook doesn't have to wait
             await ensure_async(super().patch(session_id))
             return
         session = await cast(Any, self.session_manager).get_session(session_id=session_id)

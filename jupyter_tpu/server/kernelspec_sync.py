@@ -52,7 +52,7 @@ class KernelspecSync:
         if self._enabled and snapshot.as_of:
             nodes = usable_nodes(snapshot)
             self._renew(nodes, settings)
-            # a zone that does not answer does not mean that the kernelspecs of its nodes can go
+            # if a zone doesn't respond, keep the kernelspecs of its nodes
             is_complete = snapshot.error is None and not snapshot.unreachable
             sync_kernelspecs(
                 nodes,

@@ -100,7 +100,7 @@ class ServedCloud:
             self.log.warning("Cloud TPU nodes cannot be listed yet: %s", error)
             return
         snapshot = await opened.fleet.refresh()
-        # no change is reported for nodes that were deleted while no server ran, so remove their kernelspecs now
+        # nodes deleted while no server was running cause no change event, so remove their kernelspecs now
         await self.kernelspecs.update(snapshot, opened.settings)
         for notice in snapshot.notices:
             self.log.warning("%s", notice)
@@ -119,7 +119,7 @@ class ServedCloud:
         cloud, and budgets and auto-stop must continue.
         """
         await self.fleet.reopen()
-        self.caches.clear()  # last, because a request may have cached data of the old fleet meanwhile
+        self.caches.clear()  # last, because a request may have cached data of the old fleet in the meantime
         try:
             await self.fleet.get()
         except TpuError as error:
@@ -127,7 +127,7 @@ class ServedCloud:
 
     async def close(self) -> None:
         """Close the fleet and all connections opened in advance."""
-        async with AsyncExitStack() as each:  # in reverse order, and all of them even if one fails
+        async with AsyncExitStack() as each:  # close in reverse order, and all of them even if one fails
             each.push_async_callback(self.fleet.close)
             each.push_async_callback(self._links.close)
             each.push_async_callback(self._end_runner)
@@ -149,7 +149,7 @@ class ServedCloud:
         )
 
     async def _handle_change(self, change: FleetChange) -> None:
-        if change.phase == "failed":  # the request was answered long ago, so only the log and the event can say it
+        if change.phase == "failed":  # the response was sent long ago, so use the log and the event
             self.log.warning("%s: %r", change.node_name, change.message)
         try:
             opened = await self.fleet.get()

@@ -80,7 +80,7 @@ class TrialSwitch:
         async with self._lock:
             is_used, self.served = self.served is not None, None
             await self._stack.aclose()
-            if is_used:  # else another server may use it
+            if is_used:  # otherwise another server may be using it
                 await asyncio.to_thread(forget_trial)
 
     async def close(self) -> None:
@@ -104,5 +104,5 @@ class TrialSwitch:
     async def _shut_down(self, kernel_id: str) -> None:
         try:
             await ensure_async(self._kernels.shutdown_kernel(kernel_id, now=True))
-        except (TpuError, KeyError, RuntimeError) as error:  # the kernel ends with its node in any case
+        except (TpuError, KeyError, RuntimeError) as error:  # the kernel is lost with its node anyway
             self.log.info("the kernel %s was not shut down: %s", kernel_id, error)

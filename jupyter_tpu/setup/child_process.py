@@ -15,9 +15,9 @@ from typing import IO
 
 from jupyter_tpu.errors import Text, TpuError
 
-# JupyterLab shuts its kernels down before it exits; a process that takes longer than this hangs, and is killed
+# JupyterLab shuts its kernels down before it exits; after this time, the process is considered hung and killed
 _GRACE_S = 20.0
-# bounds how much of a log an error carries: about its last 50 lines
+# how much of a log an error includes: about the last 50 lines
 _TAIL_BYTES = 4000
 _PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -39,7 +39,7 @@ class Child:
     async def send_line(self, line: bytes) -> None:
         """Write one line to the process's standard input and close the input."""
         assert self.process.stdin is not None
-        with suppress(ConnectionError):  # it has ended; the caller waits for that
+        with suppress(ConnectionError):  # the process has exited; the caller waits for that
             self.process.stdin.write(line)
             await self.process.stdin.drain()
         self.process.stdin.close()
@@ -103,21 +103,21 @@ def _end_with_parent() -> None:
 
 async def _end(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
-        # not SIGKILL at first: JupyterLab ends its kernels, the emulator writes its state
+        # don't send SIGKILL first: JupyterLab must shut down its kernels, and the emulator must write its state
         process.terminate()
         with suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), _GRACE_S)
-    with suppress(ProcessLookupError):  # children of its own that it left behind
+    with suppress(ProcessLookupError):  # kill child processes that it left behind
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()
 
 
 def _listens_on(pid: int, port: int) -> bool:
-    import psutil  # slow to import, and a server starts without it
+    import psutil  # slow to import, and not needed at a server's start
 
     try:
         connections = psutil.Process(pid).net_connections("tcp")
-    except psutil.Error:  # it has ended; the caller waits for that
+    except psutil.Error:  # the process has exited; the caller waits for that
         return False
     return any(each.status == psutil.CONN_LISTEN and each.laddr.port == port for each in connections)
 

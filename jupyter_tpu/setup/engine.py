@@ -43,7 +43,7 @@ _NO_QUOTA = Text(
     "The project has no TPU quota. Ask Google for quota, or apply for a grant from the TPU Research Cloud."
 )
 _IDLE_HOURS = round((DEFAULT_RULES.idle_after_s or 0) / 3600)
-# Refusals that are older say little about what the project may use today.
+# Older rejections don't show what the project may use today.
 _REFUSED_WITHIN_S = 30 * 86400.0
 
 
@@ -163,13 +163,13 @@ class SetupEngine:
         await asyncio.to_thread(_set_budget, await self._with_project(), body)
 
     async def _with_project(self) -> CloudSettings:
-        async with open_cloud(self._settings) as cloud:  # it calls nothing yet
+        async with open_cloud(self._settings) as cloud:  # it makes no request yet
             return cloud.settings
 
 
 def _use_file(path: str, environment: MutableMapping[str, str]) -> None:
     read_credentials_file(path)
-    # the whole path: a process elsewhere must find it too
+    # save the absolute path, so that a process in another folder finds the file too
     save_choice(CREDENTIALS_VARIABLE, str(Path(path).expanduser().resolve()), environment)
 
 
@@ -207,7 +207,7 @@ async def _without_billing(settings: CloudSettings) -> Step:
         accounts = await list_billing_accounts(settings)
     except TpuError:
         return step
-    if len(accounts) != 1:  # with several accounts the user chooses one in the console, which shows them all
+    if len(accounts) != 1:  # with several accounts, the user chooses one in the console, which shows all of them
         return step
     (account,) = accounts
     does = Text(
@@ -293,7 +293,7 @@ def _grants_and_refusals(settings: CloudSettings) -> tuple[tuple[str, ...], tupl
         try:
             grants = Grants(journal, **place).read().grants
             intents = journal.listed(now - _REFUSED_WITHIN_S, **place)
-        except TpuError:  # the step of the budget reports a journal that cannot be read
+        except TpuError:  # the budget step reports an unreadable journal
             return (), None
     names = tuple(each.name for each in grants if not each.is_over(day_of(now)))
     refused = [each for each in intents if isinstance(each.error, NotAllowlisted) and each.spec]

@@ -10,7 +10,7 @@ from typing import Any
 from jupyter_core.utils import ensure_async
 
 NOTEBOOK = "digits.ipynb"
-# what it imports
+# packages that the example imports
 _NEEDED = ("jax", "sklearn")
 
 

@@ -28,9 +28,9 @@ from jupyter_tpu.kernels.kernelspecs import remove_kernelspecs_of
 from jupyter_tpu.kernels.registry.notes import KernelRegistry
 from jupyter_tpu.setup.child_process import Child, running
 
-# bounds the start on a slow machine: normally it takes seconds
+# time limit for a slow machine; the start normally takes seconds
 READY_WITHIN_S = 120.0
-# its database and the beginning of its log
+# the emulator's database and the start of its log
 _FIRST_FILES_BYTES = 1024 * 1024
 _NEEDED = ("aiohttp", "grpc_status")
 _INSTALL = "pip install 'jupyter-tpu[demo]'"
@@ -59,7 +59,7 @@ class EmulatedCloud:
 def emulator_argv(state_dir: Path) -> list[str]:
     """Return the command for an emulated cloud with its state in this folder."""
     options = ["--json", "--link-faults", "--show-time", "--state-dir", str(state_dir)]
-    # -P: the server runs in the user's folder, where a random.py must not stand in for Python's own
+    # -P: the server runs in the user's folder, where a random.py must not shadow Python's module
     return [sys.executable, "-P", "-m", "jupyter_tpu.emulator", *options]
 
 
@@ -97,7 +97,7 @@ async def trial_cloud(environment: MutableMapping[str, str]) -> AsyncIterator[Em
     """
     _require_packages()
     _refuse_second()
-    await asyncio.to_thread(clean_up_trial)  # before its endpoint is replaced, and so forgotten
+    await asyncio.to_thread(clean_up_trial)  # before its endpoint is replaced
     folder = await asyncio.to_thread(trial_dir)
     state_dir = folder / "cloud"
     await asyncio.to_thread(_make_state_dir, state_dir)
@@ -155,7 +155,7 @@ def clean_up_trial() -> bool:
 
 def remember_trial() -> None:
     """Make the next server restart the emulated cloud, because the user has not switched back."""
-    with suppress(OSError):  # on a full disk, the user has to start it again
+    with suppress(OSError):  # on a full disk, the user has to start the trial again
         write_whole(trial_file(), b"{}")
 
 

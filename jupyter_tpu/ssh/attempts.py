@@ -37,11 +37,11 @@ async def first_outcome(
                 if tasks:
                     log.info("nothing was received for %s s; another attempt starts", silence_s)
                 tasks.add(asyncio.ensure_future(attempt(on_activity)))
-                on_activity()  # a new attempt gets the full time
+                on_activity()  # a new attempt gets the full timeout
             left_s = last_activity + silence_s - loop.time()
             done, _ = await asyncio.wait(tasks, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
             if done:
-                # A failure counts as well: a refusal or a wrong key would be the same for the other attempts.
+                # Accept a failure as well: a refusal or a wrong key would be the same for the other attempts.
                 first = done.pop()
                 tasks.discard(first)
                 return first.result()
@@ -69,14 +69,14 @@ async def first_success(
                     return result
         return tasks[-1].result()
     finally:
-        # The winner is among `tasks` too and must not be given back.
+        # The successful task is also in `tasks` and must not be given back.
         await _abandon(tasks, lambda other: None if other is result else give_back(other))
 
 
 async def _abandon(tasks: Collection[asyncio.Future[T]], give_back: Callable[[T], None]) -> None:
     for task in tasks:
         task.cancel()
-    # A task may succeed just before its cancellation: its connection has an owner only here.
+    # A task may succeed just before its cancellation, and only this code can close its connection.
     for outcome in await asyncio.gather(*tasks, return_exceptions=True):
         if not isinstance(outcome, BaseException):
             give_back(outcome)

@@ -60,7 +60,7 @@ def resolved_route(address: WorkerAddress, proxy_command: str | None, files: Fil
         BadInput: the configuration or the proxy command is invalid.
     """
     try:
-        # Read twice: if the user sets no HostName, our own file supplies it for %h in the second reading.
+        # Read the files twice: if the user sets no HostName, our own file supplies it for %h the second time.
         named = _read(address.alias, files)
         host = cast(str, named.get("Hostname", address.host))
         port = cast(int, named.get("Port", address.port))
@@ -104,7 +104,7 @@ class _Settings:
     @property
     def identities(self) -> tuple[str, ...]:
         """The existing files among the user's IdentityFile entries."""
-        # As with plain ssh a missing file is ignored; asyncssh would fail.
+        # Ignore a missing file, like plain ssh; asyncssh would fail.
         named = cast("list[str]", self.get("IdentityFile", []))
         paths = (Path(name).expanduser() for name in named)
         return tuple(str(path) for path in paths if path.is_file())
@@ -145,7 +145,7 @@ def _split(command: str) -> Sequence[str]:
 
 
 def _filled(word: str, tokens: dict[str, str]) -> str:
-    # One pass, so that a % in a value is not read as a token.
+    # Replace in one pass, so that a % in a value is not interpreted as a token.
     pieces: list[str] = []
     while word:
         size = 2 if word.startswith("%") else 1

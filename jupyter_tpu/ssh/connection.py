@@ -22,19 +22,21 @@ from jupyter_tpu.ssh.keys import UserKey
 from jupyter_tpu.ssh.proxy_command import ProxyCommand
 from jupyter_tpu.ssh.stream import ByteStream, connection_lost
 
-# asyncssh's connect needs seven round trips, 7 s at a round trip of 1 s; a lost SYN is repeated after 1, 3, 7 and 15 s.
+# asyncssh's connect needs seven round trips, 7 s with a round-trip time of 1 s; TCP repeats a lost SYN after 1, 3, 7
+# and 15 s.
 CONNECT_TIMEOUT_S = 20
-# A link must be back within 3 s of the network, and the second attempt needs its own time. It counts from the last
-# byte received, so a slow but living path gets no second connection.
+# A link must reconnect within 3 s after the network is back, and the second attempt needs time too. Counted from the
+# last received byte, so that a slow but working connection causes no second attempt.
 AGAIN_S = 2
-# asyncssh gives up after (count + 1) intervals: 12 s. A dead link must be noticed within 15 s, which 5 s × 2 missed.
+# asyncssh gives up after (count + 1) intervals: 12 s. A dead link must be noticed within 15 s, which 5 s × 2 did not
+# achieve.
 KEEPALIVE_INTERVAL_S = 4
 KEEPALIVE_COUNT = 2
-# Measured at a round trip of 50 ms: 92 to 98 MiB/s, with asyncssh's 2 MiB 18 MiB/s.
+# Measured with a round-trip time of 50 ms: 92 to 98 MiB/s, but 18 MiB/s with asyncssh's 2 MiB.
 WINDOW_BYTES = 32 << 20
 PACKET_BYTES = 128 << 10
 
-# What asyncssh raises when a key exchange was damaged on the way: no checksum protects it yet.
+# Exceptions that asyncssh raises after a corrupted key exchange, which no checksum protects yet.
 _GARBLED = (asyncssh.packet.PacketDecodeError, UnicodeDecodeError)
 
 _HOST_KEY_ALGORITHMS = (
@@ -73,8 +75,8 @@ async def connect(
         try:
             if proxy:
                 return SshConnection(await _open(address, key, route, proxy), proxy)
-            # TCP repeats a lost SYN after 1, 3, 7 and 15 s, and a banner that was lost in a cut never comes. A path
-            # that is only slow: seven slow round trips do not justify a second connection.
+            # TCP repeats a lost SYN after 1, 3, 7 and 15 s, and a lost banner never arrives, so a second connection
+            # helps. On a connection that is just slow, seven slow round trips don't justify a second one.
             return SshConnection(
                 await first_outcome(
                     lambda on_activity: _open(address, key, route, None, on_activity),
@@ -96,7 +98,7 @@ async def _open(
     on_activity: OnActivity | None = None,
 ) -> asyncssh.SSHClientConnection:
     client = _Client()
-    # Only a direct connection can be watched for bytes, and only then there may be several attempts.
+    # Received bytes can be monitored only on a direct connection, so only then can there be several attempts.
     direct = (
         DirectTunnel(on_activity, family=route.family, local_addr=route.local_addr)
         if on_activity and not route.jumps
@@ -114,7 +116,7 @@ async def _open(
             username=route.user,
             client_keys=[str(key.private_path), *route.identities],
             ignore_encrypted=True,  # one of the user's own keys may need a passphrase; ours does not
-            # Only the pinned keys: neither known_hosts nor the user's configuration can add one.
+            # Accept only the pinned keys: neither known_hosts nor the user's configuration can add one.
             known_hosts=([asyncssh.import_public_key(line) for line in address.host_keys], [], []),
             host_key_alias=address.host_key_alias or address.alias,
             server_host_key_algs=_preferred_algorithms(address.host_keys),
@@ -133,7 +135,7 @@ async def _open(
             send_env=None,
             request_pty=False,
         )
-        if direct:  # from here on each byte would cost a call for nothing
+        if direct:  # from here on, each byte would cause a useless call
             direct.stop_watching()
         return connection
     except (OSError, asyncssh.Error, *_GARBLED) as error:
@@ -193,7 +195,7 @@ class SshConnection:
         if self._nagle_task:
             self._nagle_task.cancel()
             await asyncio.wait([self._nagle_task])
-        # A dead path never confirms the close: abort after one interval.
+        # A dead connection never confirms the close: abort after one interval.
         try:
             async with asyncio.timeout(KEEPALIVE_INTERVAL_S):
                 await self._connection.wait_closed()
@@ -213,7 +215,7 @@ class SshConnection:
             await self._connection.run("true", check=False)
 
     def _not_opened(self, what: str, error: Exception) -> WorkerUnreachable:
-        # Only a ChannelOpenError on a living connection is the server's refusal.
+        # Only a ChannelOpenError on a working connection means that the server refused the channel.
         if self.is_closed or not isinstance(error, asyncssh.ChannelOpenError):
             return connection_lost(error)
         return WorkerUnreachable(
@@ -254,7 +256,7 @@ def _translated(
 ) -> TpuError:
     """Return the user's error for a failed connection."""
     raw = "\n".join(part for part in (str(error) or type(error).__name__, proxy_stderr) if part)
-    # The refused key first: asyncssh reports it as just another failed connection.
+    # Check for a refused key first, because asyncssh reports it like any failed connection.
     if refused_key:
         alias = address.host_key_alias or address.alias
         return host_key_changed(alias, address.host_keys, refused_key, name=address.alias)

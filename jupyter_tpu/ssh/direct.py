@@ -41,7 +41,7 @@ class DirectTunnel:
 
     def stop_watching(self) -> None:
         """Remove the listener, so that bytes go directly to asyncssh."""
-        # asyncio can exchange a transport's protocol at any time; the transport itself stays.
+        # asyncio can replace a transport's protocol at any time; the transport itself stays the same.
         if self._listener and self._listener.transport:
             self._listener.transport.set_protocol(self._listener.connection)
 

@@ -58,7 +58,7 @@ class HostKeyStore:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.touch(mode=0o600)
         self.path.chmod(0o600)  # an earlier version left it readable
-        # after a line that a full disk cut off, a new one starts
+        # if a full disk truncated the last line, start a new line
         cut_off = self._text()[-1:] not in ("", "\n")
         with self.path.open("a") as file:
             file.write("\n" * cut_off + "".join(f"{alias} {key}\n" for key in keys))
@@ -66,7 +66,7 @@ class HostKeyStore:
 
     def _refuse_change(self, alias: str, pinned: tuple[str, ...], keys: tuple[str, ...]) -> None:
         known = {_type(key): key for key in pinned}
-        # A key of a type that is not pinned is not a change, but it is not accepted either: the pins decide.
+        # A key of an unpinned type is not a change, but it is not accepted either: only pinned keys are.
         for key in keys:
             if known.get(_type(key), key) != key:
                 raise host_key_changed(alias, (known[_type(key)],), key, self.path)

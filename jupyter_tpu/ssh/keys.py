@@ -72,7 +72,7 @@ def login_name(wanted: str = "") -> str:
     if wanted:
         require_login_name(wanted)
         return wanted
-    # Linux allows 32 characters and no leading digit or hyphen.
+    # Linux user names have at most 32 characters and no leading digit or hyphen.
     name = re.sub(r"[^a-z0-9_-]", "-", getpass.getuser().lower()).lstrip("-")[:31]
     return name if re.match(r"[a-z_]", name) else f"user-{name}".rstrip("-")
 
@@ -86,7 +86,7 @@ def _create(path: Path) -> None:
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(key.export_private_key())
-        path.hardlink_to(scratch)  # unlike a rename it fails if the name exists
+        path.hardlink_to(scratch)  # unlike a rename, it fails if the name exists
     except FileExistsError:
         pass
     finally:
@@ -97,7 +97,7 @@ def _public_line(path: Path) -> str:
     import asyncssh
 
     try:
-        # A backup or a copy may have opened it to others; ssh refuses such keys.
+        # A backup or a copy may have made the key readable for others; ssh rejects such keys.
         if stat.S_IMODE(path.stat().st_mode) != 0o600:
             path.chmod(0o600)
         return asyncssh.read_private_key(str(path)).export_public_key().decode().strip()
@@ -111,5 +111,5 @@ def _public_line(path: Path) -> str:
 
 
 def _write_public(path: Path, line: str) -> None:
-    if not path.exists() or not path.stat().st_size:  # a full disk leaves an empty one
+    if not path.exists() or not path.stat().st_size:  # a full disk leaves an empty file
         path.write_text(line + "\n")

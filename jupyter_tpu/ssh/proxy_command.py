@@ -13,8 +13,8 @@ import socket
 
 from jupyter_tpu.errors import Text, WorkerUnreachable
 
-_STDERR_BYTES = 4096  # the end of it is shown with an error
-# Before each signal; a proxy that has lost its input should exit at once.
+_STDERR_BYTES = 4096  # the end is shown with an error
+# Wait this long before each signal; a proxy that has lost its input should exit at once.
 _END_GRACE_S = 1
 
 
@@ -42,7 +42,7 @@ class ProxyCommand:
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
                 stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,  # a Ctrl-C in the terminal must not end it, and `close` can signal its group
+                start_new_session=True,  # Ctrl-C in the terminal must not stop it, and `close` can signal its group
             )
         except OSError as error:
             ours.close()
@@ -71,7 +71,7 @@ class ProxyCommand:
                 os.killpg(self._process.pid, number)
         await self._waiter
         if not await self._ends_soon():
-            self._reader.cancel()  # a process that left the group keeps standard error open
+            self._reader.cancel()  # a process that has left the group keeps standard error open
 
     async def _ends_soon(self) -> bool:
         """Return whether the command, and all processes that can write to its standard error, exit soon."""

@@ -28,7 +28,7 @@ def host_entry(address: WorkerAddress, identity_file: Path, known_hosts_file: Pa
         ("Port", str(address.port)),
         ("User", address.user),
         ("IdentityFile", _quoted(identity_file)),
-        ("IdentitiesOnly", "yes"),  # sshd closes the connection after some refused keys of the user's agent
+        ("IdentitiesOnly", "yes"),  # sshd closes the connection after several rejected keys of the user's agent
         ("UserKnownHostsFile", _quoted(known_hosts_file)),
         ("HostKeyAlias", address.host_key_alias or address.alias),
         ("StrictHostKeyChecking", "yes"),

@@ -33,7 +33,7 @@ SHARED_BYTES = 256 * 1024 * 1024
 Room for four of the largest entries at a time.
 """
 
-# Entries up to the size of a DATA frame need no reservation: a stream may always hold one of them.
+# Entries up to the size of a DATA frame need no reservation: a stream may always buffer one of them.
 _SMALL_BYTES = 1024 * 1024
 
 
@@ -130,7 +130,7 @@ class EntryDecoder:
         Raises:
             DamagedEntry: there is no valid entry here, and the start of the next one is unknown.
         """
-        # The rest of an entry that was left out never enters the buffer: it may be a gigabyte.
+        # Don't buffer the rest of an omitted entry, which may be a gigabyte.
         dropped = min(self._to_drop, len(data))
         self._to_drop -= dropped
         self._buffer += data[dropped:] if dropped else data
@@ -161,7 +161,7 @@ class EntryDecoder:
         return entry
 
     def _has_room(self, room: Room) -> bool:
-        # Reserve once: `_next` comes here again with each piece until the entry is complete.
+        # Reserve only once: `_next` gets here again with each piece until the entry is complete.
         if not self._reserved and self._wanted <= LARGEST_BYTES and room.reserve(self._wanted):
             self._reserved = self._wanted
         return self._reserved > 0
@@ -190,7 +190,7 @@ def _bytes_needed(data: bytearray) -> int:
         return HEADER_BYTES
     length: int = span[1] - HEADER_BYTES
     count: int = _HEADER.unpack_from(data)[4]
-    # The number of parts is as untrusted as the length: it must not make us wait for its table of lengths either.
+    # The number of parts is as untrusted as the length, so don't wait for its table of lengths either.
     if 4 * count > length:
         raise DamagedEntry(f"an entry of {count} parts in {length} bytes")
     if len(data) < HEADER_BYTES + 4 * count:

@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-# On a path of 5 MB/s a window of 1 MiB delays later messages by 0.2 s, which is acceptable for an interrupt's reply.
+# At 5 MB/s, a window of 1 MiB delays later messages by 0.2 s, which is acceptable for an interrupt's reply.
 MIN_WINDOW_BYTES = 1024 * 1024
-# The window of the SSH channel below (`ssh.connection.WINDOW_BYTES`): more than that cannot be in flight anyway.
+# The window of the underlying SSH channel (`ssh.connection.WINDOW_BYTES`): more than that can't be in flight anyway.
 MAX_WINDOW_BYTES = 32 * 1024 * 1024
-# BBR's window for the shortest round trip: after a change to a longer route, the new time counts after 10 s.
+# BBR's window for the shortest round trip: after a change to a longer route, the new time is used after 10 s.
 _TRIPS_MEMORY_S = 10.0
-# How long a burst must stay slower than the known rate before that is lowered; shorter dips are scheduling noise.
+# How long a burst must be slower than the known rate before the rate is lowered; shorter dips are scheduling noise.
 _PACE_S = 1.0
-_PACE_TRIPS = 4  # a burst's first round trip cannot show what the path carries
+_PACE_TRIPS = 4  # a burst's first round trip can't show the connection's capacity
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Window:
         self._delivered = min(self._sent, self._delivered + size)
 
     def _learn(self, mark: _Mark, now: float) -> None:
-        trip = max(now - mark.sent_at, 1e-4)  # a coarse clock may show no time at all, and the rate divides by it
+        trip = max(now - mark.sent_at, 1e-4)  # a coarse clock may return 0, and the rate divides by this time
         rate = (self._delivered - mark.delivered) / max(now - mark.delivered_at, 1e-4)
         shortest = self._shortest_trip(trip, now, alone=mark.alone)
         self._update_rate(rate, now, shortest, starved=mark.starved)

@@ -48,17 +48,17 @@ class Kind(IntEnum):
     ACK = 7  # client: [offset up to which data was received]
     HOLD = 8  # client: [1 pause the stream, 0 continue]
     DETACH = 9  # client: end of the stream
-    REFUSED = 10  # agent: JSON {error}; the stream does not exist, or no longer
+    REFUSED = 10  # agent: JSON {error}; the stream doesn't exist or no longer exists
     REQUEST = 11  # client: a message for the kernel [the request's number]
-    REQACK = 12  # agent: the request was accepted, or was seen before [its number]
+    REQACK = 12  # agent: the request was accepted, now or earlier [its number]
     PING = 13  # client: asks for a PONG [any number]
-    PONG = 14  # agent: proof that the path and the agent are alive [the number of the PING]
+    PONG = 14  # agent: proof that the connection and the agent are alive [the number of the PING]
     EXPRESS = 15  # agent: one entry of the record, ahead of its turn [its seq]; only to clients that accept "express"
-    NOTICE = 16  # agent: JSON {spare}, news of the worker; only to clients that accept "notice"
+    NOTICE = 16  # agent: JSON {spare}, a change on the worker; only to clients that accept "notice"
 
 
-# In bytes; a kind that is missing here has no payload. 64 KiB is plenty for the JSON of ids and numbers; DATA and
-# EXPRESS carry at most `SLICE_BYTES`, and 1 MiB leaves room for agents with larger slices.
+# In bytes; kinds that are missing here have no payload. 64 KiB is plenty for JSON with IDs and numbers. DATA and
+# EXPRESS contain at most `SLICE_BYTES`, but 1 MiB leaves room for agents with larger slices.
 _LIMITS = {
     Kind.HELLO: 64 * 1024,
     Kind.CALL: JSON_BYTES,
@@ -168,7 +168,7 @@ class FrameDecoder:
             self._broken = str(error)
             raise
         finally:
-            # Once per call, not once per frame: each deletion moves the rest of the buffer.
+            # Delete once per call, not once per frame, because each deletion moves the rest of the buffer.
             del self._buffer[:start]
 
     def _end_of_frame(self, start: int) -> int:

@@ -21,7 +21,7 @@ class Channel(IntEnum):
     STDIN = 2
     IOPUB = 3
     EVENT = 4  # the agent's own messages about the kernel: one part, JSON
-    REQUEST = 5  # a client's request as it was passed on: an execute_request whole, an input_reply without a password
+    REQUEST = 5  # a client's request as forwarded: a complete execute_request, an input_reply without a password
 
 
 def channel_name(channel: int) -> str:

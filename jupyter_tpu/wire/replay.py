@@ -76,7 +76,7 @@ class Replay:
     def _apply(self, entry: Entry) -> Iterator[Entry | Cut]:
         if cut := self._skip_to(entry.seq):
             yield cut
-        # A lower seq was applied before a disconnect: drop it, each message is delivered once.
+        # A lower seq was applied before a disconnect: drop it, because each message is delivered only once.
         if entry.seq == self.next_seq:
             self.next_seq += 1
             yield entry

@@ -77,7 +77,7 @@ class SeenRequests:
     """
 
     def __init__(self, slots: bytes = b"") -> None:
-        # A crash while a new slot is written leaves part of one: that request did not reach the kernel.
+        # A crash while writing a new slot leaves a partial slot: that request did not reach the kernel.
         whole = len(slots) - len(slots) % SLOT_BYTES
         self._slots = {
             client.hex(): (position, last) for position, (client, last) in enumerate(_SLOT.iter_unpack(slots[:whole]))

@@ -42,7 +42,7 @@ _SUBSCRIBE_TO_ALL = b"\x01"
 _ACKNOWLEDGE_EVERY_S = 0.02
 # After this, requests are sent even if the kernel has not bound all of its sockets.
 _MEET_WITHIN_S = 10.0
-# How long after the kernel's exit its sockets count as disconnected.
+# How long to wait for the disconnection of the sockets after the kernel's exit.
 _GOODBYE_S = 1.0
 
 

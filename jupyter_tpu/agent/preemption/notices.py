@@ -85,7 +85,7 @@ class Notices:
         """
         now = time.monotonic()
         known = self._newest.get(kind)
-        # A new notice. If the hooks of an earlier notice still have time left, both announce the same shutdown.
+        # This is a new notice. If the hooks of an earlier notice still have time left, both announce the same shutdown.
         if known is None or now - known.repeated > _REPEATED_WITHIN_S:
             known = next((notice for notice in self._newest.values() if now < notice.ends), None)
         notice = self._newest[kind] = known or self._begin(kind, reason, min(HOOK_S, max(0.0, within_s)))

@@ -181,7 +181,7 @@ class ExternalDeletions:
 
         Rules that can't have stopped it yet are omitted.
         """
-        # the node may have been used before the first observation
+        # the node's guard may have counted time before the first observation
         began_at = self._clock.to_local(span.began_at - span.unwatched_before_s)
         ends: list[tuple[float, Text]] = []
         if rules.deadline_at is not None:

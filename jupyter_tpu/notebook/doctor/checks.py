@@ -29,11 +29,11 @@ Findings = Iterator[Finding]
 Answer = Mapping[str, Any]
 
 _GIB = 2**30
-# A fault below this: there is hardly room for another package or checkpoint.
+# Report a fault below this: there is hardly any room for another package or checkpoint.
 _LEAST_DISK_BYTES = 2 * _GIB
-# A warning below this share of the disk.
+# Show a warning below this share of the disk.
 _LITTLE_DISK = 0.1
-# The same limit as `cloud.cloud_clock.WRONG_S`: an HTTP date has whole seconds, and an answer may take a while.
+# The same limit as `cloud.cloud_clock.WRONG_S`: an HTTP date has whole seconds, and a response may take a while.
 _MOST_CLOCK_S = 30.0
 
 
@@ -54,14 +54,14 @@ def _judged(facts: Facts, check: str, name: str, judge: Callable[[Answer], Findi
     """Check one response from the agent; a missing or unreadable response also results in a finding."""
     answer = facts.answers[name]
     if isinstance(answer, TpuError):
-        # One silent agent leaves every check without an answer; only the agent's own check calls that a fault.
+        # If the agent doesn't respond, all checks lack data; only the agent's own check reports that as a fault.
         state = FAULT if check == AGENT else UNKNOWN
         hint = answer.hint if isinstance(answer.hint, Text) or not answer.hint else Text(answer.hint)
         found = Finding(check=check, state=state, text=message_of(answer), fix=hint)
         yield found if answer.hint else found.fixed_by("ask-again")
         return
     try:
-        # as a list, so that an answer that breaks off yields no partial findings
+        # as a list, so that an incomplete response yields no partial findings
         yield from list(judge(answer))
     except (LookupError, TypeError, ValueError, AttributeError):
         text = Text("This version can't read the agent's response.")
@@ -107,7 +107,7 @@ def _lock_file(answer: Answer) -> Findings:
         fix = Text("It may be in a container or belong to another user: sudo lsof -w {path}", path=path)
         yield Finding(check=LOCK_FILE, state=WARNING, text=text, fix=fix)
     elif lock["is_there"] and not lock["is_held"]:
-        # libtpu opens the file for writing, so a leftover keeps out only users who do not own it.
+        # libtpu opens the file for writing, so a leftover blocks only users who do not own it.
         text = Text("{path} is an unused leftover that only blocks other users of this machine.", path=path)
         fix = Text("If libtpu cannot open it: sudo rm {path}", path=path)
         yield Finding(check=LOCK_FILE, state=OK, text=text, fix=fix)
@@ -185,7 +185,7 @@ def _runtime_version(facts: Facts, answer: Answer) -> Findings:
         yield Finding(check=check, state=UNKNOWN, text=text, fix=fix)
         return
     found = str(answer["data"]["runtime_version"])
-    # Without a framework only the node's type is compared.
+    # Without a framework, compare only the node's type.
     for framework in facts.installed or ("",):
         if why := runtime_version_fits(facts.worker.accelerator_type, found, framework):
             yield Finding(check=check, state=FAULT, text=why, fix=Text("Recreate the node with one of these versions."))
@@ -236,7 +236,7 @@ def _versions(facts: Facts, framework: str) -> Findings:
     check = Text("versions of {framework}", framework=title)
     found = (Text("{name} {version}", name=name, version=it or Text("missing")) for name, it in versions.items())
     listed = joined(found, ", ")
-    # From certain faults to mere suspicions; only the first that applies is reported.
+    # In order, from certain faults to mere suspicions: report only the first one that applies.
     if not versions["libtpu"] and not facts.worker.is_emulated:
         yield Finding(
             check=check, state=FAULT, text=Text("libtpu is missing: {versions}.", versions=listed), fix=install
@@ -276,7 +276,7 @@ def _suspicious(environ: Mapping[str, str], worker: ThisWorker) -> Findings:
     if environ.get("PJRT_DEVICE", "TPU") != "TPU" and not is_emulated:
         device = f"PJRT_DEVICE={environ['PJRT_DEVICE']}"
         yield _variable(FAULT, Text("{variable} prevents PyTorch/XLA from using the TPU.", variable=device))
-    # On a single worker it does no harm.
+    # On a single worker, the variable does no harm.
     if environ.get("TPU_SKIP_MDS_QUERY") and worker.workers > 1 and not is_emulated:
         text = Text(
             "TPU_SKIP_MDS_QUERY prevents JAX from finding the other workers of the slice. JAX sets this "

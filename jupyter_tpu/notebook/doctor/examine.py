@@ -28,7 +28,7 @@ from jupyter_tpu.notebook.node.this_worker import this_worker
 from jupyter_tpu.notebook.tpu_init.choice import imported_frameworks, installed_frameworks
 from jupyter_tpu.notebook.tpu_init.library_versions import installed_versions, requirements_of
 
-# For the answers of the agent and of the metadata server: an agent on a busy node must not be taken for a broken one.
+# Timeout for the agent and the metadata server: an agent on a busy node must not be mistaken for a broken one.
 _ANSWER_S = 10.0
 _QUESTIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "status": ("status", {}),
@@ -47,7 +47,7 @@ def examine(environ: Mapping[str, str] = os.environ) -> list[Finding]:
 def gather(environ: Mapping[str, str]) -> Facts:
     """Collect facts about this machine and this process, and the agent's responses."""
     worker, installed, clock = this_worker(environ), installed_frameworks(), list[float]()
-    # Metadata server and agent are asked at the same time, since both may be slow.
+    # Query the metadata server and the agent in parallel, because both may be slow.
     asking = threading.Thread(target=_read_clock, args=(environ, clock), daemon=True)
     if worker.is_on_node:
         asking.start()
@@ -89,7 +89,7 @@ def _platforms() -> dict[str, str]:
 
 
 def _disks() -> dict[str, tuple[int, int]]:
-    # the two places that fill up: checkpoints and caches at home, libtpu's logs in /tmp
+    # the two folders that fill up: home with checkpoints and caches, /tmp with libtpu's logs
     found = dict[str, tuple[int, int]]()
     for folder in (Path.home(), Path("/tmp")):
         with suppress(OSError):
@@ -104,7 +104,7 @@ def _read_clock(environ: Mapping[str, str], found: list[float]) -> None:
     request = urllib.request.Request(
         f"http://{host}/computeMetadata/v1/instance/id", headers={"Metadata-Flavor": "Google"}
     )
-    # A proxy from the environment cannot reach the metadata server, whose address is local to the machine.
+    # Ignore a proxy from the environment: it can't reach the metadata server, whose address is local to the machine.
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with suppress(OSError, TypeError, ValueError), direct.open(request, timeout=_ANSWER_S) as answer:
         found.append(time.time() - parsedate_to_datetime(answer.headers["Date"]).timestamp())

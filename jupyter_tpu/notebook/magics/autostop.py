@@ -12,7 +12,7 @@ from jupyter_tpu.notebook.magics.context import Answer, MagicContext
 from jupyter_tpu.notebook.magics.extend import end_lines, extend_lines, reminder_line, report_lines
 from jupyter_tpu.notebook.magics.money import node_cost
 
-# The cloud may take this long to accept the request; the agent gets a token from the metadata server first.
+# The cloud may take this long to accept the request, and the agent first needs a token from the metadata server.
 END_TIMEOUT_S = 20.0
 
 
@@ -33,7 +33,7 @@ def extend(context: MagicContext, options: Namespace) -> MagicOutput:
     try:
         answer = context.call("keep", params)
     except WorkerUnreachable as error:
-        # The request may have arrived although no answer came back.
+        # The request may have arrived even though there was no response.
         error.exists = "The extension may or may not be in effect: check with %tpu autostop."
         raise
     return _shown(answer, extend_lines)
@@ -66,7 +66,7 @@ def delete(context: MagicContext, options: Namespace) -> MagicOutput:
 
 
 def _end(context: MagicContext, action: str, *, is_sure: bool) -> MagicOutput:
-    # A trial first: it says whether the guard may end the node, and its full name for the question.
+    # Make a trial call first: it returns whether the guard may stop the node, and the node's full name for the prompt.
     calls = {"end": ("end_node", {"action": action, "is_trial": True}), "kernels": ("list_kernels", {})}
     answers = context.call_all(calls)
     trial = answers["end"]
@@ -107,7 +107,7 @@ def _kernels_text(kernels: Answer | TpuError) -> Text:
     if isinstance(kernels, TpuError) or not isinstance(kernels.get("kernels"), list):
         return Text("All its kernels stop.")
     alive = [each for each in kernels["kernels"] if isinstance(each, dict) and each.get("alive")]
-    # This kernel is one of the listed ones, and busy with this very cell.
+    # Exclude this kernel, which is listed as busy because it is running this cell.
     others = max(0, len(alive) - 1)
     busy = max(0, sum(each.get("execution_state") == "busy" for each in alive) - 1)
     if not others:

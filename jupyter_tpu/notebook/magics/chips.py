@@ -21,7 +21,7 @@ RELEASE_TIMEOUT_S = 10.0
 NEWEST_SAMPLE = ("metrics", {"history_s": 0, "points": 1})
 """The call of the agent that returns its newest sample."""
 
-# Characters of a command that fit into a table next to its other columns.
+# Characters of a command that fit into a table next to the other columns.
 _LONGEST_COMMAND = 80
 _ITSELF = Text("This kernel itself uses the chips. Restart it to release them.")
 
@@ -170,11 +170,11 @@ def release(context: MagicContext, options: Namespace) -> MagicOutput:
     if options.force and options.pid is None:
         raise BadInput(FORCE_NEEDS_PID, exists=NOTHING_DONE)
     holders = _holders(context.call("who", {}), "holders")
-    # Other users' processes are ended only by pid, never by a bare `release`.
+    # Stop other users' processes only by PID, never with a bare `release`.
     wanted = [each for each in holders if each.pid == options.pid or (options.pid is None and each.is_own_user)]
     if not wanted:
         return _nothing_to_free(holders, options.pid, context.now)
-    # Ending this kernel would end the cell that asks; the user restarts it instead.
+    # Stopping this kernel would also stop the cell with this command; the user can restart it instead.
     others = [each for each in wanted if not _is_self(each)]
     if not others:
         return text_output(Text("This kernel itself uses the chips. Restart it to release them. Nothing was done."))
@@ -207,7 +207,7 @@ def _freed(context: MagicContext, agreed: Sequence[Holder]) -> MagicOutput:
     if not agreed:
         return text_output(NOTHING_DONE)
     force = any(not each.is_own_user for each in agreed)
-    # Pid and start time together: the pid alone may belong to another process by now.
+    # Use PID and start time, because the PID may have been reused by another process.
     processes = [{"pid": each.pid, "since": each.since} for each in agreed]
     by = f"%tpu release in {os.environ.get('JPY_SESSION_NAME') or 'another kernel on this node'}"
     answer = context.call("free", {"processes": processes, "force": force, "by": by}, RELEASE_TIMEOUT_S)

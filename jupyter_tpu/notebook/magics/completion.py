@@ -56,7 +56,7 @@ def _matcher(find: Find) -> Any:
     def match_tpu(context: Any) -> dict[str, Any]:
         """Return the completions in IPython's form."""
         found = _matches(find, context.text_until_cursor, context.token)
-        # Other matchers are suppressed only if there is something to offer, so that file names still work.
+        # Suppress other matchers only if there are completions, so that file names still work.
         return {"completions": [SimpleNamespace(text=each, type="magic") for each in found], "suppress": bool(found)}
 
     return _marked(match_tpu)

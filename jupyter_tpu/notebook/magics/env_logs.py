@@ -36,10 +36,10 @@ _VARIABLES = (
     "CONDA_PREFIX",
 )
 _SECRET = re.compile("TOKEN|SECRET|PASS|PWD|AUTH|KEY|CREDENTIAL", re.IGNORECASE)
-# A password may contain slashes and "@", so everything before the last "@" of the address is removed.
+# A password may contain slashes and "@", so remove everything before the last "@" of the address.
 _SIGNED_IN = re.compile(r"(?<=//)\S+@|[^\s/]+@")
 _NOT_SHOWN = Text("(set, not shown)")
-# Bytes read from the end of the log, whatever its size; about 1,000 lines of usual length.
+# Bytes to read from the end of the log; about 1,000 lines of usual length.
 _LOG_BYTES = 256 * 1024
 
 
@@ -118,5 +118,5 @@ def last_lines(path: Path, count: int) -> list[str]:
         begin = max(0, file.seek(0, os.SEEK_END) - _LOG_BYTES)
         file.seek(begin)
         lines = file.read(_LOG_BYTES).decode(errors="replace").splitlines()
-    # When the read began inside the file, its first line is probably cut.
+    # If the read did not start at the beginning of the file, its first line is probably incomplete.
     return lines[1 if begin else 0 :][-count:]

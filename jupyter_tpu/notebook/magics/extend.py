@@ -32,7 +32,7 @@ _WORDS = {
     "cannot": Text("can't stop the node"),
 }
 """Words of the agent's report; its details stay in English."""
-# Both times are measured by the agent in one call, so they differ by rounding only.
+# The agent measures both times in one call, so they differ only by rounding.
 _SAME_S = 1.0
 
 
@@ -72,12 +72,12 @@ def end_lines(report: Mapping[str, Any]) -> list[str]:
     """Return when the node will stop, whether it is kept running, and whether its guard can stop it."""
     rules, keep, guard = report["rules"], report["keep"], report["guard"]
     idle_s = rules["idle_after_s"]
-    # An unattended cell counts as idle only by the idle rule; agents of older versions do not send this limit.
+    # Only the idle rule treats an unattended cell as idle; older agents do not send this limit.
     unattended_s = None if idle_s is None else rules.get("unattended_after_s")
     lines: list[str] = [_rules_line(idle_s, unattended_s, rules["session_s"])]
     ends_in_s, kept_s = report["ends_in_s"], keep["for_s"]
     is_last = ends_in_s is not None and kept_s is not None and abs(ends_in_s - kept_s) < _SAME_S
-    if is_last:  # one time, not two that look like a contradiction
+    if is_last:  # show one time instead of two that look contradictory
         last = Text("Kept running for {duration}, then auto-stop ({reason}).")
         lines.append(last.with_arguments(duration=duration_text(kept_s), reason=_word(report["ends_why"])))
     elif ends_in_s is not None:

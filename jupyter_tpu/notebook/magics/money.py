@@ -185,7 +185,7 @@ def amount_per_period(amount: str, period: str) -> Text:
 def _at_the_cap(view: JSON) -> str:
     if view["action"] == "warn":
         return Text("a warning")
-    # a grant pays for dollars, not for hours
+    # a grant covers dollars, not hours
     spares_granted = view["action"] == "stop" and view["unit"] == "usd"
     return Text("billed nodes are stopped") if spares_granted else Text("all nodes are stopped")
 

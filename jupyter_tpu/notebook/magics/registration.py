@@ -32,7 +32,7 @@ def _without_worker_0(lines: list[str]) -> list[str]:
 
     try:
         return parse_cell("".join(lines), 1).code.splitlines(keepends=True)
-    except BadInput:  # the magic says why
+    except BadInput:  # the magic reports the reason
         return lines
 
 

@@ -49,7 +49,7 @@ class AgentAnswers:
 
 def status(context: MagicContext) -> MagicOutput:
     """Show the whole screen; missing data in one part does not affect the others."""
-    # All calls at once: the cell waits once for the slowest of them.
+    # Make all calls in parallel, so that the cell waits only for the slowest.
     replies = AgentAnswers(context.call_all(_CALLS), context.now)
     node = Section(title=_machine(context.environ), lines=[])
     parts = [_part(title, make, replies) for title, make in _PARTS.items()]
@@ -58,7 +58,7 @@ def status(context: MagicContext) -> MagicOutput:
 
 def _wrong_clock(replies: AgentAnswers) -> Sequence[Section]:
     """Warn if this worker's clock is wrong; ages stay correct, because they do not depend on the clock."""
-    # Both answers have the clock's offset; one of them may be missing.
+    # Both responses contain the clock's offset, but one of them may be missing.
     answers = (replies.answers["node"], replies.answers["cost"])
     ahead = [each.get("clock_ahead_s") for each in answers if not isinstance(each, TpuError)]
     known = [float(each) for each in ahead if isinstance(each, (int, float))]

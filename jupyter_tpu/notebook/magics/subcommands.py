@@ -73,7 +73,7 @@ def _command(name: str) -> Command:
     name = _OLD_NAMES.get(name, _ALIASES.get(name, name))
     if name in known:
         return known[name]
-    # The length is cut because difflib takes quadratic time.
+    # Limit the length, because difflib takes quadratic time.
     near = get_close_matches(name[:40], ON_NODE, n=1)
     hint = Text("Its commands: {commands}.", commands=", ".join(ON_NODE))
     if near:

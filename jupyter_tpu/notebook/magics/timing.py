@@ -28,9 +28,9 @@ HELP = Section(
     ],
 )
 
-# The longest history and the most points that the agent gives (`agent.metrics.methods`).
+# The longest history and the most points that the agent returns (`agent.metrics.methods`).
 _HISTORY_S, _POINTS = 3600.0, 600
-# Fewer samples than this say nothing about the mean load of a cell.
+# Fewer samples than this are not enough for the mean load of a cell.
 _LEAST_POINTS = 3
 # Without samples for this share of the cell's time, the mean would be a guess.
 _LEAST_COVERED = 0.8
@@ -67,7 +67,7 @@ def time_cell(shell: Any, line: str, cell: str | None) -> Any:
         BadInput: there is nothing to run, or the code awaits.
         CellSyntaxError: the code is not valid Python.
     """
-    __tracebackhide__ = True  # IPython leaves this frame out of tracebacks of the user's code
+    __tracebackhide__ = True  # IPython omits this frame from tracebacks of the user's code
     if line.strip() in ("--help", "-h"):
         shell.display_pub.publish(data=MagicOutput(sections=[HELP]).to_mimebundle())
         return None
@@ -102,7 +102,7 @@ def _compiled(shell: Any, source: str) -> tuple[CodeType, CodeType | None]:
 
 
 def _parts(shell: Any, source: str) -> tuple[CodeType, CodeType | None]:
-    # The same steps as IPython's run_cell, so that magics, tracebacks and AST transformers work as in any cell.
+    # Use the same steps as IPython's run_cell, so that magics, tracebacks and AST transformers work as in any cell.
     code = _above(source) * "\n" + shell.transform_cell(source)
     name = shell.compile.cache(code, shell.execution_count, raw_code=source)
     tree = shell.transform_ast(shell.compile.ast_parse(code, filename=name))
@@ -121,7 +121,7 @@ def _above(source: str) -> int:
 
 def lines_of(timed: Timed, context: MagicContext) -> list[str]:
     """Return wall-clock time, device time and cost, one line each; an unknown value has a reason. Never raises."""
-    # Some seconds more than the cell took, because the first sample may be from before it began.
+    # A few seconds more than the cell took, because the first sample may be from before the cell started.
     length_s = min(_HISTORY_S, math.ceil(timed.wall_s) + 5)
     calls = {
         "metrics": ("metrics", {"history_s": length_s, "points": min(_POINTS, math.ceil(length_s))}),
@@ -156,7 +156,7 @@ def _device_text(answer: Answer | TpuError, who: Answer | TpuError, timed: Timed
             raise answer
         if isinstance(who, TpuError):
             raise who
-        # `who` is newer than the samples, which may be from before this kernel began to use the chips.
+        # `who` is newer than the samples, which may be from before this kernel started using the chips.
         if not any(_is_ours(holder["pid"], str(holder["kernel_id"] or "")) for holder in who["holders"]):
             return Text("unknown: this kernel does not use the chips")
         return device_text(answer["history"] or {}, float(answer["interval_s"]), timed)
@@ -175,7 +175,7 @@ def device_text(history: Mapping[str, Any], interval_s: float, timed: Timed) -> 
     within = [timed.began_at < at <= timed.ended_at for at in history.get("at", [])]
     samples = list(_means(history.get("duty_percent", {}), within))
     at = history.get("at", [])
-    # A long history comes thinned out, so its own steps count if they are longer than the agent's interval.
+    # A long history is downsampled, so use its own step if it is longer than the agent's interval.
     step_s = max(interval_s, (at[-1] - at[0]) / (len(at) - 1)) if len(at) > 1 else interval_s
     if timed.wall_s < _LEAST_POINTS * step_s:
         return Text("unknown: the cell is too short (the chips are sampled every {seconds} s)", seconds=f"{step_s:g}")

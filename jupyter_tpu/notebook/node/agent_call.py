@@ -19,12 +19,12 @@ from jupyter_tpu.wire.frames import FROM_AGENT, Frame, FrameDecoder, Kind, Proto
 from jupyter_tpu.wire.hello import client_hello
 
 SOCKET_VARIABLE = "JUPYTER_TPU_AGENT_SOCKET"
-# For calls that change something: the agent may have to ask the metadata server or the cloud first.
+# For calls that change something: the agent may first have to query the metadata server or the cloud.
 REPLY_TIMEOUT_S = 20.0
-# For calls whose result is only shown: a cell that prints a status must not hang on an agent that is stuck.
+# For calls whose result is only shown: a cell that prints a status must not wait for an unresponsive agent.
 CELL_TIMEOUT_S = 2.0
 
-# Bytes per read; any size works, this one needs few system calls for a large reply.
+# Bytes per read; any size works, but this one needs few system calls for a large response.
 _PIECE = 64 * 1024
 
 Call = tuple[str, Mapping[str, Any]]
@@ -82,7 +82,7 @@ def call_all(
 
 def _answers(path: str, calls: Mapping[str, Call], deadline: float) -> Iterator[tuple[str, dict[str, Any] | TpuError]]:
     """Yield the responses as they arrive; raises OSError or ProtocolError when the connection breaks."""
-    # Frame numbers start at 1: 0 stands for frames that belong to no call.
+    # Frame numbers start at 1, because 0 is for frames without a call.
     names = dict(enumerate(calls, 1))
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as connection:
         for frame in _results(connection, path, list(calls.values()), deadline):
@@ -93,10 +93,10 @@ def _answers(path: str, calls: Mapping[str, Call], deadline: float) -> Iterator[
 
 
 def _results(connection: socket.socket, path: str, calls: list[Call], deadline: float) -> Iterator[Frame]:
-    # One deadline for the whole exchange: each step gets only the time that the steps before it have left.
+    # One deadline for the whole exchange: each step gets only the remaining time.
     _allow_until(connection, deadline)
     connection.connect(path)
-    # The hello and all calls leave in one piece, so that the agent works on them while later ones still arrive.
+    # Send the hello and all calls at once, so that the agent can process the first ones while later ones arrive.
     frames = [encode_json(Kind.HELLO, client_hello(uuid.uuid4().hex, __version__))]
     for number, (method, params) in enumerate(calls, 1):
         frames.append(encode_json(Kind.CALL, {"method": method, "params": dict(params)}, number=number))

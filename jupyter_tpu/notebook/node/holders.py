@@ -27,7 +27,7 @@ def find_holder(pid: int, proc: Path = PROC, kernels: Path | None = None) -> Hol
     noted = _noted_notebook(pid, kernels or Path.home() / ".jupyter-tpu" / "kernels")
     return Holder(
         pid=pid,
-        # enough to recognise a program; kernels' command lines have several hundred characters
+        # enough to identify a program; kernels' command lines have several hundred characters
         command=" ".join(command)[:120],
         notebook=_variables(proc / str(pid) / "environ").get("JPY_SESSION_NAME", "") or noted or "",
         is_kernel=noted is not None or _FOREIGN_KERNEL in command,
@@ -51,7 +51,7 @@ def who_locks(lock_file: Path, proc: Path = PROC) -> Iterator[int]:
         return
     for line in lines:
         words = line.split()  # 3: POSIX ADVISORY WRITE 25729 fe:00:2147799 0 EOF
-        # Waiters have "->" as their second field. A process outside of this container has the pid 0.
+        # Waiting processes have "->" as their second field. A process outside this container has PID 0.
         is_lock = len(words) >= 6 and words[1] == "POSIX" and words[4] != "0"
         if is_lock and words[5] == wanted and words[4].isdecimal():
             yield int(words[4])
@@ -64,7 +64,7 @@ def _lock_id(file: os.stat_result) -> str:
 
 def _noted_notebook(pid: int, kernels: Path) -> str | None:
     """Return the notebook of a kernel that the agent started; None for any other process."""
-    # The agent may be rewriting a file, or remove it, while this reads: such a kernel is skipped.
+    # The agent may rewrite or remove a file during the read: skip such a kernel.
     for path in kernels.glob("*/kernel.json"):
         with suppress(OSError, ValueError, RecursionError):
             state = json.loads(path.read_text())
@@ -81,6 +81,6 @@ def _variables(path: Path) -> dict[str, str]:
 def _fields(path: Path) -> list[str]:
     try:
         content = path.read_bytes()
-    except OSError:  # the process is gone or belongs to another user
+    except OSError:  # the process has exited or belongs to another user
         return []
     return [field.decode(errors="replace") for field in content.split(b"\0") if field]

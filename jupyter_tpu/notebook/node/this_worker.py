@@ -41,7 +41,7 @@ class ThisWorker:
         if self.accelerator is None:
             return None
         of_worker = self.accelerator.jax_devices // self.accelerator.workers
-        # Only libtpu heeds TPU_VISIBLE_CHIPS; the CPU devices of an emulated worker are counted by the type alone.
+        # Only libtpu uses TPU_VISIBLE_CHIPS; for an emulated worker, count the CPU devices by type only.
         if self.visible_chips is None or self.is_emulated:
             return of_worker
         return of_worker * self.visible_chips // self.accelerator.chips_per_worker
@@ -60,7 +60,7 @@ class ThisWorker:
 def this_worker(environ: Mapping[str, str]) -> ThisWorker:
     """Read the worker from the environment of a login shell on a TPU VM or emulated worker."""
     accelerator_type = environ.get("TPU_ACCELERATOR_TYPE", "")
-    # libtpu accepts both names; TPU_VISIBLE_DEVICES is the older one.
+    # libtpu accepts both names; TPU_VISIBLE_DEVICES is the older name.
     chips = environ.get("TPU_VISIBLE_CHIPS") or environ.get("TPU_VISIBLE_DEVICES") or ""
     return ThisWorker(
         node_id=environ.get("JPY_TPU_NODE") or platform.node(),

@@ -27,14 +27,14 @@ from typing import Any
 
 SIGNAL = signal.SIGURG
 FILE_NAME = "<tpu_on_preempt>"
-# How long the main thread may take to start the hook before the thread runs it: room for a usual step of training, and
-# little of the 25 s that the hook has at most (`agent.preemption.notices.HOOK_S`).
+# How long the main thread may take to start the hook before the listener thread runs it: enough for a typical training
+# step, but only a small part of the hook's maximum of 25 s (`agent.preemption.notices.HOOK_S`).
 _GRACE_S = 4.0
-# With little time left, at most this share of it is spent waiting for the main thread.
+# If little time is left, wait for the main thread for at most this share of it.
 _PART_FOR_GRACE = 0.2
 # Bytes read of one datagram; a notice is a small JSON object.
 _LONGEST_NOTICE = 64 * 1024
-# Characters of the error that go to the agent; the whole traceback is in the cell's output.
+# Characters of the error to send to the agent; the whole traceback is in the cell's output.
 _LONGEST_ERROR = 300
 
 
@@ -54,13 +54,13 @@ class Hook:
 
     def run(self) -> None:
         """Run the code in this thread; raises whatever it raises."""
-        # Tracebacks read the source from here. It is set again each time, because linecache may have dropped it.
+        # Tracebacks read the source from this cache. Set it each time, because linecache may have dropped it.
         linecache.cache[FILE_NAME] = (sum(map(len, self._lines)), None, self._lines, FILE_NAME)
         exec(self._code, self._namespace)
 
     def run_in_cell(self) -> None:
         """Run the code so that its output appears in the running cell or, if none is running, in the defining cell."""
-        # ipykernel's stdout has an empty parent header between cells; a stream that is not ipykernel's has none.
+        # ipykernel's stdout has an empty parent header between cells; other streams have no parent header.
         if getattr(sys.stdout, "parent_header", True):
             self.run()
         else:
@@ -122,13 +122,13 @@ class NoticeListener:
     def stop(self) -> None:
         """Stop waiting and restore the previous signal handler."""
         self._path.unlink(missing_ok=True)
-        # shutdown() wakes the thread that waits in recv(); close() alone would leave it there.
+        # shutdown() wakes the thread that waits in recv(); close() alone would not.
         self._socket.shutdown(socket.SHUT_RDWR)
         if _is_in_main_thread() and signal.getsignal(SIGNAL) == self._interrupt:
             signal.signal(SIGNAL, self._before or signal.SIG_DFL)
 
     def _catch_signal(self) -> None:
-        # Python allows signal handlers in the main thread only; elsewhere the hook always runs in the waiting thread.
+        # Python allows signal handlers only in the main thread; otherwise the hook always runs in the waiting thread.
         if _is_in_main_thread():
             self._before = signal.signal(SIGNAL, self._interrupt)
             signal.siginterrupt(SIGNAL, False)  # makes libraries' system calls restart instead of failing with EINTR
@@ -146,7 +146,7 @@ class NoticeListener:
 
     def _handle(self, notice: Mapping[str, Any]) -> None:
         notice_id, reason = notice["notice_id"], notice["reason"]
-        # A restarted agent sends its notices again: the hook has run, only the report is repeated.
+        # A restarted agent sends its notices again. If the hook has already run, only repeat the report.
         known = self._runs.get(notice_id)
         run = known or self._runs.setdefault(notice_id, HookRun(self.hook))
         if known is None:
@@ -156,7 +156,7 @@ class NoticeListener:
 
     def _run_hook(self, run: HookRun, grace_s: float) -> None:
         self._newest = run
-        # The main thread gets the first chance, because only there the hook sees a consistent state of the cell.
+        # Try the main thread first, because only there does the hook see a consistent state of the cell.
         signal.pthread_kill(threading.main_thread().ident or 0, SIGNAL)
         if not run.has_begun.wait(grace_s):
             run.perform()

@@ -50,7 +50,7 @@ class CheckpointHook:
             raise BadInput("The cell has no code to run.", exists="The hook is unchanged.", hint=_HOW)
         hook = Hook(cell, self._shell.transform_cell(cell), self._shell.user_ns)
         path = self._environ.get("JUPYTER_TPU_HOOK_SOCKET", "")
-        # One listener serves all hooks of the kernel: a new cell only replaces the code that it runs.
+        # One listener handles all hooks of the kernel: a new cell only replaces the listener's code.
         if path and self._notified is None:
             self._notified = NoticeListener(Path(path), hook, self._report)
             self._notified.start()
@@ -78,7 +78,7 @@ class CheckpointHook:
 
     def _report(self, outcome: Mapping[str, Any]) -> None:
         """Report the outcome to the agent, which stores it."""
-        # If the agent is just restarting, it sends its notice again, and this is called again.
+        # If the agent is restarting, it will send its notice again, and this function will be called again.
         kernel_id = self._environ.get("JUPYTER_TPU_KERNEL_ID", "")
         with suppress(TpuError):
             call_agent("hook_ran", {"kernel_id": kernel_id, **outcome}, self._environ)

@@ -24,7 +24,7 @@ def join(shell: Any) -> None:
     global _current
     if _current is not None:
         return
-    # Imported late: most kernels are not part of a slice.
+    # Import late, because most kernels are not part of a slice.
     if os.environ.get(WORKER_VARIABLE):
         from jupyter_tpu.notebook.slices.engine import Engine
 

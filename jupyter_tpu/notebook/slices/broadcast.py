@@ -92,7 +92,7 @@ class Slice:
         kernel.do_execute = self.do_execute
         interrupt = kernel.control_handlers["interrupt_request"]
 
-        # It runs in the control thread, so it reaches the other workers while worker 0 is in C++.
+        # This runs in the control thread, so it reaches the other workers even while worker 0 is running C++ code.
         async def interrupt_all(*args: Any) -> None:
             if self.cell is not None:
                 self.cell.interrupt()

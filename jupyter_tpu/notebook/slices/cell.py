@@ -95,7 +95,7 @@ class RunningCell:
             self._cluster.send_cell(worker, self.target.code, metadata, self._on_message(worker))
         sent = threading.Event()
         self._cluster.call(sent.set)
-        # Otherwise worker 0's code could keep the client's thread from sending for a while.
+        # Otherwise worker 0's code could delay the client's thread for a while.
         sent.wait(1)
 
     def end_own(self, error: CellError | None) -> None:
@@ -165,7 +165,7 @@ class RunningCell:
                 own = Part(output=self._own.collected(), error=self._errors.get(0))
             groups = grouped(own, {each: self._part(each) for each in self.others})
             if groups:
-                # what worker 0 has printed comes first
+                # show worker 0's output first
                 sys.stdout.flush()
                 sys.stderr.flush()
             self._publisher.show(to_mimebundle(groups))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 _FILE_POLL_S = 0.05
-# A request is lost, without a word, if the engine's socket is not connected yet.
+# If the engine's socket is not connected yet, a request is silently lost.
 _PROBE_AGAIN_S = 1.0
 
 HELLO = "tpu_hello_request"
@@ -54,9 +54,9 @@ class Cluster:
         import ipyparallel
         from ipyparallel.client import client as client_module
 
-        # Without an IPython, the client does not relay the engines' widgets to the front end.
+        # Without an IPython instance, the client does not relay the engines' widgets to the front end.
         client_module.get_ipython = lambda: None
-        # It prints about late replies, which would end up in the user's cell.
+        # The client prints messages about late replies, which would appear in the user's cell.
         client_module.print = lambda *_: None
         self._client = ipyparallel.Client(str(file), timeout=60)
         self._client._registration_callbacks.append(self._registration)
@@ -98,7 +98,7 @@ class Cluster:
         if "shell" not in answers or "iopub" not in answers:
             sent = self._send(worker, "pass", {}, lambda *_: None, silent=True)
             sent.add_done_callback(lambda _: answer("shell", True))
-            # its "idle", which arrives as output
+            # the engine's "idle", which arrives as output
             sent.output.add_done_callback(lambda _: answer("iopub", True))
         self.call_later(_PROBE_AGAIN_S, lambda: self._probe(worker, answers))
 
@@ -119,17 +119,17 @@ class Cluster:
             "store_history": not silent,
             "user_expressions": {},
             "allow_stdin": False,
-            # or the engine would drop a cell that arrives just after an error
+            # otherwise the engine would drop a cell that arrives just after an error
             "stop_on_error": False,
         }
         return self._client._send(
-            self._client._mux_stream,  # a send on the bare socket could hide a reply from its stream
+            self._client._mux_stream,  # sending on the socket directly could hide a reply from its stream
             "execute_request",
             content=content,
             metadata=dict(metadata),
             ident=self._registered[worker],
             track_outstanding=True,
-            # Listen before it is sent: no output is missed.
+            # Listen before sending, so that no output is missed.
             message_future_hook=listen,
         )
 

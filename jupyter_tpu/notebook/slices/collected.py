@@ -25,7 +25,7 @@ _BATCH = 16 * 1024
 _LONGEST_LINE = 64 * 1024
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 
-# Gloo's line names the rank; progress bars contain times.
+# Gloo's line contains the rank; progress bars contain times.
 _IGNORED_LINES = re.compile(r"^(?:\[Gloo\] Rank \d+ .*|[^\n]*\d+%\|[^\n]*\|[^\n]*)(?:\n|\Z)", re.MULTILINE)
 _OVERWRITTEN = re.compile(r"^[^\n]*\r", re.MULTILINE)
 _VARYING = re.compile(
@@ -120,7 +120,7 @@ class Collector:
         self._spill = spill
         self._written: deque[tuple[str, str]] = deque()
         self._written_size = 0
-        # Never waited for long: a child process could inherit it locked.
+        # Never wait long for this lock: a child process could inherit it locked.
         self._folding = threading.Lock()
         self._head: list[tuple[str, Any]] = []
         self._head_size = 0
@@ -179,7 +179,7 @@ class Collector:
         try:
             self._written_size = 0
             written = []
-            # One by one, because other threads may add to it.
+            # Process items one by one, because other threads may add more.
             while self._written:
                 written.append(self._written.popleft())
             for stream, text in _merged(written):

@@ -27,7 +27,7 @@ class Recorder:
 
     def begin(self, collector: Collector) -> None:
         """Record into `collector` from now on."""
-        # Late: an engine replaces its streams after it has loaded its extensions.
+        # Wrap late, because an engine replaces its streams after loading its extensions.
         if not self._wrapped:
             self._wrap_displays()
         for name in ("stdout", "stderr"):

@@ -42,10 +42,10 @@ def choose_framework(line: str, imported: Sequence[str], installed: Sequence[str
         )
     if word != "auto":
         return Choice(word)
-    # What is imported has been chosen by the user's own code, whatever else is installed.
+    # The user's code has chosen the imported framework, whatever else is installed.
     if imported:
         return _only(imported, IMPORTED)
-    # Never guess between several: the wrong one would keep the chips until the process exits.
+    # Never guess among several frameworks: the wrong one would keep the chips until the process exits.
     return _only(installed, Text("the only one installed here")) if installed else None
 
 
@@ -70,12 +70,12 @@ def imported_frameworks() -> list[str]:
 
 def installed_frameworks() -> list[str]:
     """Return the frameworks that this kernel could import, without importing any."""
-    importlib.invalidate_caches()  # %pip may have installed one a moment ago
+    importlib.invalidate_caches()  # %pip may have just installed one
     return [framework for framework, module in MODULES.items() if _is_there(module)]
 
 
 def _is_there(module: str) -> bool:
-    # find_spec raises ValueError for a module that was put into sys.modules by hand
+    # find_spec raises ValueError for a module that was manually added to sys.modules
     with suppress(ImportError, ValueError):
         return importlib.util.find_spec(module) is not None
     return False

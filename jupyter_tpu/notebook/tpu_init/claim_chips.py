@@ -32,5 +32,5 @@ def _claim_emulated_chips(worker: ThisWorker, framework: str) -> None:
         importlib.import_module("emulated_tpu").take()
     except ModuleNotFoundError:  # the kernel's Python was started without the worker's own path
         return
-    except (RuntimeError, OSError) as error:  # another process was faster, or the node is being deleted
+    except (RuntimeError, OSError) as error:  # another process took the chips first, or the node is being deleted
         raise diagnosis.diagnose_start(str(error), worker, framework) from error

@@ -62,10 +62,10 @@ def tpu_init(line: str, shell: Any) -> None:
     choice = choose_framework(line, imported_frameworks(), installed_frameworks())
     if choice is None:
         raise nothing_installed(worker)
-    # What is certain to fail is refused before the import of the framework, which takes seconds.
+    # Reject a start that is certain to fail before importing the framework, which takes seconds.
     _refuse_hopeless_start(choice.framework, worker)
     ready, explained = _started(choice.framework, worker)
-    # Only a start that succeeded claims the process: after a failed one another framework may be tried.
+    # Only a successful start claims the process: after a failed start, the user may try another framework.
     _Running.framework = choice.framework
     shell.push({NAME: ready.tpu})
     if worker.place is not None and worker.place.worker:
@@ -84,7 +84,7 @@ def _refuse_hopeless_start(framework: str, worker: ThisWorker) -> None:
         raise diagnosis.needs_all_workers(worker, framework)
     if worker.place is not None:
         _refuse_part_of_slice(worker.place, framework)
-    # A framework that runs has read its flags; trying them again would cost a process start for nothing.
+    # A running framework has already read its flags, so testing them again would waste a process start.
     if not _Running.framework:
         refuse_unknown_flags(framework)
 

@@ -32,13 +32,13 @@ def diagnose_start(
 ) -> TpuError:
     """Return the error for `raw`, a framework's message when it failed to start."""
     known = find_known_error(raw)
-    # An unknown message is shown as it is. A restart is the best guess, because frameworks choose devices only once.
+    # Show an unknown message unchanged. Suggest a restart, because frameworks choose devices only once.
     if known is None:
         return AcceleratorFailed(
             Text("{framework} could not start on the TPU.", framework=TITLES[framework]), hint=RESTART, raw=raw
         )
     refusal, found = known
-    # Without a node, a missing chip or library is not a fault: the wrong kernel was chosen.
+    # Without a node, a missing chip or library is not a fault: the user chose the wrong kernel.
     if refusal.is_elsewhere and not worker.is_on_node:
         return not_on_node(raw)
     if refusal.name == "held":
@@ -96,7 +96,7 @@ def in_use(holder: Holder, raw: str = "") -> TpuError:
 
 def _locked(worker: ThisWorker, raw: str, holder_of: FindHolder) -> TpuError:
     """Return the error for libtpu's lock file, either with the process that holds the lock or for a leftover file."""
-    # The lock is advisory and dies with its process, so a leftover file blocks only users who may not open it.
+    # The lock is advisory and released when its process exits, so a leftover file blocks only users who can't open it.
     if holders := who_holds(worker.devices, worker.lock_file):
         return in_use(holder_of(holders[0]), raw)
     return AcceleratorBusy(

@@ -52,7 +52,7 @@ def import_framework(framework: str, module: str, worker: ThisWorker) -> Any:
     Raises:
         AcceleratorFailed: the module is not installed, does not load, or is hidden by something with the same name.
     """
-    importlib.invalidate_caches()  # %pip may have installed it a moment ago
+    importlib.invalidate_caches()  # %pip may have just installed it
     try:
         found = importlib.import_module(module)
     except ModuleNotFoundError as error:

@@ -25,7 +25,7 @@ from jupyter_tpu.notebook.tpu_init.ready import Ready, Tpu, expected_sum, proof_
 from jupyter_tpu.notebook.tpu_init.report import Device, Host
 
 LATE = Text("JAX has started on this worker alone, and the workers of a slice must start it together.")
-# The workers have met, so that each only has to connect.
+# All workers are already at this point, so each only has to connect.
 _JOINS_WITHIN_S = 60
 
 
@@ -41,7 +41,7 @@ def start_jax(worker: ThisWorker) -> Ready:
     if worker.place is None:
         devices = _start_devices(jax, worker)
         return Ready(devices=tuple(map(_describe, devices)), **_proved(jax, devices, devices, worker))
-    # Found out before the others wait for this worker in C++.
+    # Check before the other workers wait for this one in C++.
     _refuse_if_started(jax)
     with meeting(worker.place) as met:
         return _start_together(jax, met, worker)
@@ -51,7 +51,7 @@ def _start_together(jax: Any, met: Meeting, worker: ThisWorker) -> Ready:
     """Start JAX on all workers of the slice."""
     join_processes(jax, met, worker)
     own = _start_devices(jax, worker)
-    # Before the proof, which waits for the other workers in C++.
+    # Gather before the test computation, which waits for the other workers in C++.
     hosts = tuple(_host(each) for each in met.gather(_facts(met.place.worker, own)))
     with _hidden_gloo() if worker.is_emulated else nullcontext():
         proved = _proved(jax, list(jax.devices()), own, worker)
@@ -83,7 +83,7 @@ def _proved(jax: Any, devices: list[Any], own: list[Any], worker: ThisWorker) ->
 
 def jax_settings(worker: ThisWorker) -> dict[str, str | int]:
     """Return JAX's options: a real worker must find its TPU or fail; an emulated worker gets CPU devices instead."""
-    # “cpu” stays in the list for code that places arrays on the host; JAX's default is the first entry.
+    # Keep “cpu” in the list for code that places arrays on the host; JAX's default is the first entry.
     if not worker.is_emulated:
         return {"jax_platforms": "tpu,cpu"}
     return {"jax_platforms": "cpu", "jax_num_cpu_devices": worker.jax_devices or 1}
@@ -91,7 +91,7 @@ def jax_settings(worker: ThisWorker) -> dict[str, str | int]:
 
 def _import_jax(settings: dict[str, str | int], worker: ThisWorker) -> Any:
     is_imported = "jax" in sys.modules
-    # JAX reads each option from a variable of the same name, and so do processes that the user starts from the kernel.
+    # JAX reads each option from a variable of the same name, even in processes that the user starts from the kernel.
     set_environment({name.upper(): str(value) for name, value in settings.items()})
     jax = import_framework("jax", "jax", worker)
     if is_imported:
@@ -103,7 +103,7 @@ def _update_settings(jax: Any, settings: dict[str, str | int]) -> None:
     for name, value in settings.items():
         try:
             jax.config.update(name, value)
-        except RuntimeError:  # too late, JAX has started: _check_devices finds out whether it has the right devices
+        except RuntimeError:  # too late, JAX has already started: _check_devices checks its devices
             return
 
 
@@ -117,7 +117,7 @@ def join_processes(jax: Any, met: Meeting, worker: ThisWorker) -> None:
         return
     set_environment(join_variables(met, os.environ))
     try:
-        # JAX itself finds the workers, through the metadata server of the TPU VM.
+        # JAX finds the workers through the metadata server of the TPU VM.
         jax.distributed.initialize(initialization_timeout=_JOINS_WITHIN_S)
     except (RuntimeError, ValueError, OSError) as error:  # OSError: there is no metadata server
         raise diagnosis.diagnose_start(str(error), worker) from error
@@ -161,7 +161,7 @@ def _start_devices(jax: Any, worker: ThisWorker) -> list[Any]:
 
 
 def _check_devices(devices: list[Any], worker: ThisWorker) -> None:
-    # With our settings JAX fails without a TPU; it falls back to the CPU only if it was started before them.
+    # With our settings, JAX fails without a TPU; it falls back to the CPU only if it was started before we set them.
     if not worker.is_emulated and any(device.platform != "tpu" for device in devices):
         raise diagnosis.fell_back_to_cpu(_fallback_reason(), worker)
     if worker.jax_devices is not None and len(devices) != worker.jax_devices:
@@ -178,22 +178,22 @@ def _prove(jax: Any, mesh: Any, own: list[Any]) -> None:
     """Sum numbers that are spread over all devices, and compare the result with the exact sum."""
     count, exact = expected_sum(mesh.size)
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("devices"))
-    # Made on the devices, because other workers' devices can't be given numbers from here.
+    # Create the numbers on the devices, because data can't be sent to other workers' devices from here.
     numbers = jax.jit(lambda: jax.numpy.arange(count, dtype="int32"), out_shardings=sharding)()
     total = int(jax.jit(jax.numpy.sum)(numbers))
-    # A right sum is not enough: it must have been computed on every device.
+    # A correct sum is not enough: every device must have computed it.
     if total != exact or {shard.device for shard in numbers.addressable_shards} != set(own):
         raise diagnosis.wrong_sum(total, exact)
 
 
 def _describe(device: Any) -> Device:
-    # CPU devices have no memory statistics, and a process may read those of its own devices only.
+    # CPU devices have no memory statistics, and a process can read only those of its own devices.
     statistics = device.memory_stats() or {}
     return Device(id=device.id, kind=device.device_kind, memory_bytes=statistics.get("bytes_limit"))
 
 
 def _facts(worker_id: int, devices: list[Any]) -> dict[str, Any]:
-    # An emulated worker's own name is in this variable only.
+    # Only this variable contains an emulated worker's name.
     host = os.environ.get("HOSTNAME") or platform.node()
     return {"worker": worker_id, "host": host, "devices": [asdict(_describe(each)) for each in devices]}
 

@@ -69,7 +69,7 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         ),
         is_busy=True,
     ),
-    # The libraries are missing or do not fit together.
+    # The libraries are missing or incompatible.
     KnownError(
         name="shadowed-libtpu",
         text=r"module 'libtpu' has no attribute 'get_library_path'",
@@ -138,7 +138,7 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         ),
         is_elsewhere=True,
     ),
-    # TensorFlow: the build has no TPU support, or looks for the TPU in the wrong place.
+    # TensorFlow: the build has no TPU support or looks for the TPU in the wrong place.
     KnownError(
         name="no-tpu-platform",
         text=r"No TPU platform found\. Platform manager status",

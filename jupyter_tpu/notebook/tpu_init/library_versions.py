@@ -104,5 +104,5 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _padded(numbers: tuple[int, ...]) -> tuple[int, ...]:
-    # By PEP 440, 1.0 and 1.0.0 are equal; eight numbers are more than any of these versions has.
+    # According to PEP 440, 1.0 and 1.0.0 are equal; no version has more than eight numbers.
     return numbers + (0,) * (8 - len(numbers))

@@ -24,7 +24,7 @@ PORTS = range(8484, 8488)
 COORDINATOR_PORT = 8482
 """The port of JAX's coordinator, which JAX cannot choose itself."""
 
-# The other workers import the framework meanwhile, which may take a minute from a cold disk.
+# In the meantime, the other workers import the framework, which may take a minute from a cold disk.
 _MEETS_WITHIN_S = 300.0
 _CONNECTS_WITHIN_S = 10.0
 _GREETS_WITHIN_S = 5.0
@@ -112,7 +112,7 @@ def _host(place: ThisSlice, lines: ExitStack) -> Meeting:
         if worker is None:
             line.close()
         else:
-            # one that comes again has given up before
+            # a worker that connects again has given up on its first connection
             others[worker] = line
     port = free_port(place.address, COORDINATOR_PORT)
     for line in others.values():
@@ -199,14 +199,14 @@ def _try(place: ThisSlice, port: int) -> _Line | None:
         raise _walled_off(place, port) from None
     except ConnectionRefusedError:
         return None
-    except OSError as error:  # no route, or a firewall that answers
+    except OSError as error:  # no route, or a firewall that rejects the connection
         raise _walled_off(place, port, str(error)) from error
     with ExitStack() as on_failure:
         on_failure.callback(line.close)
         line.settimeout(_CONNECTS_WITHIN_S)
         line.send({"kernel_id": place.kernel_id, "worker": place.worker})
         answer = line.receive()
-        # something else listens there, or worker 0 of another kernel
+        # another program is listening there, or another kernel's worker 0
         if answer is None or answer.get("kernel_id") != place.kernel_id:
             return None
         line.settimeout(None)

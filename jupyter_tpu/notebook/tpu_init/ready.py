@@ -8,9 +8,9 @@ from typing import Any
 from jupyter_tpu.errors import Text
 from jupyter_tpu.notebook.tpu_init.report import Device, Host
 
-# Enough for every device to get a part.
+# Enough for every device to get a share.
 VALUES_PER_DEVICE = 128
-_MOST_VALUES = 2**16  # the sum of the numbers below it fits into an int32
+_MOST_VALUES = 2**16  # the sum of all numbers below this fits into an int32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ def start_tf(worker: ThisWorker) -> Ready:
     """
     tf = import_framework("tf", "tensorflow", worker)
     claim_chips(worker, "tf")
-    # A second %tpu_init proves the same strategy again.
+    # A second %tpu_init tests the same strategy again.
     if _Started.strategy is None:
         _Started.strategy = _start(tf, worker)
     strategy = _Started.strategy
@@ -57,7 +57,7 @@ def _start(tf: Any, worker: ThisWorker) -> Any:
 
 
 def _on_tpu(tf: Any) -> Any:
-    # On a TPU VM “local” is the machine's own TPU; any other name makes TensorFlow ask the cloud.
+    # On a TPU VM, “local” is the machine's own TPU; for any other name, TensorFlow queries the cloud.
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver("local")
     tf.config.experimental_connect_to_cluster(resolver)
     tf.tpu.experimental.initialize_tpu_system(resolver)
@@ -65,7 +65,7 @@ def _on_tpu(tf: Any) -> Any:
 
 
 def _stand_in(tf: Any, count: int) -> Any:
-    # TensorFlow has one CPU device; it is split into as many logical ones as the worker would have.
+    # TensorFlow has one CPU device; split it into as many logical devices as the worker would have.
     processor = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * count)
     return tf.distribute.MirroredStrategy([f"CPU:{number}" for number in range(count)])

@@ -17,7 +17,7 @@ from jupyter_tpu.notebook.tpu_init.imports import import_framework, set_environm
 from jupyter_tpu.notebook.tpu_init.ready import Ready, Tpu, expected_sum, proof_text
 from jupyter_tpu.notebook.tpu_init.report import Device
 
-# libtpu reads these: the first chip only, as a grid of one chip and of one process.
+# Variables that libtpu reads: only the first chip, as a grid of one chip and one process.
 _ONE_CHIP = {
     "TPU_VISIBLE_CHIPS": "0",
     "TPU_CHIPS_PER_PROCESS_BOUNDS": "1,1,1",
@@ -48,7 +48,7 @@ def start_torch_tpu(worker: ThisWorker) -> Ready:
 def torch_tpu_variables(worker: ThisWorker) -> dict[str, str]:
     """Return the variables that limit libtpu to one chip and make ``import torch`` load TorchTPU."""
     autoload = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "1"}
-    # A choice of chips that the user made stays as it is.
+    # Don't change the user's choice of chips.
     if worker.visible_chips is not None or _chips(worker) == 1:
         return autoload
     return {**autoload, **_ONE_CHIP}

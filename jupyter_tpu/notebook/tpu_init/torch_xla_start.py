@@ -38,7 +38,7 @@ def start_torch_xla(worker: ThisWorker) -> Ready:
     torch_xla = import_framework("torch_xla", "torch_xla", worker)
     runtime = importlib.import_module("torch_xla.runtime")
     spmd = import_framework("torch_xla", "torch_xla.distributed.spmd", worker)
-    # From here on nothing may touch a device before SPMD is on, not even to count the devices.
+    # From here on, don't touch a device before SPMD is on, not even to count the devices.
     _refuse_if_late(torch_xla, runtime)
     claim_chips(worker, "torch_xla")
     count = _start_devices(runtime, worker)
@@ -62,7 +62,7 @@ def torch_xla_variables(worker: ThisWorker) -> dict[str, str]:
 
 def _refuse_if_late(torch_xla: Any, runtime: Any) -> None:
     """Raise an error if a device was used while SPMD was off, which only a private function of PyTorch/XLA shows."""
-    # A version without that function counts as not locked: `bool()` is False.
+    # Without this function, treat the configuration as not locked: `bool()` is False.
     is_locked = getattr(torch_xla._XLAC, "_xla_get_spmd_config_is_locked", bool)
     if is_locked() and not runtime.is_spmd():
         raise diagnosis.too_late("torch_xla", LATE)
@@ -91,7 +91,7 @@ def _prove(spmd: Any, mesh: Any, device: Any) -> None:
     spread = spmd.mark_sharding(numbers, mesh, ("devices",))
     total = int(numbers.sum().cpu())
     used = {shard.shard_device for shard in spread.local_shards}
-    # A right sum is not enough: it must have been computed on every device.
+    # A correct sum is not enough: every device must have computed it.
     if total != exact or len(used) != devices:
         raise diagnosis.wrong_sum(total, exact)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from jupyter_tpu.notebook.tpu_init import diagnosis
 
-# Bounds a trial that hangs, with much room for a slow import; an unknown flag ends the process at once.
+# Time limit for a trial that hangs, with enough time for a slow import; an unknown flag kills the process at once.
 _PATIENCE_S = 120
 _REFUSED = re.compile(r"parse_flags_from_env\.cc:\d+\] (.*XLA_FLAGS.*)")
 
@@ -24,7 +24,7 @@ class _Trial:
     variables: Mapping[str, str]
 
 
-# TensorFlow reads them too, but not before a function is compiled by XLA.
+# TensorFlow reads the flags too, but not before XLA compiles a function.
 _TRIALS = {
     "jax": _Trial("import jax; jax.devices()", {"JAX_PLATFORMS": "cpu"}),
     "torch_xla": _Trial("import torch_xla; torch_xla.device()", {"PJRT_DEVICE": "CPU"}),

@@ -56,7 +56,7 @@ class NodeWidget:
         self.live.draw(self._looker.snapshot(whole=whole, acts=acts))
 
     def _on_page(self, message: Mapping[str, Any]) -> None:
-        # A page may have another version, or not be ours: an unknown message is ignored.
+        # Ignore unknown messages: a page may have another version or not be ours.
         if message.get("say") == "shown":
             self._feed.notify(whole=message.get("whole") is True)
         elif message.get("say") == "act":

@@ -21,9 +21,9 @@ from typing import Any
 
 # Two reports from a page may be lost (PULSE_MS in frame.js is 20 s), and the third may be 15 s late.
 SILENCE_S = 75.0
-# Bounds what an unseen widget adds to the kernel's record, see above, and still shows that the cell is alive.
+# Limits the data that an unseen widget adds to the kernel's record, see above, but still shows that the cell is alive.
 _SLOWEST_S = 5.0
-# After this many seconds of silence, updates come every second, after twice as many every 2 s, and so on.
+# After this many seconds of silence, send updates every second, after twice as many every 2 s, and so on.
 _SILENCE_PER_PACE = 60.0
 
 PageRequest = Mapping[str, Any]
@@ -89,7 +89,7 @@ class Feed:
 
     def _run(self) -> None:
         while not self._is_done():
-            # Cleared before the requests are taken, so that a request that comes in between still wakes this thread.
+            # Clear before taking the requests, so that a request that arrives in between still wakes this thread.
             self._news.clear()
             whole, acts = self._requests()
             self._update(whole, acts)
@@ -104,7 +104,7 @@ class Feed:
 
     def _is_done(self) -> bool:
         """Stop the thread if the widget is closed or no page shows it; return whether it has stopped."""
-        # The agent is asked outside the lock, because that takes a while; a page may report meanwhile.
+        # Query the agent outside the lock, because that takes a while and a page may report in the meantime.
         is_forgotten = self._silent_s() > self._silence_s and not self._is_kernel_busy()
         with self._changing:
             if self._is_over or (is_forgotten and self._silent_s() > self._silence_s):

@@ -37,7 +37,7 @@ Row = Sequence[Any]
 
 def read(ask: CallAgent, _whole: bool) -> Data:
     """Return the four parts, each with the time of its snapshot."""
-    # No current time or other changing value: the widget sends a trait only when it changes.
+    # Don't include the current time or other changing values: the widget sends a trait only when it changes.
     return {"parts": [_part(ask, *part) for part in _PARTS]}
 
 

@@ -87,7 +87,7 @@ class SnapshotReader:
             acts: requests from pages, performed first so that the data shows their effect.
         """
         results = [self._performed(act) for act in acts]
-        # The history is sent only when a page asks for it, since it makes up most of the bytes.
+        # Send the history only when a page requests it, because it is most of the data.
         if self._data is not None:
             self._data = {name: value for name, value in self._data.items() if name != "history"}
         problem = self._read(whole)

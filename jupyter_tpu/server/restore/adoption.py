@@ -55,7 +55,7 @@ class Adoption:
         await asyncio.gather(*(self._adopt(note) for note in notes if not note.is_ended))
         if self._settling:
             await asyncio.wait(self._settling, timeout=PATIENCE_S)
-        # kernels that the user had shut down while their node was out of reach: shut them down now
+        # shut down kernels that the user had shut down while their node was unreachable
         for note in notes:
             if note.is_ended:
                 self._in_background(self._end(note))
@@ -66,7 +66,7 @@ class Adoption:
         SessionManager has no hook for this, so two of its methods are wrapped. A session is recorded before the front
         end gets it, so that it can be restored even if the server is killed immediately afterwards.
         """
-        # on this server's instance only, so that another server in the same process is not changed
+        # patch only this server's instance, so that another server in the same process is not changed
         save, update = self._sessions.save_session, self._sessions.update_session
 
         async def save_session(session_id: str, *args: Any, **kwargs: Any) -> Any:
@@ -120,7 +120,7 @@ class Adoption:
                 note.node,
                 note.kernel_name,
             )
-        except Exception:  # one kernel must not keep the others, or the server, from starting
+        except Exception:  # one kernel must not prevent the others or the server from starting
             self.log.exception("The kernel %s on %s was not restored.", note.kernel_id, note.node)
         else:
             self._in_background(self._settle(note))
@@ -146,7 +146,7 @@ class Adoption:
             self._kernels.start_kernel(kernel_id=note.kernel_id, kernel_name=note.kernel_name, **options)
         )
         manager = self._kernels.get_kernel(note.kernel_id)
-        if manager.execution_state == "starting":  # front ends would wait for a start that is long over
+        if manager.execution_state == "starting":  # otherwise front ends would wait for a start that has long finished
             manager.execution_state = "unknown"
 
     def _env(self, note: RegisteredKernel) -> dict[str, str]:
@@ -163,7 +163,7 @@ class Adoption:
         try:
             info = await manager.provisioner.learn_state()
             end = manager.provisioner.end
-        except TpuError:  # the kernel was shut down meanwhile
+        except TpuError:  # the kernel was shut down in the meantime
             return
         finally:
             no_culling.cancel()
@@ -198,7 +198,7 @@ class Adoption:
         self._kernels.stop_watching_activity(kernel_id)
         self._kernels.stop_buffering(kernel_id)
         manager.stop_restarter()
-        # removed from Jupyter's list, because Jupyter shuts down all kernels on that list
+        # remove it from Jupyter's list, because Jupyter shuts down all kernels on that list
         self._kernels.remove_kernel(kernel_id)
         manager.cleanup_connection_file()
         if provisioner:
@@ -217,6 +217,6 @@ def _show(manager: Any, info: Mapping[str, Any]) -> None:
         manager.execution_state = str(info.get("execution_state", "unknown"))
     seen = [float(info[name]) for name in _LAST_SEEN if info.get(name)]
     if seen:
-        # as an age, because the worker's clock may be wrong and the culler here would then see a false idle time
+        # use an age, because the worker's clock may be wrong, and then the local culler would see a wrong idle time
         age_s = max(0.0, float(info.get("now") or time.time()) - max(seen))
         manager.last_activity = datetime.fromtimestamp(time.time() - age_s, UTC)

@@ -26,10 +26,10 @@ SLOTS = 1024
 """Slots of the file: more pages than a user opens between two uses of one of them, in 64 KiB."""
 
 _MAGIC = b"jupyter_tpu cursors 1\n"
-_PLACE_BYTES = 64  # divides the size of a memory page, so that no slot crosses a page and is written in two parts
+_PLACE_BYTES = 64  # divides the size of a memory page, so that a slot never crosses a page boundary
 _PLACE = struct.Struct("!16sQQd")
 _CRC = struct.Struct("!I")
-_NOTHING_RECEIVED = 1 << 63  # a flag in `arrived`: no record is that long
+_NOTHING_RECEIVED = 1 << 63  # a flag in `arrived`, larger than any record
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class Cursors:
 
 def _write_whole(file: io.RawIOBase | io.BytesIO, offset: int, data: bytes) -> None:
     file.seek(offset)
-    if file.write(data) != len(data):  # an unbuffered file writes less on a full disk, without an error
+    if file.write(data) != len(data):  # on a full disk, an unbuffered file writes less without an error
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 

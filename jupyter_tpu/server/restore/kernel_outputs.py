@@ -70,7 +70,7 @@ async def outputs_of(
         chosen = _chosen(listing.requests, frozenset(only))
         to_read = _within_budget(chosen) + _updating(listing.requests, chosen)
         grown = [each for each in to_read if read.get(each.msg_id, -1) < each.last_seq]
-        # forget the older reading even if the new one fails: the response must not mix two snapshots
+        # drop the older result even if the new read fails: the response must not mix two snapshots
         for each in grown:
             excerpts.pop(each.msg_id, None)
         excerpts |= await _read_all(provisioner, grown)
@@ -108,14 +108,14 @@ async def _read_all(provisioner: Provisioner, requests: Sequence[ListedRequest])
     excerpts: dict[str, RequestRange] = {}
 
     async def read(waiting: Iterator[ListedRequest]) -> None:
-        # several of these share one iterator, so each takes the next request that no other reads
+        # several of these share one iterator, so each takes the next unread request
         for each in waiting:  # the first read always begins, or a request that is asked for alone might never be read
             with suppress(BadInput):
                 excerpts[each.msg_id] = await read_request(provisioner, each.msg_id)
             if loop.time() > until:
                 break
 
-    # small requests first, so that most cells are filled even if a large one takes all the time
+    # read small requests first, so that most cells are filled even if a large request takes all the time
     small = [each for each in requests if each.bytes_to_read <= HEAD_BYTES]
     large = [each for each in requests if each.bytes_to_read > HEAD_BYTES]
     for waiting, at_once in ((iter(small), _AT_ONCE), (iter(large), _LARGE_AT_ONCE)):

@@ -11,8 +11,8 @@ from jupyter_tpu.server.restore.request_listing import ListedRequest, Listing, R
 from jupyter_tpu.wire.entries import HEADER_BYTES, Entry, EntryDecoder
 from jupyter_tpu.wire.multipart import channel_name
 
-# Limits of one response; a page asks for what does not fit request by request. 10 MB of text take JupyterLab 4.6 about
-# 2.5 s to draw; images draw faster (100 MB in 0.4 s), but must be fetched and parsed.
+# Limits of one response; a page fetches the remaining requests individually. JupyterLab 4.6 takes about 2.5 s to draw
+# 10 MB of text. Images draw faster (100 MB in 0.4 s) but must be fetched and parsed.
 _ANSWER_TEXT = 10_000_000
 _ANSWER_BUNDLES = 50_000_000
 
@@ -44,7 +44,7 @@ def outputs_response(
     Raises:
         ProtocolError: `excerpts` are not entries of a record.
     """
-    # entries after the listing are left out, so that the response is one snapshot and live messages continue at its seq
+    # omit entries after the listing, so that the response is one snapshot and live messages continue at its seq
     reducer = reduce_excerpts(excerpts, listing.next_seq - 1, arrived)
     head = {
         "kernel_id": kernel_id,
@@ -67,7 +67,7 @@ def reduce_excerpts(excerpts: Iterable[RequestRange], last_seq: int, arrived: Ar
     for excerpt in excerpts:
         entries = list(EntryDecoder().feed(excerpt.entries))
         steps += [(entry.seq, 0, entry) for entry in entries if entry.seq <= last_seq]
-        # a gap is a step of its own, right after the entry before it
+        # a gap is a separate step, right after the entry before it
         if excerpt.omitted_bytes and entries:
             steps.append((excerpt.head_seq, 1, (excerpt.msg_id, _omitted_text(excerpt, entries))))
     reducer = Reducer(arrived=arrived)
@@ -81,7 +81,7 @@ def reduce_excerpts(excerpts: Iterable[RequestRange], last_seq: int, arrived: Ar
 
 def _omitted_text(excerpt: RequestRange, entries: Sequence[Entry]) -> int:
     """Estimate the omitted text: the omitted bytes without headers, whose size is taken from `entries`."""
-    # the largest part of a stream message is its content; the rest is header, parent header and frame
+    # the largest part of a stream message is its content; the other parts are headers and the frame
     around = sum(_entry_bytes(entry) - max(map(len, entry.parts), default=0) for entry in entries)
     return max(1, excerpt.omitted_bytes - excerpt.omitted_messages * around // len(entries))
 
@@ -106,7 +106,8 @@ def _views(chosen: Sequence[ListedRequest], reducer: Reducer) -> list[dict[str, 
 
 
 def _view(listed: ListedRequest, request: Request | None, rendered: Rendered | None) -> dict[str, Any]:
-    # the reducer knows how a request ended; an open one may have no messages yet, so take its state from the list
+    # the reducer has the result of a finished request; an open one may have no messages yet, so use its state from the
+    # list
     state = request.state if request and request.state not in ("queued", "running") else listed.outcome
     is_open = state in ("queued", "running")
     return {

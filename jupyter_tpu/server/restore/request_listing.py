@@ -14,7 +14,7 @@ HEAD_BYTES = 256 * 1024
 TAIL_BYTES = 2 * 1024 * 1024
 """Bytes of a request's messages that are read at its beginning and end; well above what is shown of them."""
 
-_PATIENCE_S = 10  # a page waits for the response; longer than a round trip over any link that is usable
+_PATIENCE_S = 10  # a page waits for the response; longer than a round trip over any usable link
 _LOOK_S = 1  # an error that needs the user's action is reported within this time
 _UP = ("live", "resuming")
 
@@ -117,7 +117,7 @@ async def read_request(provisioner: Provisioner, msg_id: str, *, waits_for_link:
 
 
 def _listed(row: Mapping[str, Any]) -> ListedRequest:
-    # fields that a newer agent adds are ignored
+    # ignore fields that a newer agent adds
     listed = ListedRequest(**{name: row[name] for name in ListedRequest.__slots__})
     numbers = (listed.first_seq, listed.last_seq, listed.bytes)
     if not isinstance(listed.msg_id, str) or not all(isinstance(number, int) for number in numbers):
@@ -141,7 +141,7 @@ async def _call(
     try:
         while not (await asyncio.wait([call], timeout=_LOOK_S if waits_for_link else _PATIENCE_S))[0]:
             status = provisioner.link_state
-            # a silent link changes its state after 12 s, so this ends
+            # a silent link changes its state after 12 s, so this loop ends
             is_slow = at_any_speed and (waits_for_link or status.state in _UP)
             if status.needs_repair or not is_slow:
                 raise _link_down("The worker is not responding.")

@@ -13,8 +13,8 @@ from jupyter_tpu.outputs.items import stream_text
 from jupyter_tpu.outputs.parsing import Malformed, json_object, parse
 from jupyter_tpu.server.restore.request_listing import ListedRequest
 
-_PATIENCE_S = 60  # without any new text, after which a download ends with a notice instead of hanging
-# Events after which no more of this request can come.
+_PATIENCE_S = 60  # without new text; after that, a download ends with a notice instead of hanging
+# Events after which no more messages of this request can arrive.
 _ENDS = ("gone", "lost", "closed", "new_record")
 
 
@@ -79,7 +79,7 @@ def _text_of(message: KernelMessage, name: bytes) -> bytes:
         if message.channel == "event":
             words = event_notice(json_object(message.parts[0]))
             return f"{words}\n".encode() if words else b""
-        # most messages belong to other requests: look for the bytes of the id before parsing any JSON
+        # most messages belong to other requests, so search for the ID's bytes before parsing JSON
         if message.channel == "iopub" and any(name in part for part in message.parts[:5]):
             return _printed(message, name.decode())
     return b""

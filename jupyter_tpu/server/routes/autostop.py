@@ -30,7 +30,7 @@ class AutostopHandler(TpuHandler):
         """Return all nodes with their auto-stop state."""
         opened = await self.app.fleet.get()
         snapshot = opened.fleet.snapshot()
-        if not snapshot.as_of and snapshot.error is None:  # just started: wait for the first list
+        if not snapshot.as_of and snapshot.error is None:  # the server has just started: wait for the first list
             snapshot = await opened.fleet.refresh()
         brakes = await opened.autostop.evaluate(snapshot.nodes)
         self.write_json(autostop_view(brakes, as_of=snapshot.as_of_here))
@@ -144,7 +144,7 @@ def _object(body: bytes, fields: tuple[str, ...]) -> dict[str, Any]:
 
 def _number(data: dict[str, Any], name: str) -> float:
     value = data[name]
-    # the comparison refuses NaN, infinities and integers beyond any float, which Python all reads as JSON
+    # the comparison rejects NaN, infinities and integers beyond any float, which Python's JSON parser accepts
     if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:
         raise BadInput(
             Text("The field {field} is not a number.", field=repr(name)),

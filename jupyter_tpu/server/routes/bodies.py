@@ -15,7 +15,7 @@ from jupyter_tpu.lifecycle.search_state import Candidate
 from jupyter_tpu.models import NODE_OPTIONS, NodeOptions, NodeSpec
 from jupyter_tpu.provisioning import Provisioning, flags_of, parse_provisioning
 
-_LONGEST_BODY = 16_384  # bytes; a search with all of its 64 candidates takes about 10,000
+_LONGEST_BODY = 16_384  # in bytes; a search with the maximum of 64 candidates takes about 10,000
 CANDIDATE_FIELDS = ("zone", "accelerator_type", "runtime_version", "spot", "provisioning", *NODE_OPTIONS)
 _FIELDS = ("node_id", *CANDIDATE_FIELDS, "accept_unknown_price")
 
@@ -146,7 +146,7 @@ def text_field(data: dict[str, Any], name: str) -> str:
             Text("The field {field} is missing or is not text.", field=repr(name)),
             hint=Text("Send {field} as a non-empty string.", field=repr(name)),
         )
-    if len(value) > 128 or not value.isprintable():  # names of the API have at most 63 characters
+    if len(value) > 128 or not value.isprintable():  # names in the API have at most 63 characters
         raise BadInput(
             Text("The field {field} is too long or contains control characters.", field=repr(name)),
             hint="Send a name as listed.",

@@ -94,7 +94,7 @@ class OffersHandler(TpuHandler):
         try:
             opened = await self.app.fleet.get()
             offers = await annotated_offers(offers, opened.fleet, opened.journal, opened.settings, now=time.time())
-        except TpuError as error:  # the form works without these data, and the creation itself reports the problem
+        except TpuError as error:  # the form works without this data, and the creation itself reports the problem
             self.log.info("The offers are listed without grants and past creations: %s", error)
         self.write_json(offers)
 
@@ -152,7 +152,7 @@ class QueueHandler(TpuHandler):
         data = json_object(self.request.body, ", ".join(_QUEUE_FIELDS))
         refuse_unknown_fields(data, _QUEUE_FIELDS)
         run_for_s = number_field(data, "run_for_s")
-        wanted = candidate_of(data, _queued_on(data, run_for_s))  # parse everything before the cloud is called
+        wanted = candidate_of(data, _queued_on(data, run_for_s))  # parse everything before any request to the cloud
         opened = await self.app.fleet.get()
         queued = await opened.queue.add(
             wanted.spec(opened.settings.project, text_field(data, "node_id")),

@@ -62,7 +62,7 @@ class FailureSimulatorHandler(TpuHandler):
         if emulator is None:
             raise web.HTTPError(404)
         answer = await emulator.call(verb, part, body, item=item)
-        if part in _CHANGES_NODES:  # show it in the panel now, not at the next poll
+        if part in _CHANGES_NODES:  # show the change in the panel now, not after the next poll
             app.refresh_nodes()
         self.write_json(answer)
 

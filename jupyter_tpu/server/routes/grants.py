@@ -35,7 +35,7 @@ class GrantRoute(TpuHandler):
         """Return the grants and their usage by the nodes in the last list."""
         opened = await self.app.fleet.get()
         snapshot = opened.fleet.snapshot()
-        if not snapshot.as_of and snapshot.error is None:  # just started: wait for the first list
+        if not snapshot.as_of and snapshot.error is None:  # the server has just started: wait for the first list
             snapshot = await opened.fleet.refresh()
         return await read_grant_usage(opened.journal, opened.settings, snapshot)
 
@@ -57,7 +57,7 @@ class GrantMailHandler(GrantRoute):
     @authorized
     async def post(self) -> None:
         """Parse the email in the body and return its grants."""
-        from jupyter_tpu.money.trc_mail import read_trc_mail  # slow to import, and hardly ever used
+        from jupyter_tpu.money.trc_mail import read_trc_mail  # slow to import and rarely used
 
         text = json_object(self.request.body, "text").get("text")
         if not isinstance(text, str):

@@ -22,7 +22,7 @@ from jupyter_tpu.server.websocket.kernel_socket import cursors_of
 class KernelHandler(TpuHandler):
     """Base class of the handlers of one kernel."""
 
-    # Jupyter's own resource: a user who may not read kernels must not read their code and outputs here either
+    # use Jupyter's own resource: a user without read access to kernels must not read their code and outputs here either
     auth_resource = "kernels"
 
     def provisioner_of(self, kernel_id: str) -> TPUProvisioner:
@@ -32,7 +32,7 @@ class KernelHandler(TpuHandler):
             OutputsNotFound: there is no such kernel, or it is not running on a node.
         """
         kernels = self.kernel_manager
-        died = TPUProvisioner.started.get(kernel_id)  # a dead kernel is off Jupyter's list, but its record still exists
+        died = TPUProvisioner.started.get(kernel_id)  # Jupyter's list has no dead kernels, but their records exist
         provisioner = kernels.get_kernel(kernel_id).provisioner if kernel_id in kernels else died
         if not isinstance(provisioner, TPUProvisioner):
             raise OutputsNotFound(
@@ -64,7 +64,7 @@ class KernelOutputsHandler(KernelHandler):
     async def get(self, kernel_id: str) -> None:
         """Return the outputs in pieces."""
         provisioner, only = self.provisioner_of(kernel_id), self.get_arguments("msg_id")
-        # without ipywidgets' front end no page has Output widgets, so captured text must go into the cells
+        # without ipywidgets' front end, no page has Output widgets, so captured text must go into the cells
         pages_draw_widgets = find_spec("jupyterlab_widgets") is not None
         cursors = cursors_of(self.settings) if pages_draw_widgets else None
         pieces = await outputs_of(provisioner, kernel_id, only, cursors)

@@ -22,8 +22,8 @@ from jupyter_tpu.server.routes.bodies import json_object, refuse_unknown_fields
 from jupyter_tpu.server.routes.nodes import TpuHandler
 
 _FIELDS = ("worker_id", "pid", "force")
-_RELEASE_S = 20.0  # the agent gives each process some seconds to exit before it kills it
-_LONGEST_HISTORY_S = 3600  # the agent keeps one sample a second for an hour
+_RELEASE_S = 20.0  # the agent gives each process a few seconds to exit before killing it
+_LONGEST_HISTORY_S = 3600  # the agent stores one sample per second for an hour
 _MOST_POINTS = 600  # the agent's own limit; a chart in the panel is narrower
 
 
@@ -66,7 +66,7 @@ class MetricsHandler(ChipsRoute):
     async def _answers(self, node: Node, endpoint: str, params: Mapping[str, Any]) -> list[Answer]:
         try:
             keys = await asyncio.to_thread(workers_to_look_at, node, endpoint)
-        except TpuError as error:  # the reason is shown instead of each worker's chart
+        except TpuError as error:  # show the reason instead of each worker's chart
             return [Answer(worker_id=worker_id, error=error) for worker_id in range(max(1, len(node.workers)))]
         return await self.app.metrics_pool.call(keys, "metrics", params, uid=node.uid)
 
@@ -141,7 +141,7 @@ def release_from_body(body: bytes) -> tuple[int, dict[str, Any]]:
 
 
 def _whole(text: str, name: str, least: int, most: int) -> int:
-    # nine digits are enough for any limit, and spare int() a number of millions of digits
+    # nine digits are enough for any limit, so that int() never parses millions of digits
     if not text.isdecimal() or not least <= int(text[:9]) <= most:
         raise BadInput(
             Text(

@@ -86,7 +86,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
 
     async def prepare(self) -> None:  # type: ignore[override]
         """Check the user and decide whether the request counts as activity."""
-        # Only what a person does is activity: polls of an open panel would keep every idle culler from working.
+        # Count only user actions as activity: otherwise the polls of an open panel would prevent idle culling.
         self._track_activity = self.request.method not in _SAFE_VERBS
         await super().prepare()
 
@@ -121,7 +121,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         opened = await self.app.fleet.get()
         try:
             return await asyncio.to_thread(opened.journal.creation_seconds, endpoint=opened.settings.endpoint)
-        except TpuError:  # an estimate is not worth an error: the list says what is wrong with the journal
+        except TpuError:  # an estimate is not worth an error: the list reports the journal's problem
             return {}
 
     async def costs(self) -> NodeCosts:
@@ -135,7 +135,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         This makes the panel's rate and costs match the nodes that it lists.
         """
         snapshot = (await self.fleet()).snapshot()
-        # unobserved time before it is not added here: only the recording finds out whether the nodes were READY then
+        # don't add earlier unobserved time: only the recording determines whether the nodes were READY then
         before = NodesObservation(as_of=snapshot.as_of, read_at=snapshot.looked_at)
         return replace(observation_of_fleet(snapshot, before=before), now=await self.cloud_now())
 
@@ -204,7 +204,7 @@ async def _end_directly(
 ) -> Intent:
     """Send the request without the journal; return the intent with the reason why it is in no list."""
     intent = await DirectEnds(opened.cloud, opened.journal).end(verb, name)
-    await opened.fleet.refresh()  # the list shows what the node does
+    await opened.fleet.refresh()  # update the list with the node's new state
     return replace(intent, message=str(Text("{message} The request is sent anyway.", message=unwritable.message)))
 
 
@@ -241,7 +241,7 @@ class NodesHandler(TpuHandler):
             self.write_json(no_nodes_view(error))
             return
         snapshot = fleet.snapshot()
-        if not snapshot.as_of and snapshot.error is None:  # just started: wait for the first list
+        if not snapshot.as_of and snapshot.error is None:  # the server has just started: wait for the first list
             snapshot = await fleet.refresh()
         self.write_json(await self.list_view(snapshot))
 

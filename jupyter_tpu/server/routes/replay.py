@@ -15,7 +15,7 @@ from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.server.routes.kernels import KernelHandler
 from jupyter_tpu.server.routes.nodes import TpuHandler
 
-_STATES = {"running": "cut"}  # in the API, a cell that ran when the node went is "cut"; others keep their state
+_STATES = {"running": "cut"}  # in the API, a cell interrupted by the loss of the node is "cut"
 
 
 class ReplayHandler(KernelHandler):
@@ -27,7 +27,7 @@ class ReplayHandler(KernelHandler):
         """Return the lost cells."""
         try:
             provisioner = self.provisioner_of(kernel_id)
-        except OutputsNotFound:  # an ended kernel, whose lost cells are still here
+        except OutputsNotFound:  # the kernel has been shut down, but its lost cells are still here
             lost = await asyncio.to_thread(_log_of(kernel_id).lost)
             if lost is None:
                 raise

@@ -39,7 +39,7 @@ ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
 )
 """Path pattern (under the server's base URL) and handler."""
 
-# how a path ends now → how it ended before
+# current ending of a path → former ending
 _RENAMED: Mapping[str, str] = {
     "/autostop": "/brakes",
     "/autostop/history": "/brakes/past",

@@ -30,7 +30,8 @@ class Acknowledgements:
         Returns:
             The payload of the ping to send afterwards, or None if no ping is needed.
         """
-        # messages for other pages need no acknowledgement, unless an earlier one of ours is still open
+        # messages for other pages need no acknowledgement, unless an earlier message of this page is still
+        # unacknowledged
         if not has_messages and self.arrived == self.written:
             self.arrived = self.written = seq
             return None
@@ -43,7 +44,7 @@ class Acknowledgements:
         record, _, seq = numbers.partition(b" ")
         if word != _WORD or not (record.isdigit() and seq.isdigit()) or int(record) != self._record:
             return False
-        if int(seq) > self.written:  # the page acknowledges a message that was never sent: ignore it
+        if int(seq) > self.written:  # ignore the acknowledgement of a message that was never sent
             return False
         self.arrived = max(self.arrived, int(seq))
         return True

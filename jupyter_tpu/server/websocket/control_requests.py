@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-# JupyterLab creates and deletes a subshell when it opens a notebook; Jupyter Server's own list does not have them yet.
+# JupyterLab creates and deletes a subshell when it opens a notebook; Jupyter Server's own list doesn't include these
+# requests yet.
 _CONTROL_REQUESTS = ("create_subshell_request", "delete_subshell_request", "list_subshell_request")
 
 
@@ -16,7 +17,7 @@ def exclude_control_requests(kernel_manager: Any) -> None:
     loaded, because it then gets the list. A list that the user has configured stays unchanged.
     """
     name = "untracked_message_types"
-    if not kernel_manager.has_trait(name):  # an older Jupyter Server has no such trait
+    if not kernel_manager.has_trait(name):  # older Jupyter Server versions have no such trait
         return
     listed = getattr(kernel_manager, name)
     if listed == kernel_manager.trait_defaults(name):

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 _CURSORS = "jupyter_tpu_cursors"
 _REFUSALS = "jupyter_tpu_refusals"
-_CORK: int | None = getattr(socket, "TCP_CORK", None)  # Linux only; without it a write and its ping may be separated
+_CORK: int | None = getattr(socket, "TCP_CORK", None)  # Linux only; joins a write and its ping
 
 
 def install_kernel_socket(serverapp: Any, settings: dict[str, Any]) -> None:
@@ -85,7 +85,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         if self._kernel is None:
             await super().prepare()  # type: ignore[no-untyped-call]
             return
-        # the original asks the kernel for its info here, which would queue behind a running cell
+        # the original method requests kernel_info here, which would queue behind a running cell
         self.session.key = self.kernel_manager.session.key
 
     def connect(self) -> Any:
@@ -135,19 +135,19 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
 
     async def _connect(self, kernel: TPUProvisioner) -> None:
         await self._replace_stale_connection()
-        # register as the original does, so that Jupyter Server counts connections and reports restarts
+        # register like the original method, so that Jupyter Server counts connections and reports restarts
         manager = self.multi_kernel_manager
         manager.notify_connect(self.kernel_id)
         manager.add_restart_callback(self.kernel_id, self.on_kernel_restarted)
         manager.add_restart_callback(self.kernel_id, self.on_restart_failed, "dead")
         self._page = page = self._make_page(kernel)
-        # an earlier connection of this page may be closing with requests that it could not send yet
+        # an earlier connection of this page may be closing with unsent requests
         for other in self._open_sockets:
             if isinstance(other, KernelSocket) and other._leaving and other.session_key == self.session_key:
                 page.take_over(other._leaving)
         self._open_sockets.add(self)
         self.channels = {name: _Channel(partial(self._send, page, name)) for name in ("shell", "control", "stdin")}
-        self.websocket_handler.set_nodelay(True)  # or each ping would wait for the acknowledgement of earlier packets
+        self.websocket_handler.set_nodelay(True)  # pings must not wait for acknowledgements of earlier packets
         _watch_pongs(self.websocket_handler, page)
         self._task = asyncio.create_task(self._open(page))
 
@@ -169,7 +169,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
             await page.open()
         except Exception:
             log.exception("A page could not be connected with kernel %s.", self.kernel_id)
-            self.websocket_handler.close()  # the page then connects again
+            self.websocket_handler.close()  # the page then reconnects
 
     def _send(self, page: PageSession, channel: str, parts: Sequence[bytes]) -> None:
         """Send a request from the page; if the kernel was dead, check again whether it is running."""
@@ -183,14 +183,14 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
     async def _is_dead_for_good(self) -> bool:
         """Return whether the kernel is dead and will not be restarted; a page that receives "dead" gives up on it."""
         manager = self.kernel_manager
-        # after a restart by the user the server's list says "dead" for a moment longer, so ask the kernel as well
+        # after a restart by the user, the server's list briefly still shows "dead", so check the kernel as well
         is_started_again = manager.autorestart and manager.execution_state != "dead"
         return not (is_started_again or await manager.is_alive())
 
     def _disconnect(self, page: PageSession) -> None:
         manager = self.multi_kernel_manager
         manager.notify_disconnect(self.kernel_id)
-        # a newer connection of the same page may have taken this entry over
+        # a newer connection of the same page may have replaced this entry
         if self._open_sessions.get(self.session_key) is self.websocket_handler:
             self._open_sessions.pop(self.session_key)
         if self.kernel_id in manager:
@@ -217,7 +217,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
             self._task = asyncio.create_task(self._page.resend_question())
 
     async def _close(self, page: PageSession, opening: asyncio.Task[None] | None) -> None:
-        # requests of a closed page are still sent to the kernel, but a server that stops does not wait for that
+        # requests of a closed page are still sent to the kernel, but a server shutdown doesn't wait for that
         if page.has_unsent_requests:
             self._close_future.set_result(None)
         elif opening:
@@ -242,7 +242,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
             _PageSocket(self),
             kernel_id=self.kernel_id,
             session_id=self.session.session,
-            # cursors and refusals outlive a connection, so the server has them, not this object
+            # cursors and refusals outlive a connection, so the server stores them, not this object
             cursors=cursors_of(self.websocket_handler.settings),
             refusals=self.websocket_handler.settings.setdefault(_REFUSALS, Refusals()),
             text_limit=TextLimit(make_header, describe, text_limit=self.page_text_limit),

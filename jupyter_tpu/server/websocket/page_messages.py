@@ -23,7 +23,7 @@ MakeHeader = Callable[[str], dict[str, Any]]
 """A function that returns a new header of a message type, for a message of our own."""
 
 _PARTS = 4  # header, parent header, metadata, content
-_CHECKED_BYTES = 1024 * 1024  # parsing 1 MiB of JSON takes some milliseconds, in which no other page is served
+_CHECKED_BYTES = 1024 * 1024  # parsing 1 MiB of JSON takes several milliseconds, which block all other pages
 
 
 class Unreadable(Exception):

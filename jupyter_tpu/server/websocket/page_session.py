@@ -40,8 +40,8 @@ from jupyter_tpu.server.websocket.too_large import InFlight, Refusals
 log = logging.getLogger(__name__)
 
 _OPEN_LINKS = ("live", "resuming")
-_MOST_WAITING = 10_000  # requests that wait for a link; bounds the memory, far above the cells of a notebook
-_RETRY_S = 1.0  # between attempts to connect over a link that has just broken; the link itself decides when it is back
+_MOST_WAITING = 10_000  # requests that wait for a link; bounds the memory, many more than a notebook has cells
+_RETRY_S = 1.0  # delay between attempts over a link that has just broken; the link itself detects when it is back
 
 
 class Kernel(Protocol):
@@ -116,7 +116,7 @@ class PageSession:
         self._make_header = make_header
         self._is_here = is_here
         self._acks = Acknowledgements(0)
-        self._started_after = 0  # the seq after which this session began; its cursor until it acknowledges something
+        self._started_after = 0  # the seq after which this session started; its cursor until its first acknowledgement
         self._has_heard = False
         self._has_sent = False
         self._follower: LoopBridge | None = None
@@ -147,7 +147,7 @@ class PageSession:
                 self._unsent.append((channel, message))
             return
         if not self._has_sent:
-            # store the cursor before sending: if the server is killed, the next session must start before the reply
+            # store the cursor before sending: if the server is killed, the next session must start before this message
             self._has_sent = True
             self._store_cursor()
         try:
@@ -248,7 +248,7 @@ class PageSession:
         if self._kernel.link_state.state not in _OPEN_LINKS:
             await self._write([status_message(self._make_header, "unknown")])
         first_seq = follower.first_seq
-        if first_seq is None:  # this server has not seen the record's end, so ask the worker for it
+        if first_seq is None:  # this server has not seen the record's end, so query the worker
             await follower.close()
             first_seq = (await self._listing()).next_seq
             follower = await self._kernel.follow(first_seq, self._deliver)
@@ -307,7 +307,8 @@ class PageSession:
         """Send a batch of the record to the page; the next batch follows when the page has accepted this one."""
         await self._is_opened.wait()
         wanted = [wanted for message in batch for wanted in self._for_this_page(message)]
-        # any, not the first: a message that came early over the link may be at the front of the batch
+        # check all messages, not only the first: a message that arrived early over the link may be at the front of the
+        # batch
         if any(message.seq <= self._text_limit.repeated_until for message in batch):
             refused = self._refusals.smallest(self._kernel_id, self._session_id)
             wanted = await with_cells_refilled(
@@ -388,15 +389,15 @@ class PageSession:
 
     def _from_event(self, event: dict[str, Any]) -> PageMessage | None:
         """Process an event of the record; return the messages for the page."""
-        if event.get("event") == "new_record":  # seqs begin at 1 again, so everything counted by seq starts over
+        if event.get("event") == "new_record":  # seqs start at 1 again, so reset everything counted by seq
             self._acks.reset()
             self._on_the_way.reset()
             self._refusals.reset_kernel(self._kernel_id)
             self._started_after = self._text_limit.repeated_until = 0
             self._store_cursor()
-        if event.get("event") == "started":  # a pre-warmed process sent its own status before any page listened
+        if event.get("event") == "started":  # a pre-warmed process sent its own status before any page was listening
             return status_message(self._make_header, shown_state("starting"))
-        if event.get("event") == "waits_for_node":  # JupyterLab does not know "unknown", and the kernel may come back
+        if event.get("event") == "waits_for_node":  # JupyterLab doesn't support "unknown", and the kernel may come back
             return status_message(self._make_header, "starting")
         text = event_notice(event)
         return self._notice(text) if text else None
@@ -447,7 +448,7 @@ class PageSession:
         """Store the cursor, unless the session has neither received nor sent anything and is therefore still new."""
         if self._has_heard or self._has_sent:
             arrived = self._acks.arrived if self._has_heard else self._started_after
-            # an older connection may have written more than this one so far
+            # an older connection may have written more than this one
             written = max(self._acks.written, self._text_limit.repeated_until)
             cursor = Cursor(arrived, written, has_received=self._has_heard)
             self._cursors.store(self._kernel_id, self._session_id, cursor)

@@ -44,8 +44,8 @@ async def opening_messages(
     if compacted:
         make_header.store_header(compacted[-1].header)
     return [
-        status_message(make_header, "busy", parent_header),  # makes VS Code resume the cell, even one that has ended
-        # VS Code appends to what the cell shows, so clear it before its outputs are replayed
+        status_message(make_header, "busy", parent_header),  # makes VS Code resume the cell, even a finished one
+        # VS Code appends to the cell's outputs, so clear them before the replay
         PageMessage.made(make_header("clear_output"), parent_header, {"wait": False}).at(last.first_seq),
         *compacted,
         status_message(

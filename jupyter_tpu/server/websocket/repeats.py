@@ -50,7 +50,7 @@ async def with_cells_refilled(
         if last_outputs.get(message.parent_id) is message:
             outputs = await _refill(kernel, message, make_header)
             filling = [each.at(message.seq) for output in outputs for each in unless_left_out(output)]
-            # with some distance to the limit, since `size` is only approximate
+            # with a margin, because `size` is only approximate
             result += filling if all(each.size < 0.9 * refused_bytes for each in filling) else []
     return result
 
@@ -71,7 +71,7 @@ def _last_outputs(messages: Sequence[PageMessage], repeated_until: int) -> dict[
 async def _refill(kernel: Provisioner, last: PageMessage, make_header: MakeHeader) -> list[PageMessage]:
     """Return messages that clear a cell and show its outputs up to `last`, with their seqs; empty if any is unknown."""
     try:
-        # without the refill the page would show these outputs twice; new ones could not come over the link either
+        # without the refill, the page would show these outputs twice; new outputs could not arrive over the link either
         excerpt = await read_request(kernel, last.parent_id, waits_for_link=True)
         contents = await asyncio.to_thread(_contents, excerpt, last.seq)
     except (TpuError, ProtocolError) as error:

@@ -23,16 +23,16 @@ TAIL_CHARACTERS = 100_000
 UPDATE_S = 2.0
 """How often the notice is updated: often enough to see progress, without keeping a browser busy."""
 
-_LAST_LINES_CHARACTERS = 4_000  # from which the last 20 lines of the notice are taken
-_REMEMBERED_REQUESTS = 256  # bounds the memory; a page seldom follows more than one request at a time
-# The tail is kept in pieces of at least this size, and at most this many of them: a kernel may print single characters.
+_LAST_LINES_CHARACTERS = 4_000  # source of the last 20 lines in the notice
+_REMEMBERED_REQUESTS = 256  # bounds the memory; a page rarely follows more than one request at a time
+# Store the tail in pieces of at least this size, and at most this many pieces: a kernel may print single characters.
 _PIECE_CHARACTERS = 4_000
 _MOST_PIECES = 1_000
 
-_ENDINGS = {"error", "execute_result"}  # after these no more text is likely, so the tail is shown before them
-# These add nothing to a cell's outputs, so text that is left out before them can continue after them.
+_ENDINGS = {"error", "execute_result"}  # more text is unlikely after these, so show the tail before them
+# These don't change a cell's outputs, so text omitted before them can continue after them.
 _PASSING = {"update_display_data", "comm_open", "comm_msg", "comm_close", "status", "debug_event"}
-_CAPTURES_OUTPUT = re.compile(rb'"msg_id"\s*:')  # an Output widget that says where the text that follows belongs
+_CAPTURES_OUTPUT = re.compile(rb'"msg_id"\s*:')  # an Output widget that captures the following text
 
 Describe = Callable[[str, int, str], Mapping[str, str]]
 """A function from a request's msg_id, the omitted bytes and their last lines to the notice as a MIME bundle."""
@@ -114,7 +114,7 @@ class TextLimit:
             request.line = line
             out.add_text(text)
             return None
-        # cut after the last whole line if there is one, so that the notice does not split a line
+        # cut after the last complete line if there is one, so that the notice doesn't split a line
         is_between_lines = request.shown and not request.line
         end = text.text.rfind("\n", 0, room) + 1 or (0 if is_between_lines else room)
         out.add_text(text.piece(0, end))
@@ -262,7 +262,7 @@ def shown_after(line: int, text: str) -> tuple[int, int]:
         end = text.rfind("\n") + 1
         return len(text), len(text) - end if end else line + len(text)
     growth = 0
-    # per line: it shows as many characters as the longest text that was written over it, e.g. a progress bar's
+    # a line shows as many characters as the longest text written to it, for example a progress bar
     for number, part in enumerate(text.split("\n")):
         if number:
             growth += 1

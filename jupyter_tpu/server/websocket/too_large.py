@@ -17,8 +17,8 @@ _LARGE_BYTES = 1_000_000
 _SUSPECT_BYTES = 32_000
 """The lowest default limits of WebSocket libraries: 1 MiB in most, 32 KiB in one."""
 
-# How many connections must end at the same message, without a close code, until the message counts as refused. More for
-# smaller messages: a network that breaks often is likelier than a client with a limit below 1 MiB.
+# Number of connections that must break at the same message, without a close code, until the message counts as rejected.
+# More for smaller messages: an unreliable network is more likely than a client with a limit below 1 MiB.
 _TIMES_LARGE = 2
 _TIMES = 5
 _REMEMBERED = 1000  # messages; bounds the memory
@@ -37,7 +37,7 @@ class InFlight:
         """Add a message; messages from jupyter_tpu have no seq and do not count."""
         if not seq:
             return
-        # a smaller message before this one can never again be the largest under way
+        # a smaller, earlier message can never be the largest unacknowledged one again
         while self._written and self._written[-1][1] <= size:
             self._written.pop()
         self._written.append((seq, size))

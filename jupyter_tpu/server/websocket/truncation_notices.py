@@ -13,7 +13,7 @@ from jupyter_tpu.server.websocket.page_messages import PageMessage
 READABLE_BYTES = 4_000_000
 """A larger message is beyond what the agent reads of a request (`request_listing.TAIL_BYTES`), so no route has it."""
 
-_LINES = 20  # of the text in a notice: a preview of what the kernel prints, without filling the screen
+_LINES = 20  # lines of text in a notice: a preview of the kernel's output that doesn't fill the screen
 _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?")
 _UNPRINTABLE = re.compile(r"[^\t\n\x20-\x7e\x80-\U0010ffff]")
 

@@ -57,7 +57,7 @@ def _rows(span: Span, now: float) -> Iterator[Exported]:
     moment, before = span.started, 0
     while sku is not None and moment < end:
         midnight = (moment // DAY_S + 1) * DAY_S
-        # compute charges from the start of the span, so that only the sum is rounded
+        # compute each charge from the start of the span, so that only the sum is rounded
         charged = charge(replace(span, ended=min(midnight, end)), now) or 0
         day = datetime.fromtimestamp(moment, UTC).date().isoformat()
         service = str(sku["category"]["serviceDisplayName"])
