@@ -212,7 +212,7 @@ class Session:
         if frame.kind != Kind.HELLO:
             raise ProtocolError("the first frame is not a hello")
         hello = frame.json()
-        # Sent even if the versions do not match: then the client can tell which agent this is.
+        # Send the hello even if the versions don't match, so that the client can identify the agent.
         self._writer.write(encode_json(Kind.HELLO, agent_hello(self._about)))
         negotiate(hello.get("protocols"))
         self.client_id = checked_client_id(hello.get("client_id"))

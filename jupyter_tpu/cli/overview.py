@@ -40,7 +40,7 @@ class Overview(CommandParser):
             prog="jupyter tpu", metavar="COMMAND", required=True, parser_class=CommandParser
         )
         for each in COMMANDS.values():
-            # the emulator's own parser answers --help
+            # the emulator's own parser handles --help
             parser = self.commands.add_parser(
                 each.name,
                 help=_(each.help),

@@ -57,7 +57,7 @@ RELEASE = Command(
     ),
 )
 
-# -- when the node ends
+# -- stopping the node
 
 AUTOSTOP = Command(
     name="autostop",

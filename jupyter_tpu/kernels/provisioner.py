@@ -49,7 +49,7 @@ _LAST_WORK_S = 6
 _WAIT_WHILE_CUT_S = 1.0
 # After this time, restart without the check: a slow agent must not block the restart.
 _CHECK_S = 5.0
-_MEANWHILE_S = 1.0  # the refusal may arrive before `shutdown_requested` is called for the message that caused it
+_MEANWHILE_S = 1.0  # the agent's refusal may arrive before `shutdown_requested` is called for the same message
 _PLACE = ("node", "endpoint", "worker_id", "workers")
 
 
@@ -272,8 +272,8 @@ class TPUProvisioner(KernelProvisionerBase):
             host, self._host = self._host, None
             self.started.pop(self.kernel_id, None)
             has_ended = await _leave_after(host.close())
-            # Without a response from the worker, the note remains, marked as ended, and the next server shuts down the
-            # kernel.
+            # Without a response from the worker, the note remains, marked as stopped, and the next server shuts down
+            # the kernel.
             await self._forget_runs()
             if has_ended:
                 await self._registry.remove()

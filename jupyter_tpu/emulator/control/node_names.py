@@ -9,7 +9,7 @@ from jupyter_tpu.emulator.resources.names import last_part
 from jupyter_tpu.emulator.resources.protos import NodePb
 from jupyter_tpu.emulator.store.database import Store
 
-_SHOWN = 10  # names in a refusal: enough to recognise a typo
+_SHOWN = 10  # names in an error message: enough to spot a typo
 
 
 def node_named(store: Store, name: str) -> NodePb:

@@ -180,7 +180,7 @@ class Operations:
     def remember(self, call: ApiRequest, answer: Message) -> None:
         """Store the request id, if any, with the operation that the request started."""
         request_id = request_id_of(call)
-        # a refused call is not stored: the same request may succeed later
+        # don't store a rejected call, because the same request may succeed later
         if request_id and isinstance(answer, operations_pb2.Operation):
             self._store.remember_request(request_id, call.method, target_of(call.request), answer.name)
 

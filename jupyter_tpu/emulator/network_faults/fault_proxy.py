@@ -163,7 +163,7 @@ class FaultProxy:
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
         except OSError:
-            # out of descriptors: the loop would spin on a listener that stays readable
+            # out of descriptors: the listener remains readable, so the loop would spin
             self._accept_later(self._socket)
         else:
             self._admit_or_not(accepted)

@@ -140,7 +140,7 @@ class Pipe:
         first = self.carried_bytes
         self._traps = [each for each in self._traps if each[1].times]
         ready = [each for each in self._traps if _reached(each, first + len(data))]
-        # a cut ends the connection, so faults at later bytes must not count as used
+        # a cut closes the connection, so faults at later bytes must not count as used
         cuts = [each for each in ready if each[1].fault.verb == "cut"]
         end = min((position for position, _ in cuts), default=first + len(data))
         for each in ready:

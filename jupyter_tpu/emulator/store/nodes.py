@@ -77,7 +77,7 @@ class NodeRows:
         query = "select body from removed_nodes where moment >= ? order by name"
         return _nodes_of(self._db.execute(query, (since,)))
 
-    # -- what nodes hold
+    # -- resources held by nodes
 
     def held_nodes(self) -> list[Held]:
         """Return all nodes by kind, in any state, because nodes count against the quota until they are deleted."""

@@ -145,7 +145,7 @@ def _split_value(found: FieldDescriptor | None, value: Any) -> tuple[Any, Any]:
     return [mine for mine, _ in parts], rest if any(rest) else None
 
 
-# -- answers
+# -- responses
 
 
 @dataclass(frozen=True, slots=True)

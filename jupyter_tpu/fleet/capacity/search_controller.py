@@ -25,7 +25,7 @@ from jupyter_tpu.models import Node, NodeName
 
 log = logging.getLogger(__name__)
 
-# all our choices: how long an ended search is listed, and how often older ones are deleted
+# all our choices: how long to list a finished search, and how often to delete older ones
 _SHOWN_S = 86_400.0
 _FORGET_EVERY_S = 600.0
 # how often to save an unchanged search; well below `STALE_S`, so that an active search never becomes stale

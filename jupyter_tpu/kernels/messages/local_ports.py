@@ -25,7 +25,7 @@ from jupyter_tpu.errors import BadInput, Text
 CHANNELS = ("shell", "iopub", "stdin", "hb", "control")
 _PREFIX = "jtpu-kernel-"
 """Prefix of the folders' names, followed by the pid of their process."""
-_LONGEST_PATH = 100  # sockaddr_un holds 107 characters; our names need a few of them
+_LONGEST_PATH = 100  # sockaddr_un allows 107 characters; our file names need a few of them
 
 
 class PortTaken(Exception):

@@ -37,7 +37,7 @@ _LITTLE_DISK = 0.1
 _MOST_CLOCK_S = 30.0
 
 
-# -- the agent, and its answers
+# -- the agent and its responses
 
 
 def examine_agent(facts: Facts) -> Findings:

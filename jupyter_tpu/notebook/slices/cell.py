@@ -35,7 +35,7 @@ OUTPUT = "tpu_output_request"
 """Asks an engine for the end of its newest output that is longer than the notebook shows."""
 
 _DRAW_EVERY_S = 0.5
-# The last message of an engine takes another way than its reply, but arrives at about the same time.
+# An engine's last message arrives on a different channel than its reply, but at about the same time.
 _LAST_MESSAGE_S = 2.0
 _SIGNAL_AFTER_S = 1.0
 
