@@ -107,8 +107,8 @@ def test_flags_that_xla_knows_are_left_alone(run_cells):
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        ({"jax.py": "x = 1"}, "“import jax” finds {folder}/jax.py, not JAX."),
-        ({"torch_xla/readme": ""}, "“import torch_xla” finds {folder}/torch_xla, not PyTorch/XLA."),
+        ({"jax.py": "x = 1"}, "“import jax” imports {folder}/jax.py instead of JAX."),
+        ({"torch_xla/readme": ""}, "“import torch_xla” imports {folder}/torch_xla instead of PyTorch/XLA."),
         ({"jax/__init__.py": "raise AttributeError('_ARRAY_API not found')"}, "AttributeError: _ARRAY_API not found"),
         ({"jax/__init__.py": "match = ("}, "SyntaxError: '(' was never closed"),
         (

@@ -145,7 +145,7 @@ def test_another_port_is_taken_on_all_workers_if_jax_finds_its_own_in_use(start)
 
 def test_jax_that_has_started_on_one_worker_alone_is_refused_before_the_others_wait(start):
     (text,) = texts(start(0, "import jax; jax.devices()", "%tpu_init jax", JAX_PLATFORMS="cpu"))
-    assert "It is too late for %tpu_init: JAX has started on this worker alone" in text
+    assert "It is too late to run %tpu_init: JAX has started on this worker alone" in text
 
 
 def test_an_interrupt_ends_the_wait_for_the_other_workers(start):

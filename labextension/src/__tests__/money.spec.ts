@@ -333,7 +333,7 @@ describe('the commands of money', () => {
       const input = document.querySelector('.jp-Dialog input') as HTMLInputElement;
       fireEvent.change(input, { target: { value: amount } });
       fireEvent.click(raise);
-      await screen.findByText('End these nodes now');
+      await screen.findByText('Stop or delete these nodes now');
       const button = screen.getByText(label);
       const question = document.querySelector('.jp-Dialog-body')?.textContent ?? '';
       fireEvent.click(button);
@@ -346,7 +346,7 @@ describe('the commands of money', () => {
     expect(question).toContain('training');
     expect(asked()).not.toContain('PUT budgets/day');
 
-    await raiseTo('15', 'End these nodes now');
+    await raiseTo('15', 'Stop or delete these nodes now');
     expect(asked()).toContain('PUT budgets/day');
     nodes.list = null;
   });
