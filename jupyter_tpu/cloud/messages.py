@@ -307,7 +307,7 @@ def _search(case: Case) -> tuple[Action, ...]:
 
 
 def _zones_hint(case: Case) -> str:
-    """Return a hint with other zones that offer the type according to the catalogue."""
+    """Return a hint that lists other zones where the catalogue offers the accelerator type."""
     others = _other_zones(case)
     return _text(case, "Zones that offer {accelerator_type}: {zones}.", zones=others) if others else ""
 

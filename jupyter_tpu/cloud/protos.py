@@ -85,7 +85,7 @@ def node_to_create(spec: NodeSpec) -> tpu_v2.Node:
 
 
 def operation_of(message: operations_pb2.Operation, request: Request) -> Operation:
-    """Convert an operation; convert its failure to an error, with a message about `request`."""
+    """Convert an operation. If it failed, the error message names `request`."""
     metadata = tpu_v2.OperationMetadata.pb(tpu_v2.OperationMetadata())
     # Metadata of another type, which a newer API may send, leaves verb and target empty.
     if message.metadata.Is(metadata.DESCRIPTOR):
@@ -109,7 +109,7 @@ def _moment(metadata: Any, field: str) -> float | None:
 
 
 def identities_of(workers: Iterable[Any], *, is_emulated: bool) -> tuple[WorkerIdentity, ...]:
-    """Convert the bare ``GuestAttributes`` messages, which are in the order of the workers."""
+    """Convert the bare ``GuestAttributes`` messages; the first one belongs to worker 0, and so on."""
     return tuple(_identity_of(worker_id, each, is_emulated) for worker_id, each in enumerate(workers))
 
 

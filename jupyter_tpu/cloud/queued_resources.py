@@ -1,4 +1,4 @@
-"""Calls for queued resources, which wait in the cloud for capacity; used by `GoogleCloud`."""
+"""API calls of `GoogleCloud` for queued resources, which wait in the cloud for capacity."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DEADLINE_EXCEEDED = code_pb2.DEADLINE_EXCEEDED
 
 
 class QueueCalls:
-    """The calls for queued resources of one project; they raise the same errors as `CloudApi`."""
+    """API calls for the queued resources of one project. They raise the same errors as `CloudApi`."""
 
     def __init__(self, client: tpu_v2.TpuAsyncClient, project: str) -> None:
         self._client = client
@@ -111,14 +111,14 @@ def _name_of(queued: QueuedResource) -> QueuedName:
 
 
 def request_id_of(spec: QueuedSpec) -> str:
-    """Return an id that stays the same for a repeated request, and changes for the next one with that name."""
+    """Return a request id: the same for a retry, but different for a later request with the same name."""
     # The labels contain the intent's ID (`models.INTENT_LABEL`), so they distinguish two requests with the same name.
     labels = sorted(spec.node.labels.items())
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"//tpu.googleapis.com/{spec.name} {labels}"))
 
 
 def queued_to_create(spec: QueuedSpec, valid_for_s: float | None) -> tpu_v2.QueuedResource:
-    """Build the message that queues a node; it waits without a limit if `valid_for_s` is None."""
+    """Build the message that queues a node. If `valid_for_s` is None, the request never expires."""
     node = tpu_v2.QueuedResource.Tpu.NodeSpec(
         parent=spec.name.parent, node_id=spec.node.name.node_id, node=protos.node_to_create(spec.node)
     )
@@ -136,7 +136,7 @@ def queued_to_create(spec: QueuedSpec, valid_for_s: float | None) -> tpu_v2.Queu
 
 
 def queued_of(message: Any, project: str) -> QueuedResource:
-    """Convert a bare ``QueuedResource`` message; `project` is the id, because the API may return the number."""
+    """Convert a bare ``QueuedResource`` message. Pass the project id, because the API may return the project number."""
     name = replace(QueuedName.parse(message.name), project=project)
     # All nodes of a multislice have the same spec, so the first one describes them; leftovers may have none.
     specs = list(message.tpu.node_spec)
@@ -160,7 +160,7 @@ def queued_of(message: Any, project: str) -> QueuedResource:
 
 
 def _node_ids(spec: Any, queued_id: str) -> Iterator[str]:
-    """Yield the node ids of one node spec; a multislice numbers them (MultiNodeParams in the discovery document)."""
+    """Yield the node ids of one node spec. A multislice has numbered ids (MultiNodeParams in the API)."""
     if spec.HasField("multislice_params"):
         prefix = spec.multislice_params.node_id_prefix or queued_id
         yield from (f"{prefix}-{number}" for number in range(spec.multislice_params.node_count))
@@ -201,7 +201,7 @@ def _error_of(message: Any, name: QueuedName) -> TpuError | None:
 
 
 def _readable(messages: Iterable[Any], project: str) -> Iterator[QueuedResource]:
-    """Yield the resources with valid names; only log others, because no request could name them."""
+    """Yield the resources with valid names. Log and skip the others, because no request can refer to them."""
     for message in messages:
         try:
             yield queued_of(message, project)

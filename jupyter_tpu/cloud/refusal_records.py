@@ -1,4 +1,4 @@
-"""Records of a request to the cloud and its refusal, used to build errors. No I/O."""
+"""Records that describe a request to the cloud and its refusal, used to build errors. No I/O."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Request:
     """The details of a request for its error message.
 
     Attributes:
-        what: the request, to follow "Could not …": ``create node 'my-node' in us-central1-a``.
+        what: the request, as it appears after "Could not" in the message: ``create node 'my-node' in us-central1-a``.
         kind: kind of the resource: ``node`` or ``queued resource``.
         spec: specification of the node to create; None for other requests.
         takes_capacity: whether the request needs free TPUs; a stop, deletion or read can't fail for lack of capacity.

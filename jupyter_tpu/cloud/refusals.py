@@ -17,7 +17,7 @@ from jupyter_tpu.errors import TpuError
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The conditions of a refusal, and the function that builds its error; an empty condition matches anything."""
+    """The conditions that a refusal must match, and the function that builds its error. Empty ones match anything."""
 
     codes: frozenset[int]
     text: str
@@ -25,7 +25,7 @@ class Rule:
     build: Callable[[Case], TpuError]
 
     def fits(self, refusal: Refusal) -> bool:
-        """Return whether this rule matches the code, and the reason or the text."""
+        """Return whether the refusal matches this rule by its code, and by its reason or text."""
         if self.codes and refusal.code not in self.codes:
             return False
         if self.reasons and refusal.reason in self.reasons:

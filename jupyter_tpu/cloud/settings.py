@@ -102,7 +102,7 @@ def _is_port(text: str) -> bool:
 
 
 def _one_spelling(host: str, port: str) -> str:
-    """Normalise an endpoint: lower case, loopback as a number, Google's own host as empty."""
+    """Normalise an endpoint: lower case, a numeric address for loopback, and an empty string for Google's own host."""
     if not host:
         return ""
     spelled = f"{_one_host(host)}:{int(port)}"

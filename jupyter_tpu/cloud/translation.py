@@ -36,7 +36,7 @@ def error_of_exception(request: Request, exception: BaseException) -> TpuError:
 
 
 def error_of_status(request: Request, status: status_pb2.Status) -> TpuError:
-    """Convert the failure in a finished operation, whose codes are from google.rpc.Code, not HTTP."""
+    """Convert the failure of a finished operation. Its codes are from google.rpc.Code, not HTTP."""
     reason, violations = _from_details([_unpacked(each) for each in status.details])
     code = _INTERNAL if status.code in _NO_ANSWER else status.code
     return error_of_refusal(request, Refusal(code=code, message=status.message, reason=reason, violations=violations))
@@ -59,7 +59,7 @@ def _refusal_of(exception: BaseException) -> Refusal:
 
 
 def _code_of(exception: google_exceptions.GoogleAPICallError) -> int:
-    """Return the google.rpc.Code; a failed operation's bare GoogleAPICallError has it only in its `errors`."""
+    """Return the google.rpc.Code. For a failed operation, only the exception's `errors` contain the code."""
     if exception.grpc_status_code is not None:
         return int(exception.grpc_status_code.value[0])
     inner = [error.code for error in exception.errors if isinstance(getattr(error, "code", None), int)]

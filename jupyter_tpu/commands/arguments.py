@@ -35,7 +35,7 @@ NO_CONFIRMATION = flag("--yes", "-y", place=TERMINAL, help=argparse.SUPPRESS)
 
 
 def optional_node(help: str) -> tuple[Argument, Argument]:
-    """Return an argument for an optional node name; `help` describes the command without it."""
+    """Return an argument for an optional node name; `help` says what the command does if the name is omitted."""
     return (argument("node", place=TERMINAL, nargs="?", metavar="NODE", help=help), ZONE)
 
 

@@ -59,8 +59,8 @@ class Command:
 
     Attributes:
         help: the command's line in the terminal's help; empty if it exists only in notebooks.
-        here: the command's line in the help of ``%tpu``, a sentence about this node; empty if it exists only in the
-            terminal.
+        here: the command's line in the help of ``%tpu``, written as a sentence about this node; empty if it exists only
+            in the terminal.
         examples: example lines for a notebook, each with an explanation.
         arguments: the arguments; a tuple contains mutually exclusive options.
         description: the introduction of the command's help in the terminal; may be empty.
@@ -87,7 +87,7 @@ class Command:
                     yield one
 
     def words(self, place: str) -> list[str]:
-        """Return the words that tab completion offers after the name: values, then long options."""
+        """Return the words that tab completion offers after the command's name: values, then long options."""
         known = list(self.all_arguments(place))
         values = [value for each in known if not each.is_option for value in each.suggestions]
         return [*values, *(name for each in known for name in each.names if name.startswith("--"))]
@@ -217,6 +217,6 @@ OFF = "off"
 
 
 def duration_or_off(option: str) -> Callable[[str], float | str]:
-    """Return an argparse type for durations, converted to seconds, and ``off``, left unchanged."""
+    """Return an argparse type for durations and ``off``: durations become seconds, and ``off`` stays as it is."""
     parse = duration(option)
     return lambda text: text if text == OFF else parse(text)

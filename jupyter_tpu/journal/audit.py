@@ -142,13 +142,13 @@ class Audit:
 
 
 def _read(reason: str, detail: str) -> tuple[str, dict[str, Any]]:
-    """Return the reason (a `Text` if it was stored as one) and the detail."""
+    """Return the reason (a `Text` if a `Text` was stored) and the detail."""
     found = _detail(detail)
     return text_from_json(found.pop(_REASON, None), reason), found
 
 
 def _detail(text: str) -> dict[str, Any]:
-    """Return the detail, or a placeholder if it is damaged, because the line itself must still be shown."""
+    """Return the detail. If it is damaged, return a placeholder, because the log line must still be shown."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):

@@ -19,7 +19,7 @@ _KIND = "grant"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenGrants:
-    """The stored grants; `broken` contains the grants that are invalid in this version, by name."""
+    """The stored grants; `broken` contains those that this version cannot read, by name."""
 
     grants: tuple[Grant, ...] = ()
     broken: Mapping[str, TpuError]

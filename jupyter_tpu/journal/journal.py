@@ -95,7 +95,7 @@ class Journal:
         """Write a new intent owned by this process, or return the equivalent open one.
 
         Raises:
-            NodeExists, WrongState: the intent conflicts with an open one; see `settle_conflict`.
+            NodeExists, WrongState: the intent conflicts with an open intent; see `settle_conflict`.
             JournalUnwritable: the intent was not written, so it must not be performed.
         """
         # one transaction: between the check and the insertion, no other process may start the same intent
@@ -205,7 +205,7 @@ class Journal:
         return (*unwritten, *intents_of(rows))
 
     def creations(self, since: float, *, endpoint: str, project: str) -> tuple[Intent, ...]:
-        """Return a project's settled creations that were updated since a time (Unix seconds), whatever their result."""
+        """Return a project's settled creations, successful or not, that were updated since a time (Unix seconds)."""
         with self.reading() as database:
             rows = database.execute(
                 "SELECT body, owner FROM intents"
@@ -268,7 +268,7 @@ class Journal:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Run one transaction: on exit, either all of its changes are on disk or none.
+        """Run one transaction: on exit, either all of its changes are on disk, or none are.
 
         Raises:
             JournalUnwritable: nothing was written.

@@ -169,7 +169,7 @@ def _span(row: tuple[str, str, float, float, int, float | None, str]) -> Span:
 def _unwatched_after_s(body: dict[str, Any], ended_at: float) -> float:
     """Return the unobserved time after a span.
 
-    Earlier versions stored one sum for both sides, so `gone_at` limits it.
+    Earlier versions stored one sum for the time before and after the span, so `gone_at` limits the result.
     """
     if "unwatched_after_s" in body:
         return float(body["unwatched_after_s"])

@@ -1,4 +1,4 @@
-"""Budgets that a damaged journal may have lost: billable requests are blocked until the user confirms.
+"""Budgets that may be lost after journal damage: billable requests are blocked until the user checks the budgets.
 
 The repaired journal has one document per loss, shared by all projects; each project is confirmed separately. Every
 method may block on the disk.
@@ -67,7 +67,7 @@ class Losses:
         return tuple(Loss(copy=each.name, at=each.updated_at) for each in lost if each.name not in seen)
 
     def record(self) -> None:
-        """Add the open losses to the project's audit log, once each; raises `JournalUnwritable`."""
+        """Add each unconfirmed loss to the project's audit log once; raises `JournalUnwritable`."""
         for loss in self.open():
             self._audit.record_once(Entry(at=loss.at, action=DAMAGE, subject=loss.copy, reason=DAMAGE_REASON))
 

@@ -1,7 +1,7 @@
-"""Store auto-recovery settings, and look up their nodes in the journal. Every method may block on the disk.
+"""Store auto-recovery settings, and look up the intents and costs of their nodes. Every method may block on the disk.
 
-A setting is updated only if it hasn't changed since it was read: if two processes decide at the same time, one wins and
-the other reads it again. The audit log entry is written in the same transaction.
+A setting is updated only if it hasn't changed since it was read. If two processes update it at the same time, one
+succeeds and the other reads the setting again. The audit log entry is written in the same transaction.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Recoveries:
         return tuple(_read(each.name, each.body) for each in self._documents.all(KIND))
 
     def each(self) -> tuple[Recovery | tuple[str, JournalUnwritable], ...]:
-        """Return all settings; in place of an unreadable one, return its node's name and the reason.
+        """Return all settings. For an unreadable setting, return its node's name and the reason instead.
 
         Raises:
             JournalUnwritable: the journal cannot be read.
@@ -111,7 +111,7 @@ class Recoveries:
         return tuple(intents_of(rows))
 
     def spent_usd(self, name: NodeName, since: float) -> float | None:
-        """Return the user's cost of nodes with that name since a time, by the cloud's clock; None if unknown.
+        """Return the cost of all nodes with that name since a time on the cloud's clock; None if unknown.
 
         Time covered by a TRC grant is free.
         """

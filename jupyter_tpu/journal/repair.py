@@ -60,7 +60,7 @@ def _scratch(path: Path) -> Iterator[Path]:
 
 
 def make_new(path: Path) -> None:
-    """Create an empty journal atomically, so that an empty file is never a new journal. Call this while `locked`.
+    """Create an empty journal atomically, so that no process sees a half-created one. Call this while `locked`.
 
     Raises:
         OSError, sqlite3.Error: the journal could not be written.
@@ -86,7 +86,7 @@ def repair_journal(path: Path) -> tuple[Path, bool]:
     Returns the path of the damaged file, and whether the copy is known to be complete.
 
     Raises:
-        OSError, sqlite3.Error: a write failed. Either the damaged file is unchanged, or the next call continues the
+        OSError, sqlite3.Error: a write failed. The damaged file is then unchanged, or the next call continues the
             repair.
     """
     # after an interrupted repair, it is unknown whether everything was copied
@@ -126,7 +126,7 @@ def _put_in_place(path: Path, waiting: Path) -> Path:
 
 @contextmanager
 def _new(path: Path) -> Iterator[sqlite3.Connection]:
-    """Yield a new database that no other process can see yet; on exit it is flushed to disk."""
+    """Yield a new database that no other process can see yet; flush it to disk on exit."""
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute("PRAGMA synchronous = OFF")  # one fsync at the end is enough; an incomplete file is never used
         yield database
@@ -144,9 +144,9 @@ def _free_name(path: Path) -> Path:
 
 
 def _keep(path: Path, aside: Path) -> None:
-    """Give the damaged file a second name.
+    """Give the damaged file a second name and keep the first.
 
-    If its first name were missing, another process would create an empty journal.
+    If the first name were missing, another process would create an empty journal.
     """
     try:
         os.link(path, aside)

@@ -1,4 +1,4 @@
-"""Read the readable rows of a damaged journal, table by table. Works on a copy, which it may modify."""
+"""Read the readable rows of a damaged journal, table by table. The rows are read from a copy, which may be modified."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _check_span(row: Mapping[str, Any]) -> None:
 
 
 def _check_document(row: Mapping[str, Any]) -> None:
-    """Accept any budget. An invalid budget must stay, because it blocks all spending until the user sets it again."""
+    """Accept any budget. An invalid one must be kept, because it blocks all spending until the user sets it again."""
     if row["kind"] != "budget":
         _object(row["body"])
 

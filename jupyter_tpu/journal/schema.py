@@ -140,7 +140,7 @@ def make_tables(database: sqlite3.Connection) -> None:
 
 
 def _bring_up(database: sqlite3.Connection, found: int) -> None:
-    """Run the upgrade steps that follow the existing layout; rows of layouts 2 and later are kept."""
+    """Run the upgrade steps from the existing layout to the current one; keep rows of layouts 2 and later."""
     for version, tables in _STEPS:
         if found < version:
             for statement in tables.split(";\n"):

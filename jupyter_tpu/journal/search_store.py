@@ -31,7 +31,7 @@ class Searches:
         self._place = (endpoint, project, _KIND)
 
     def begin(self, wanted: Search) -> Search:
-        """Write a new search owned by this process, or return the same search if it is open or has just found its node.
+        """Write a new search owned by this process, or return the same search if it is open or just found its node.
 
         Raises:
             NodeExists: another search for a node with that name is running.

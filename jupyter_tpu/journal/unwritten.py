@@ -21,7 +21,7 @@ _MOST = 1000
 class Unwritten:
     """The pending writes of one file.
 
-    If several have the same key, the first is kept, because later ones repeat its request.
+    If several writes have the same key, only the first is kept, because the others repeat its request.
     """
 
     def __init__(self) -> None:
@@ -47,12 +47,12 @@ class Unwritten:
         return not self._writes
 
     def take(self) -> dict[Hashable, Write]:
-        """Remove and return all writes, so that two journals that write at the same time never write one twice."""
+        """Remove and return all writes, so that two journals cannot write the same one twice."""
         taken, self._writes = self._writes, {}
         return taken
 
     def put_back(self, taken: dict[Hashable, Write]) -> None:
-        """Queue the writes again that could not be committed."""
+        """Return writes that could not be committed to the queue."""
         self._writes = {**taken, **self._writes}
 
     def forget(self, taken: dict[Hashable, Write]) -> None:

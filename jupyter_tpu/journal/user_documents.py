@@ -66,7 +66,7 @@ class Documents:
         return tuple(_read(kind, row) for row in self._rows(kind))
 
     def each(self, kind: str) -> tuple[Document | tuple[str, JournalUnwritable], ...]:
-        """Return all documents of a kind; in place of an unreadable one, return its name and the reason.
+        """Return all documents of a kind. For an unreadable document, return its name and the reason instead.
 
         Raises:
             JournalUnwritable: the journal cannot be read.

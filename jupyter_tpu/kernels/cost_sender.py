@@ -1,4 +1,4 @@
-"""Send a node its costs, quota, grants and budgets over an already open link, if no Jupyter server does so."""
+"""Send costs, quota, grants and budgets to a node over an open link, if no Jupyter server does so."""
 
 from __future__ import annotations
 

@@ -43,7 +43,8 @@ async def read_billed(
 
     Raises:
         ApiDisabled, PermissionDenied, RateExceeded, CloudRefused, CredentialsMissing: the query was refused, or the
-        export is empty. CloudUnavailable: there was no response, or it can't be read.
+            export is empty.
+        CloudUnavailable: there was no response, or the response can't be read.
     """
     variables = os.environ if environment is None else environment
     return await asyncio.to_thread(_read, settings, table, variables)
@@ -95,7 +96,7 @@ def _rows(
 
 
 def _place(path: str, job: Any) -> tuple[str, Mapping[str, str]]:
-    """Return the path and query parameters for the rest of a response."""
+    """Return the path and query parameters to read the remaining pages of a query result."""
     known = job if isinstance(job, dict) else {}
     location = {"location": str(known["location"])} if known.get("location") else {}
     return f"{path}/{quote(str(known.get('jobId', '')), safe='')}", {**location, "timeoutMs": str(_WAIT_MS)}

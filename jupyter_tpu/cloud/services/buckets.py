@@ -22,7 +22,7 @@ _EMULATED = "the emulated cloud has no Cloud Storage."
 async def read_egress(
     settings: CloudSettings, buckets: Iterable[str], zone: str, *, epoch_gib: float | None = None
 ) -> tuple[Egress, ...]:
-    """Return the egress for reading each bucket from a zone, or why its location is unknown. Never raises.
+    """Return the egress costs of reading each bucket from a zone, or why its location is unknown. Never raises.
 
     Args:
         epoch_gib: GiB read from each bucket in one pass over the data; None if unknown.
@@ -55,7 +55,7 @@ def _read(
 
 
 def egress_of(client: RestClient, bucket: str, zone: str, *, epoch_gib: float | None = None) -> Egress:
-    """Return the egress of one bucket."""
+    """Return the egress costs of reading one bucket from a zone."""
     try:
         answer = client.read(f"/storage/v1/b/{bucket}", {"fields": "location"})
     except TpuError as error:

@@ -35,11 +35,11 @@ def catalog_address(settings: CloudSettings, environment: Mapping[str, str]) -> 
 
 
 def read_catalog(settings: CloudSettings, environment: Mapping[str, str], as_of: str) -> SkuPrices:
-    """Return the list prices, dated `as_of` (must be today). Blocks for seconds, so call it in a thread.
+    """Return the list prices, dated `as_of`, which must be today. Blocks for seconds, so call it in a thread.
 
     Raises:
         ApiDisabled, PermissionDenied, RateExceeded, CloudRefused, CredentialsMissing: the request was refused.
-        CloudUnavailable: there was no response, or it has no TPU prices.
+        CloudUnavailable: there was no response, or the response contains no TPU prices.
     """
     # Import here, because importing Google's client is slow.
     rest = importlib.import_module("jupyter_tpu.cloud.services.rest")

@@ -49,7 +49,7 @@ async def read_billing(settings: CloudSettings) -> Billing:
 
     Raises:
         ApiDisabled, PermissionDenied, RateExceeded, CloudRefused, CredentialsMissing: the request was refused.
-        CloudUnavailable: there was no response, or it can't be read.
+        CloudUnavailable: there was no response, or the response can't be read.
     """
     info = await _call(settings, _BILLING, lambda client: client.read(_info_path(settings), {}))
     return Billing(is_on=info.get("billingEnabled") is True, account=str(info.get("billingAccountName") or ""))
@@ -81,7 +81,7 @@ async def link_billing_account(settings: CloudSettings, account: str) -> None:
 
 
 async def enable_tpu_api(settings: CloudSettings) -> None:
-    """Enable the Cloud TPU API in the project and wait until it is enabled; free of charge.
+    """Enable the Cloud TPU API in the project and wait until it is enabled. Enabling it is free.
 
     Raises:
         CloudRefused: the request was refused, for example because the project has no billing; see also `read_billing`.

@@ -1,4 +1,4 @@
-"""Read TPU quota limits from Cloud Quotas, or from Service Usage if the former is disabled or not allowed."""
+"""Read TPU quota limits from Cloud Quotas, or from Service Usage if Cloud Quotas is disabled or access is denied."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _unreadable(title: str, error: Exception) -> TpuError:
 
 
 def entries_of_quota_infos(page: Mapping[str, Any]) -> Entries:
-    """Yield the limits in a page of Cloud Quotas' list; skip quotas not for nodes."""
+    """Yield the limits in a page of Cloud Quotas' list; skip quotas that don't apply to nodes."""
     for info in page.get("quotaInfos", ()):
         quota = quotas_by_id().get(info.get("quotaId", ""))
         if quota is not None:

@@ -47,7 +47,7 @@ _DISABLED = re.compile(r"has not been used in project|API .*is disabled", re.IGN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """A service: title ``Cloud Quotas API``, host ``cloudquotas.googleapis.com`` and IAM role for reading."""
+    """A service: its title, such as ``Cloud Quotas API``, its host name, and the IAM role required for reading."""
 
     title: str
     host: str
@@ -103,7 +103,7 @@ class RestClient:
 
         Raises:
             ApiDisabled, PermissionDenied, RateExceeded, CloudRefused, CredentialsMissing: the request was refused.
-            CloudUnavailable: there was no response, or it can't be read.
+            CloudUnavailable: there was no response, or the response can't be read.
         """
         status, text = self._send("GET", path, query, None)
         for delay_s in _RETRY_DELAYS_S:
@@ -115,7 +115,7 @@ class RestClient:
         return self.parsed(text)
 
     def post(self, path: str, query: Mapping[str, str], body: Mapping[str, Any]) -> tuple[int, str]:
-        """Send a change once, and return the response's HTTP status and text, for `parsed` or `refusal`.
+        """Send a POST request once; return the response's HTTP status and text, for `parsed` or `refusal`.
 
         Raises:
             CloudUnavailable: there was no response, so the outcome is unknown.
@@ -123,7 +123,7 @@ class RestClient:
         return self._send("POST", path, query, body)
 
     def put(self, path: str, body: Mapping[str, Any]) -> tuple[int, str]:
-        """Replace a resource; return and raise the same as `post`."""
+        """Send a PUT request, which replaces a resource. Returns and raises the same as `post`."""
         return self._send("PUT", path, {}, body)
 
     def _send(self, verb: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None) -> tuple[int, str]:

@@ -118,9 +118,9 @@ class Queue:
             BudgetExceeded: a budget is used up.
             BadInput: the node is not offered, or a time is too short or too long.
             NodeExists: the name is taken.
-            QuotaExceeded, NotAllowlisted, …: the cloud rejected the request; nothing is queued. JournalUnwritable: the
-            request can't be saved, so nothing was requested. CloudUnavailable: the cloud did not respond, and does not
-            list the queued resource.
+            QuotaExceeded, NotAllowlisted, …: the cloud rejected the request; nothing is queued.
+            JournalUnwritable: the request can't be saved, so nothing was requested.
+            CloudUnavailable: the cloud did not respond, and does not list the queued resource.
         """
         _check_durations(valid_for_s, run_for_s)
         spec = _with_model(spec, run_for_s, reservation)

@@ -98,7 +98,7 @@ async def _try_to_list(key: WorkerKey) -> list[dict[str, Any]] | TpuError:
 
 
 def kernels_of(answer: Mapping[str, Any], node: NodeName) -> list[dict[str, Any]]:
-    """Return the kernels from a ``list_kernels`` response, omitting invalid start times.
+    """Return the kernels from a ``list_kernels`` response; omit start times that are invalid.
 
     Raises:
         AgentBroken: the response is not a list of kernels. The caller still lists the kernels of other workers.
@@ -116,7 +116,7 @@ def _moment_or_none(value: Any) -> float | None:
 
 
 async def call_agent(key: WorkerKey, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Call a method of a worker's agent over a new link, see `Link.call`; strings in the result are sanitized.
+    """Call a method of a worker's agent over a new link (see `Link.call`), and sanitize strings in the result.
 
     Raises:
         TpuError: the agent returns an error, or the worker does not respond within `PATIENCE_S`.

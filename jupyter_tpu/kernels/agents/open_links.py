@@ -1,6 +1,6 @@
 """Call agents over this process's open links, for auto-stop, which must not open new links.
 
-`WorkerAgents` opens a link for each call. It is for a process that has no open links and may wait.
+Processes without open links can use `WorkerAgents`, which opens a link for each call.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class LinkedAgents:
     """Calls to the agents of nodes' first workers in one cloud, over open links only.
 
     Args:
-        endpoint: the cloud's, see `CloudSettings`.
+        endpoint: the cloud's endpoint; see `CloudSettings`.
         pages: returns the number of open pages that show kernels of a node. Each ``activity`` call sends this number,
             because a server stays connected to its kernels even when no page is open, so the agent cannot count pages.
     """

@@ -36,7 +36,7 @@ class KnownAddresses:
         self._folder = folder
 
     def load(self, worker: str) -> SavedWorker | None:
-        """Return the saved values for `worker`, a string that identifies it; None if no usable values are saved."""
+        """Return what is saved for the worker with this identifier; None if nothing usable is saved."""
         try:
             content = json.loads(self._path(worker).read_text())
             ready = content.pop("ready", None)
@@ -63,7 +63,7 @@ class KnownAddresses:
     def save(self, worker: str, known: SavedWorker) -> None:
         """Save an address for later processes.
 
-        A failure is only logged, because the next connection is merely slower.
+        A failure is only logged, because it just makes the next connection slower.
         """
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

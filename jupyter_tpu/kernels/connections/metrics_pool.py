@@ -2,7 +2,7 @@
 
 A link that is already open, for example for a kernel, is reused. Other links are opened here, a few at a time, and
 released some time after the last request. A request never creates or starts a node and never waits long: if a worker
-does not respond, the request returns the worker's last response and the error.
+does not respond, its last response is returned with the error.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Answer:
 
 
 class MetricsPool:
-    """Calls to the agents of nodes' workers. Use a pool from one event loop; its links run in the link thread."""
+    """Calls to the agents of nodes' workers. Use each pool from one event loop; its links run in the link thread."""
 
     def __init__(self) -> None:
         self._nodes: dict[_Key, _Node] = {}
@@ -190,7 +190,7 @@ class _Node:
 
 
 def _is_outdated(error: Exception | None) -> bool:
-    """Return whether the error reports that the node is not READY.
+    """Return whether the error claims that the node is not READY.
 
     This error is outdated, because the caller has seen the node READY.
     """

@@ -92,7 +92,7 @@ def _request(intents: tuple[Intent, ...], *, is_replaced: bool) -> Intent | None
     """Return the request that stopped or deleted the node; None if there is none.
 
     Args:
-        is_replaced: whether the newest intent belongs to another node with the same name.
+        is_replaced: whether the newest intent is for another node with the same name.
     """
     newest = intents[1:] if is_replaced and intents and intents[0].verb in ("create", "start") else intents
     asked = bool(newest) and newest[0].verb in ("stop", "delete") and newest[0].error is None
@@ -100,7 +100,7 @@ def _request(intents: tuple[Intent, ...], *, is_replaced: bool) -> Intent | None
 
 
 def _cause_in_cloud(node: Node | None, choice: Recovery | None, is_another: bool) -> Cause:
-    """Return why the node is gone without a request, as far as the cloud's state shows."""
+    """Return why the node is gone if there was no request, as far as the cloud's state shows."""
     if _was_preempted(node, choice, is_another):
         return "preempted"
     return "repair" if node is not None and not is_another and node.state in _COMES_BACK else "unknown"

@@ -43,7 +43,7 @@ class ReadyLinks:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def follow(self, workers: Collection[WorkerKey]) -> None:
-        """Start opening links to workers added to the set, and releasing links to removed workers."""
+        """Start opening links to newly added workers and releasing links to removed ones."""
         for key in self._held.keys() - set(workers):
             self._held.pop(key).cancel()
         for key in set(workers) - self._held.keys():
@@ -60,7 +60,7 @@ class ReadyLinks:
 async def _hold(key: WorkerKey) -> None:
     """Keep the link open until cancelled.
 
-    A failure is only logged, because starting a kernel on the worker reports it to the user.
+    A failure is only logged, because the user sees the error when starting a kernel on the worker.
     """
     pool = link_thread.enter()
     try:

@@ -90,9 +90,9 @@ class Worker:
 
     Attributes:
         preparation: the result of the last preparation, by this process or an earlier one.
-        last_host_key_alias: the host key alias of the last connection; a different one means a different node. Empty
-            if unknown.
-        node_end: how the node was stopped or deleted; None unless this caused the last failure of `connect`.
+        last_host_key_alias: the host key alias of the last connection; another alias means another node. Empty if
+            unknown.
+        node_end: how the node was stopped or deleted, if this is why `connect` last failed; otherwise None.
     """
 
     def __init__(self, key: WorkerKey, on_progress: OnProgress) -> None:
@@ -109,7 +109,7 @@ class Worker:
 
         Raises:
             WrongState, NodeNotFound: the node is not READY, or gone.
-            WorkerUnreachable, HostKeyChanged, LoginRefused: from SSH.
+            WorkerUnreachable, HostKeyChanged, LoginRefused: the SSH connection failed.
             CredentialsMissing, CloudRefused, CloudUnavailable: the node's address cannot be queried.
         """
         user_key = await asyncio.to_thread(UserKey.load_or_create, data_dir() / "ssh")
@@ -128,7 +128,7 @@ class Worker:
         return await self._connect_where_it_was(known, user_key)
 
     async def _connect_where_it_was(self, known: SavedWorker, user_key: UserKey) -> SshConnection:
-        """Connect to the saved address; also query the cloud if this attempt fails or takes long.
+        """Connect to the saved address. If this attempt fails or takes long, also query the cloud.
 
         The first attempt continues in parallel, because connecting to a distant worker can take longer than a user
         should wait for an outdated address.
@@ -230,7 +230,7 @@ class Worker:
             raise await asyncio.to_thread(with_outlook, shown, key.endpoint, key.node, is_preempted=is_taken) from error
 
     async def _refuse_another_node(self, node: Node) -> None:
-        """Raise an error for a node that was recreated with the same name, because the old kernels are lost."""
+        """Raise an error if the node was recreated with the same name, because the old kernels are lost."""
         if self._address and self._address.host_key_alias != host_key_alias(node, self.key.worker_id):
             self._address = None
             self.node_end = end = await asyncio.to_thread(

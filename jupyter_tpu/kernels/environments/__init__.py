@@ -1,4 +1,4 @@
-"""The local part of kernels' Python environments: a folder's requirements, builds, and packages to restore.
+"""Manage kernels' Python environments from this machine: folder requirements, builds, and packages to restore.
 
 Start reading at `environment`. The worker's part is in `jupyter_tpu.agent.environments`.
 """

@@ -1,7 +1,7 @@
 """Download wheels on this machine for a worker that cannot reach a package index.
 
-uv resolves the versions for the worker's Python and platform. pip, run by uv as a tool, downloads them, except those
-downloaded before. Blocks until the download finishes.
+uv resolves the versions for the worker's Python and platform. pip, run by uv as a tool, downloads those that are
+missing. Blocks until the download finishes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class WorkerPlatform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Requirements for one Python version, and a title for messages."""
+    """The requirements to download for one Python version, and a title for messages."""
 
     title: str
     lines: tuple[str, ...]
@@ -109,7 +109,7 @@ def _resolved(uv: Sequence[str], platform: WorkerPlatform, wanted: Wanted) -> st
 
 
 def _by_hashes(lock: str) -> tuple[list[str], list[str]]:
-    """Return the requirements with hashes, and the requirements without hashes, which come from source repositories."""
+    """Split requirements into those with hashes and those without, which come from source repositories."""
     lines = [line for line in lock.replace("\\\n", " ").splitlines() if line[:1].isalnum()]
     return [line for line in lines if "--hash=" in line], [line for line in lines if "--hash=" not in line]
 

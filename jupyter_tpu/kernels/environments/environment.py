@@ -72,7 +72,7 @@ async def _step(call: Call, framework: str) -> Mapping[str, Any] | None:
 
 
 class KernelEnvironment:
-    """The environment of one kernel across restarts; does nothing if `framework` is empty."""
+    """The environment of one kernel, kept across restarts. If `framework` is empty, methods do nothing."""
 
     def __init__(self, key: WorkerKey, framework: str) -> None:
         self._framework = framework
@@ -103,7 +103,7 @@ class KernelEnvironment:
         return replace(launch, python=self._python)
 
     async def report_lost_packages(self, codes: Iterable[str], on_progress: OnProgress, say: Notify) -> None:
-        """Report what these cells installed in a lost node's system Python."""
+        """Report the packages that these cells had installed in a lost node's system Python."""
         text = "" if self._framework else lost_packages_notice(codes)
         if text:
             on_progress(_step_of(text))
@@ -207,7 +207,7 @@ def _step_of(text: str) -> dict[str, Any]:
 
 
 def lost_packages_notice(codes: Iterable[str]) -> str:
-    """Return a notice about what these cells installed in a lost node's system Python; empty if nothing.
+    """Return a notice about packages that these cells had installed in a lost node's system Python; may be empty.
 
     These packages are not part of an environment, so they are not restored.
 

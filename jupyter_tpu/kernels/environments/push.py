@@ -51,8 +51,8 @@ async def push_wheels(
         requirements: additional packages.
 
     Raises:
-        TpuError: no version is compatible, or the transfer failed. Transferred data is kept, and the next call
-            continues from there.
+        TpuError: no version is compatible, or the transfer failed. Transferred data is kept, so the next call resumes
+            the transfer.
     """
     connection = await Worker(key, on_progress).connect()
     try:

@@ -1,4 +1,4 @@
-"""Fetch a Python interpreter on this machine for a worker that cannot: the archive that uv would download.
+"""Download a Python interpreter on this machine for a worker that cannot download it. uv uses the same archive.
 
 uv verifies and caches its downloads, so no file is downloaded twice.
 """
@@ -23,7 +23,7 @@ class FetchedPython:
 
     Attributes:
         version: such as ``3.12.4``.
-        archive: its path; the agent finds the archive by this file name.
+        archive: path of the archive; the agent finds the archive by its file name.
     """
 
     version: str

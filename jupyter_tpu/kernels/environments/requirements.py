@@ -130,7 +130,7 @@ def _refuse_other_sources(data: Mapping[str, Any], project: Mapping[str, Any]) -
 
 
 def _table(data: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
-    """Return the table with that name; an empty table if it doesn't exist."""
+    """Return the TOML table with that name; an empty table if it doesn't exist."""
     found: Any = data
     for name in names:
         found = found.get(name, {})
