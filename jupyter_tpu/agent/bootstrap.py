@@ -114,7 +114,7 @@ def main() -> None:
 
 
 def hand_over(request: dict[str, Any]) -> None:
-    """Unpack the code if it is missing or damaged, and run its second step, `prepare`."""
+    """Unpack the code if it is missing or damaged, then run its `prepare`."""
     users_umask = os.umask(0o077)
     root = Path.home() / ".jupyter-tpu"
     folder = root / "agent" / request["digest"]

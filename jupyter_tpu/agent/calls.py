@@ -113,7 +113,7 @@ class Methods:
         }
 
     def announce(self, call: Params) -> None:
-        """Create the kernel of a start call right away, because the next frames may attach to it or send requests.
+        """Create the kernel of a start call immediately, because the client's next frames may already refer to it.
 
         An invalid call is ignored here and fails when it is performed.
         """
@@ -135,7 +135,7 @@ class Methods:
 
         Raises:
             BadInput: there is no such method, or its parameters are not valid.
-            TpuError: it failed.
+            TpuError: the method failed.
         """
         name, params = call.get("method"), call.get("params")
         if not isinstance(name, str) or name not in self._table or not isinstance(params, dict):
@@ -358,7 +358,7 @@ class Calls:
 
 
 def _failed(call: Params, error: Exception) -> TpuError:
-    """Return the error for the client, blaming the worker (such as a full disk) or else the agent."""
+    """Return the error for the client: a fault of the worker, such as a full disk, or else of the agent."""
     raw = f"{type(error).__name__}: {error}"
     if isinstance(error, OSError) and (full := disk_full(Home.of_user().root, error)):
         return full

@@ -91,7 +91,7 @@ class HomeWatch:
         self._kernels.restore()
 
     def _restore_code(self) -> None:
-        """Unpack the agent's own code again, which kernels need to start; a client might send a different version."""
+        """Restore the agent's own code, which kernels need to start. A client might send a different version."""
         if self._code and not Path(__file__).exists():
             log.warning("%s was removed: created again", _CODE)
             unpack(self._code, _CODE, _CODE.with_name(_CODE.name + ".again"))
@@ -103,7 +103,7 @@ class HomeWatch:
             os.close(self._lock)
 
     def _warn(self, reason: str) -> None:
-        """Log the failure and notify the kernels' users, once per series of failures."""
+        """Log the failure and notify the kernels' users, but only once until a check succeeds."""
         if not self._has_warned:
             self._has_warned = True
             log.error("%s cannot be restored: %s", self._home.root, reason)
@@ -111,7 +111,7 @@ class HomeWatch:
 
 
 def _archive() -> bytes:
-    """Return the agent's own code, about 300 KB; empty if it is missing, because the agent must run even so."""
+    """Return the agent's own code, about 300 KB; empty if it is missing, because the agent must run without it too."""
     with suppress(OSError):
         return (_CODE / ARCHIVE).read_bytes()
     return b""

@@ -97,7 +97,7 @@ class Agent:
         self._slices.kernel_ended(kernel_id, generation)
 
     def _notebooks(self) -> dict[int, tuple[str, str]]:
-        """Return the kernel id and notebook by pid for each process that runs cells; may be called from any thread."""
+        """Return the kernel id and notebook by pid for each process that runs cells. Any thread may call this."""
         return {**self._slices.by_pid(), **by_pid(self._kernels)}
 
     def _pages(self) -> int:
@@ -183,7 +183,7 @@ def _is_ours(connection: socket.socket) -> bool:
 
 
 async def read_reports(reports: ReportedExits) -> None:
-    """Read the supervisor's lines ``[pid, wait status]`` until it exits, which the agent survives."""
+    """Read the supervisor's lines ``[pid, wait status]`` until the supervisor exits; the agent keeps running."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)

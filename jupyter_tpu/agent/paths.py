@@ -25,7 +25,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 
 def disk_full(folder: Path, error: OSError) -> WorkerDiskFull | None:
-    """Return the error for the user if `error` means that the disk of `folder` is full or read-only; else None."""
+    """Return the error for the user if `error` means that the disk of `folder` is full or read-only, otherwise None."""
     if error.errno not in _NO_ROOM:
         return None
     return WorkerDiskFull(

@@ -193,7 +193,7 @@ class Session:
                 await self._drain_replies()
 
     async def _drain_replies(self) -> None:
-        """Wait until the client has read its replies; allow more time, because its pings aren't read meanwhile."""
+        """Wait until the client has read its replies, with more time because its pings aren't read meanwhile."""
         self._is_draining = True
         await self._writer.drain()
         self._silent_ticks = 0
@@ -231,7 +231,7 @@ class Session:
         answer.add_done_callback(self._answers.discard)
 
     def _note_pages(self, call: Mapping[str, Any]) -> None:
-        """Read the number of open pages from an ``activity`` call: servers follow kernels even without pages."""
+        """Read the number of open pages from an ``activity`` call, because servers follow kernels without any."""
         params = call.get("params")
         pages = params.get("pages") if call.get("method") == "activity" and isinstance(params, dict) else None
         if isinstance(pages, int) and pages >= 0:

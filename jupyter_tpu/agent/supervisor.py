@@ -1,9 +1,9 @@
 """Keep one agent running: restart it when it dies, and reap its kernels meanwhile.
 
-The supervisor holds the lock of the agent's folder and the listening socket, so that clients that connect during a
-restart of the agent simply wait. As the subreaper of its descendants, the supervisor receives the exit statuses of a
-dead agent's kernels and reports them to the next agent. It is small and uses only the standard library, because its
-death would go unnoticed until the next client connects.
+The supervisor holds the lock of the agent's folder and the listening socket, so a client that connects while the agent
+restarts only has to wait. As the subreaper of its descendants, the supervisor receives the exit statuses of a dead
+agent's kernels and reports them to the next agent. It is small and uses only the standard library, because nothing
+would notice its death until the next client connects.
 """
 
 from __future__ import annotations

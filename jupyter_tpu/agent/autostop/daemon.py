@@ -1,7 +1,8 @@
 """The guard: the auto-stop daemon on the node. It applies the latest rules, even without a client.
 
 The rules are stored on the worker's disk, so that a new agent continues where a killed one stopped. Time is measured by
-the boot clock, which can't be set. If the rules specify a wall-clock time, the earlier of the two readings applies.
+the boot clock, which can't be set. A wall-clock time in the rules is reached as soon as either the boot clock or the
+wall clock reaches it.
 """
 
 from __future__ import annotations
@@ -177,9 +178,10 @@ class AutostopDaemon:
     # -- what clients ask ----------------------------------------------------------------------------------------------
 
     async def set_rules(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Accept new ``rules``, a new ``extend`` or the time since READY (``ready_for_s``), all as durations.
+        """Accept new ``rules``, an extension (``extend``) or the time since READY (``ready_for_s``).
 
-        Older revisions of the rules are ignored, because several clients may send theirs in any order.
+        All times are durations. Older revisions of the rules are ignored, because several clients may send theirs in
+        any order.
 
         Raises:
             BadInput: a value is not valid; nothing was changed.
@@ -294,7 +296,7 @@ class AutostopDaemon:
 
 
 def _wall(moment: Moment | None, now: Moment) -> float | None:
-    """Convert a moment to wall-clock time by the current setting, even if the clock was set differently then."""
+    """Convert a moment to wall-clock time by the current clock setting, even if the clock has been changed since."""
     return None if moment is None else now.wall - moment.age_s(now)
 
 

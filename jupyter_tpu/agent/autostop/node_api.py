@@ -30,7 +30,7 @@ _LONGEST_ANSWER = 1024 * 1024
 
 
 class CannotEnd(Exception):
-    """The error that the node can't be stopped or deleted from here; the message gives the reason.
+    """The error raised when the node can't be stopped or deleted from here; the message gives the reason.
 
     Attributes:
         is_refused: whether the API rejected the action although the node is READY, so that retrying won't help.

@@ -61,7 +61,7 @@ class Orphans:
             await asyncio.sleep(_EVERY_S)
 
     def end_expired(self, now: float) -> None:
-        """Shut down kernels past their time limit; a cell that runs or waits for input counts as a client.
+        """Shut down kernels past their time limit. A running cell or one waiting for input counts as a client.
 
         Args:
             now: seconds on the boot clock.

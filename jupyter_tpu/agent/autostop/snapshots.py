@@ -61,8 +61,8 @@ class Snapshots:
     async def store(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Store ``data`` of a ``kind``; ``as_of`` is its time by the client's clock, ``age_s`` its age.
 
-        An age takes precedence. A snapshot older than the stored one is ignored, because several clients may send
-        snapshots.
+        If both are given, ``age_s`` takes precedence. A snapshot older than the stored one is ignored, because several
+        clients may send snapshots.
 
         Raises:
             BadInput: a value is not valid or too large.
@@ -79,7 +79,7 @@ class Snapshots:
     async def read(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return ``{"as_of", "data"}`` of a ``kind``, with ``clock_ahead_s`` if this machine's clock is wrong.
 
-        Empty until a client has sent a snapshot. Raises `BadInput` if there is no such kind.
+        The result is empty until a client has sent a snapshot. Raises `BadInput` if there is no such kind.
         """
         kind = _kind(params)
         async with self._lock:

@@ -90,7 +90,7 @@ class Holders:
         return self._found
 
     def _dated(self, found: list[tuple[Holder, float]]) -> list[Holder]:
-        """Add the time when each began to use the chips, estimated by its start if found by the first search."""
+        """Add the time when each process began to use the chips, or its start if the first search found it."""
         now, before = time.time(), self._since
         since = {(holder.pid, began): began if before is None else now for holder, began in found}
         self._since = {key: (before or {}).get(key, at) for key, at in since.items()}

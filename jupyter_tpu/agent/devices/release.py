@@ -43,12 +43,12 @@ class ChipRelease:
     async def release(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Terminate the TPU processes in ``processes``, the one with ``pid``, or all of this user's.
 
-        ``processes`` are ``{"pid", "since"?}`` as returned by ``who``, so that a later process with the same pid is
-        spared. Another user's process is terminated only if ``force`` is true and the system allows it. A kernel keeps
-        its record, and its notebook shows that ``by`` released the TPU.
+        ``processes`` are ``{"pid", "since"?}`` as returned by ``who``, so that a later process with the same pid isn't
+        terminated. Another user's process is terminated only if ``force`` is true and the system allows it. A kernel
+        keeps its record, and its notebook shows that ``by`` released the TPU.
 
-        Returns ``{"freed", "left", "message"}``: processes that have exited, those that still use the chips, and a
-        text.
+        Returns ``{"freed", "left", "message"}``: processes that have exited, those that still use the chips, and a text
+        for display.
 
         Raises:
             BadInput: a parameter is not valid.
@@ -105,7 +105,14 @@ class ChipRelease:
 
 @dataclass(frozen=True)
 class _Selection:
-    """The processes to terminate: pid to start of chip use (None: not checked); None: all of the user's."""
+    """The processes to terminate.
+
+    Attributes:
+        processes: by pid, when each began to use the chips, or None to skip this check. If the whole map is None, all
+            of the user's processes are terminated.
+        force: whether to terminate other users' processes.
+        by: who releases the TPU, for display.
+    """
 
     processes: Mapping[int, float | None] | None
     force: bool

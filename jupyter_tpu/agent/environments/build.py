@@ -175,7 +175,7 @@ class Build:
         return tuple(lines)
 
     def _install_packages(self) -> None:
-        """Install the user's own, optional packages together or, if that fails, one by one."""
+        """Install the packages that the user had added, all together or, if that fails, one by one."""
         installed = self.files.installed()
         missing = [line for line in self.request.packages if line not in installed.values()]
         if not missing:

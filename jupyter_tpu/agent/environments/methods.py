@@ -34,7 +34,7 @@ class _Progress:
 
 
 class FrameworkEnvironments:
-    """The environments below `home`. A build interrupted by an agent's death resumes at the first call."""
+    """The environments below `home`. If an agent dies during a build, the next agent resumes it at the first call."""
 
     def __init__(self, home: Home) -> None:
         self._home = home

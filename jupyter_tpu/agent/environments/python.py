@@ -41,7 +41,7 @@ def preferred_python(release: Release, own: Python) -> Python | None:
 
 
 def accepted_pythons(release: Release, preferred: Python) -> str:
-    """Return a specifier from the oldest supported Python to the preferred one; uv uses the newest it finds.
+    """Return a specifier for Pythons from the oldest supported to the preferred one; uv uses the newest it finds.
 
     >>> accepted_pythons(newest("jax"), (3, 12))
     '>=3.11,<3.13'
@@ -51,7 +51,7 @@ def accepted_pythons(release: Release, preferred: Python) -> str:
 
 
 def no_python(release: Release, own: Python, hint: str) -> tuple[str, str]:
-    """Return the message and hint for a release without a suitable Python; `hint` replaces the first advice."""
+    """Return the message and hint for a release without a suitable Python; `hint` replaces the default advice."""
     have = f"{own[0]}.{own[1]}"
     message = f"{release.title} needs Python {python_range(release)}; the worker has {have}, and uv can't get another."
     ways = [hint or NO_DOWNLOAD.format(framework=release.framework)]

@@ -75,7 +75,7 @@ def find_uv(home: Home, phase: str, report: Report) -> str:
 
 
 def try_wheels_then_index(home: Home, attempt: Callable[[Sequence[str]], Result]) -> Result:
-    """Try with any wheels sent to this worker; if that fails, use the package index.
+    """Call `attempt` with any wheels sent to this worker; if that fails, call it with the package index.
 
     Args:
         attempt: called with options for uv; the last EnvironmentFailed that it raises is propagated.

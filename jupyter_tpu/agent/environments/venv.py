@@ -50,7 +50,7 @@ class Environments:
             return sys.executable
 
     def kernel_python(self, wanted: str) -> str:
-        """Return the Python for kernels: `wanted`, the worker's own, or one built from it with ipykernel.
+        """Return the Python for kernels: `wanted`, the worker's own, or that of a new environment with ipykernel.
 
         A virtual environment chosen by the user is neither changed nor replaced.
 

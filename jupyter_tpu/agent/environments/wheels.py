@@ -37,7 +37,7 @@ def hello() -> None:
 
 
 def take(name: str, size: int, sha256: str) -> None:
-    """Receive the rest of one file, and rename the file once it is complete and its hash matches."""
+    """Receive the remaining part of one file, and rename the file once it is complete and its hash matches."""
     part = FOLDER / (name + ".part")
     offset = part.stat().st_size if part.is_file() and part.stat().st_size <= size else 0
     say(offset=offset)

@@ -60,7 +60,7 @@ _ENDED_UNOBSERVED = "The kernel ended while no agent ran on the worker; its last
 
 @dataclass(frozen=True)
 class KernelContext:
-    """The resources shared by an agent's kernels: its folder, the ZMQ context, reported exits and the launcher.
+    """The resources shared by an agent's kernels: the folder, ZMQ context, reported exits and launcher.
 
     Attributes:
         on_end: called with a kernel's id and generation when the exit of its process is recorded.
@@ -187,11 +187,11 @@ class Kernel:
             raise
 
     def abort_until(self, caller: Caller) -> None:
-        """Abort this client's requests up to that number, which were meant for the process being replaced."""
+        """Abort this client's requests up to this number, because they were meant for the process being replaced."""
         self._folder.save(abort_until=_with_caller(self._folder.state.get("abort_until"), caller, caller[1]))
 
     def expect_start(self) -> None:
-        """Start to hold requests for the next process; call `start`, `restart` or `expect_no_start` afterwards."""
+        """Delay requests until the next process starts; call `start`, `restart` or `expect_no_start` afterwards."""
         self._is_starting = True
 
     def expect_no_start(self) -> None:
@@ -316,7 +316,7 @@ class Kernel:
     def request(
         self, client_id: str, number: int, channel: Channel, parts: list[bytes], *, asked_at: float | None = None
     ) -> None:
-        """Pass a client's message to the kernel, unless it was passed on before.
+        """Pass a client's message to the kernel, unless it has already been passed on.
 
         Args:
             number: the client's number for the request, used to recognise repetitions.
@@ -594,7 +594,7 @@ class Kernel:
         await self._end_is_recorded()
 
     async def _end_is_recorded(self) -> None:
-        """Wait until the exit of an earlier agent's process is recorded, to keep it apart from the next exit."""
+        """Wait until the exit of an earlier agent's process is recorded, so that the next exit is a separate entry."""
         if self._process is None and self._watch is not None:
             await asyncio.wait([self._watch])
 
@@ -608,7 +608,7 @@ def _msg_id_of(parts: list[bytes]) -> str:
 
 
 def _with_caller(noted: Any, caller: Caller | None, value: Any) -> dict[str, Any]:
-    """Add this caller's `value` to the values of callers, and return the newest `_MOST_CALLERS` of them."""
+    """Store this caller's `value` in the map of callers, and return the newest `_MOST_CALLERS` entries."""
     callers = dict(noted) if isinstance(noted, dict) else {}
     if caller is not None:
         callers.pop(caller[0], None)

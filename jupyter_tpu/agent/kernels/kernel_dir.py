@@ -1,4 +1,4 @@
-"""A kernel's folder on disk, from which a later agent can find the kernel without repeating a request."""
+"""A kernel's folder on disk, which lets a later agent find the kernel and avoid repeating requests."""
 
 from __future__ import annotations
 
@@ -133,8 +133,8 @@ class KernelDirectory:
     def is_new_request(self, client_id: str, number: int) -> bool:
         """Record on disk that a request was seen, and return whether it is new.
 
-        The request is recorded before the kernel receives it. So a crash in between visibly loses the request, but
-        never runs it twice.
+        The request is recorded before the kernel receives it. If the agent crashes in between, the request is visibly
+        lost, but never run twice.
         """
         slot = self._seen.accept(client_id, number)
         if slot is None:
@@ -163,7 +163,7 @@ class KernelDirectory:
             self.slice_file.unlink(missing_ok=True)
 
     def check_room(self) -> None:
-        """Check for disk space to store a launch, because a later agent finds only stored processes.
+        """Check that the disk has space to store a launch, because a later agent finds only stored processes.
 
         Raises:
             WorkerDiskFull: the disk is full or read-only.
@@ -187,7 +187,7 @@ class KernelDirectory:
     def restore(self) -> None:
         """Restore removed folders and files.
 
-        The process's sockets can't be restored, so this agent stays connected, but a later one can't connect.
+        The process's sockets can't be restored, so this agent stays connected, but a later agent can't connect.
 
         Raises:
             OSError: a folder or file couldn't be restored.

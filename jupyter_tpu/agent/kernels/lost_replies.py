@@ -66,7 +66,7 @@ class LostReplies:
             self._settling.cancel()
 
     async def kernel_ended(self) -> None:
-        """Reply to all such requests, because the process has exited and all its messages were recorded."""
+        """Reply to all requests without a reply, because the process has exited and all its messages were recorded."""
         self.close()
         for request, asked in await self._lost():
             await self._answer(request, asked, *_KERNEL_ENDED)
@@ -114,7 +114,7 @@ class LostReplies:
             self._make_replies().reply(asked, {"status": "error", "ename": ename, "evalue": evalue, "traceback": []})
 
     async def _answer_cell(self, request: IndexedRequest, asked: list[bytes], ename: str, evalue: str) -> None:
-        """Reply with the error that the kernel has published for the cell, or else with the given one."""
+        """Reply with the error that the kernel has published for the cell, or else with the given error."""
         span = Span(request.first_seq, request.last_seq, request.bytes)
         error = await published_error(self._record, span, lambda entry: self._requests.is_part(entry, request))
         if self._requests.unanswered.get(request.msg_id) is not request:

@@ -24,5 +24,5 @@ def name_of(kernel: Kernel) -> str:
 
 
 def by_pid(kernels: Kernels) -> dict[int, tuple[str, str]]:
-    """Return each kernel's id and notebook by the pid of its process; may be called from any thread."""
+    """Return each kernel's id and notebook by the pid of its process. Any thread may call this."""
     return {kernel.pid: (kernel.kernel_id, notebook_of(kernel)) for kernel in kernels.all() if kernel.pid is not None}

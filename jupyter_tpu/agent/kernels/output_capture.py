@@ -37,7 +37,7 @@ class OutputCapture:
     """The sender of the kernel's messages to the agent, which resends unacknowledged ones; one per process.
 
     Args:
-        pipe: Unix socket over which forked processes send their output; it may change later.
+        pipe: Unix socket over which forked processes send their output; it may be replaced later.
     """
 
     def __init__(self, pipe: str) -> None:
@@ -77,7 +77,7 @@ class OutputCapture:
             self._listen_again()
 
     def _listen_again(self) -> None:
-        """Read messages that arrived during a send, which used up the edge of ZMQ's edge-triggered descriptor."""
+        """Read messages that arrived during a send, because the send consumed ZMQ's edge-triggered notification."""
         if self._thread.socket.get(zmq.EVENTS) & zmq.POLLIN:
             self._stream.io_loop.add_callback(self._stream.flush, zmq.POLLIN)
 
@@ -174,7 +174,7 @@ def adapt_sockets(app_class: Any, capture: OutputCapture) -> None:
 
 
 class _ListeningContext:
-    """A ZMQ context that makes XPUB sockets, which receive the agent's frames; ipykernel before 7 uses PUB."""
+    """A ZMQ context that makes XPUB sockets, which receive the agent's frames; ipykernel 6 uses PUB."""
 
     def __init__(self, context: Any) -> None:
         self._context = context

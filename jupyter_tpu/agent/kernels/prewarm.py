@@ -1,8 +1,8 @@
 """Keep one pre-warmed kernel on each worker: the spare, a process with ipykernel imported.
 
-A spare is used only if it makes no difference to the kernel: it has the same Python, no arguments, and no variable that
-affects the start of Python and IPython. Starting a spare must not compete with a running cell on a small machine, so it
-starts only while no kernel is busy and memory is sufficient.
+A spare is used only if it makes no difference to the kernel: it has the same Python, no arguments, and no environment
+variable that affects how Python and IPython start. Starting a spare must not compete with a running cell on a small
+machine, so it starts only while no kernel is busy and memory is sufficient.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Spares:
         self._make_after(_FIRST_AFTER_S)
 
     async def claim(self, folder: KernelDirectory, launch: Launch, env: Mapping[str, str]) -> Process | None:
-        """Turn the spare into the kernel of `folder`, whose connection file exists; None if the spare doesn't fit."""
+        """Turn the spare into the kernel of `folder`, which has a connection file. None if the spare doesn't fit."""
         spare = self._fitting(launch)
         if spare is None:
             return None

@@ -1,4 +1,4 @@
-"""A pre-warmed kernel (a spare) until its hand-over.
+"""A pre-warmed kernel (a spare), which runs this code until it becomes a user's kernel.
 
 This module runs in the kernel's process. The spare imports all modules, then waits for a line from the agent on
 standard input that specifies a kernel. It adopts that kernel's environment variables, folder and key, and becomes an
@@ -23,7 +23,7 @@ from jupyter_tpu.agent.kernels.output_capture import OutputCapture
 
 
 class SpareKernel:
-    """A spare, from its start to the hand-over.
+    """A spare, from its start until it becomes a user's kernel.
 
     Args:
         app: the IPKernelApp, initialized but not started.

@@ -28,7 +28,7 @@ _REMEMBERED = 1000
 
 @dataclass(frozen=True)
 class Exit:
-    """The exit of a process: its exit code or signal, or unknown (both None)."""
+    """The exit of a process: its exit code or signal. If the exit is unknown, both are None."""
 
     exit_code: int | None = None
     signal: str | None = None

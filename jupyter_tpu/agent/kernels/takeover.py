@@ -78,7 +78,7 @@ class Takeover:
         return is_held
 
     def probe_answered(self, channel: int, parts: list[bytes]) -> None:
-        """Record the kernel's reply to a probe on one channel; both shell and iopub are needed."""
+        """Record the kernel's reply to a probe on one channel; replies on both shell and iopub are needed."""
         place = header_place(parts)
         if json_object(parts[place + 1]).get("msg_id") != self._probe:
             return

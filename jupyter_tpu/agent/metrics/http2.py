@@ -32,11 +32,11 @@ _GREETING = (
 
 
 class Unreadable(Exception):
-    """The error that the service sends an invalid response; the message gives the reason."""
+    """The error raised when the service sends an invalid response; the message gives the reason."""
 
 
 class NotServed(Exception):
-    """The error that no process listens on this port, which is normal while no process uses the chips."""
+    """The error raised when no process listens on this port, which is normal while no process uses the chips."""
 
 
 class GrpcCalls:
@@ -160,7 +160,7 @@ def _message_or_reason(body: bytes) -> bytes | Unreadable | None:
 
 
 def _message(body: bytes) -> bytes | None:
-    """Return the message in a gRPC frame, after its flag and length; None if there is none, such as for an error."""
+    """Return the message in a gRPC frame, after its flag and length; None if there is no message, as for errors."""
     if not body:
         return None
     is_compressed, length = struct.unpack_from("!BI", body)

@@ -32,7 +32,7 @@ def metric_ports(environ: Mapping[str, str], chips: int) -> tuple[int, ...]:
 
 
 def read_metrics(ports: Iterable[int], names: Sequence[str], answer_s: float = ANSWER_S) -> RawMetrics | None:
-    """Read these metrics from all ports within `answer_s`; None if no process serves metrics."""
+    """Read these metrics from all ports within `answer_s` seconds; None if no process serves metrics."""
     deadline = time.monotonic() + answer_s
     # MetricRequest.metric_name (1), in protobuf.
     messages = [b"\x0a" + bytes([len(name)]) + name.encode() for name in names]
@@ -91,7 +91,7 @@ def _pairs(message: bytes) -> Iterator[tuple[int, float]]:
 
 
 def _device(attribute: bytes) -> Iterator[int]:
-    """Attribute: key (1), value (2) → AttrValue: int_attr (3), or kvlist_attr (6) with a ``device_ordinal``."""
+    """Yield the device in an Attribute: key (1) and value (2), an AttrValue: int_attr (3) or kvlist_attr (6)."""
     key = b"".join(_messages(attribute, 1))
     for value in _messages(attribute, 2):
         for number, content in _fields(value):
@@ -110,7 +110,7 @@ def _ordinal(pairs: bytes) -> Iterator[int]:
 
 
 def _number(gauge: bytes) -> Iterator[float]:
-    """Gauge: as_double (1) or as_int (2)."""
+    """Yield the number in a Gauge: as_double (1) or as_int (2)."""
     for number, content in _fields(gauge):
         if number == 1 and isinstance(content, bytes):
             yield struct.unpack("<d", content)[0]

@@ -128,7 +128,7 @@ class Sampler:
         return IDLE, "no process is using the chips"
 
     def _with_tensorcores(self, raw: RawMetrics, holders: list[Holder]) -> RawMetrics:
-        """Add the SDK's values, which have no ids: assign them to the cores in order if their numbers match."""
+        """Add the SDK's values, which have no ids: assign them to the cores in order if the counts match."""
         kernel_id = next((holder.kernel_id for holder in holders if holder.kernel_id), "")
         found = self._sdk.read(self._python_of(kernel_id))
         ids = sorted({core for name in (HBM_TOTAL, HBM_USED) for core, _ in raw.values.get(name, ())})

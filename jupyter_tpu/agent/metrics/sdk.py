@@ -44,9 +44,9 @@ for _ in sys.stdin:
 
 
 class Sdk:
-    """The SDK's process. Each sample sends a request and reads the previous one's response, so that none waits.
+    """The SDK's process. This class is not thread-safe.
 
-    Not thread-safe.
+    Each sample sends a request and reads the response to the previous request, so that no sample waits.
 
     Attributes:
         first_answer_s: time limit for the first response, which includes loading libtpu.

@@ -1,6 +1,6 @@
 """Pass termination notices to the kernels' checkpoint hooks, and collect the outcomes.
 
-The metadata server's watch, the guard and Jupyter servers may all announce the same termination, some of them
+The watch on the metadata server, the guard and Jupyter servers may all announce the same termination, some of them
 repeatedly. A hook must run once per termination, so these announcements are combined into one notice.
 """
 
@@ -43,8 +43,8 @@ class Notice:
     """One announced termination of the node.
 
     Attributes:
-        ends: deadline for the hooks (monotonic clock).
-        repeated: time of the last announcement (monotonic clock).
+        ends: deadline for the hooks, on the monotonic clock.
+        repeated: time of the last announcement, on the monotonic clock.
         waiting: ids of kernels whose hooks were notified but haven't reported.
         news: set when a hook reports.
     """

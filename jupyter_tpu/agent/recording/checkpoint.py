@@ -1,4 +1,4 @@
-"""Store the request index as of a seq, so that a later agent needs to read only later entries."""
+"""Store the request index up to a seq, so that a later agent needs to read only the entries after it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Checkpoint:
         return 0
 
     def grown(self, size: int, index: RequestIndex, seq: int) -> None:
-        """Count `size` new bytes in the record, up to `seq`, which isn't indexed yet; save if due."""
+        """Count `size` new bytes in the record, and save the index if due. `seq` isn't indexed yet."""
         self._bytes += size
         if self._bytes >= _EVERY_BYTES:
             self._bytes = 0

@@ -90,7 +90,7 @@ class Excerpt:
 
 
 async def asked_frames(record: Record, first_seq: int) -> list[bytes] | None:
-    """Return the frames of the request with this seq; None if it is no longer in the record."""
+    """Return the frames of the request with this seq; None if the record no longer contains it."""
     entry = await _first_entry(record, Span(first_seq, first_seq, 0), lambda _: True)
     return entry.parts if entry else None
 

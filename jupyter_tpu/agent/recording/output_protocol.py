@@ -2,8 +2,8 @@
 
 ZMQ's publisher drops messages while no subscriber is connected, and those in the queues of a killed agent are lost too.
 So the kernel numbers and stores its messages. An attaching agent sends the last number in its record, receives the
-later messages again, and then acknowledges messages that it has written. Both ends are here: the agent's frames, which
-an XSUB socket sends upwards on iopub, and `ResendBuffer`, the kernel's buffer. This module also runs in the kernel's
+later messages again, and then acknowledges messages that it has written. This module has the code for both the agent
+(frames, which an XSUB socket sends upstream on iopub) and the kernel (`ResendBuffer`). It also runs in the kernel's
 Python, so it uses only the standard library.
 """
 
@@ -66,10 +66,10 @@ def parse_number(frame: bytes) -> tuple[int, bytes]:
 class ResendBuffer:
     """The kernel's buffer of messages that the agent hasn't acknowledged, in order.
 
-    Not thread-safe, except `wait_for_room`.
+    This class is not thread-safe, except for `wait_for_room`.
 
     Attributes:
-        identity: routing id of the attached agent; empty before the first one.
+        identity: routing id of the attached agent; empty until an agent attaches.
         kept_bytes: number of bytes in the buffer.
     """
 
@@ -132,7 +132,8 @@ class ResendBuffer:
     def wait_for_room(self, patience_s: float) -> None:
         """Wait for up to `patience_s` until the agent has caught up.
 
-        After a failed wait, no thread waits again until the agent acknowledges a message, because it may never return.
+        After a failed wait, no thread waits again until the agent acknowledges a message, because the agent may never
+        return.
         """
         if self._has_patience and not self._room.wait(patience_s):
             self._has_patience = False

@@ -1,4 +1,4 @@
-"""A record's overflow buffer: an in-memory store, open to readers, for entries that couldn't be written to disk."""
+"""A record's overflow buffer: readable entries in memory that couldn't be written to disk."""
 
 from __future__ import annotations
 

@@ -34,13 +34,13 @@ class Recorder:
     """The writer of one kernel's record, which keeps index, watermark and checkpoint consistent with it.
 
     Args:
-        heard: the watermark.
+        heard: the watermark of messages on disk.
         on_output: called after each recorded batch.
         on_written: called with the number of the kernel's last message on disk.
 
     Attributes:
         requests: the index of execute requests.
-        last_output_at: when the last batch was recorded (Unix seconds); None before the first.
+        last_output_at: when the last batch was recorded (Unix seconds); None until then.
         is_attached: whether the kernel numbers its messages and has resent the missing ones.
         on_probe_answer: called with ``(channel, parts)`` of each reply to the agent's own request.
     """

@@ -42,7 +42,7 @@ class IndexedRequest:
         cell_id: id of the cell, as sent by JupyterLab and Notebook; None if there is none.
         first_seq, last_seq: seqs of the request itself and of its latest message.
         bytes, messages: size and number of these messages.
-        asked_at, started_at, ended_at: times in Unix seconds; None until they are reached.
+        asked_at, started_at, ended_at: times of the request, start and end in Unix seconds; None until then.
         ends_others: whether the kernel aborts waiting requests if this one fails.
         state: queued | running | done.
         status: ok | error | aborted, from the reply; lost if the kernel exited first; None while unknown.
@@ -108,7 +108,7 @@ class RequestIndex:
         return "idle" if self._has_spoken else "starting"
 
     def is_executing(self, now: float) -> bool:
-        """Whether a cell is running or waiting, or other user code (such as a widget's) runs for longer than a moment.
+        """Whether a cell is running or waiting, or other user code (such as a widget's) has been running for a while.
 
         Args:
             now: Unix seconds.

@@ -1,6 +1,7 @@
 """Scan a record's bytes for intact entries, with correct checksums and increasing seqs.
 
-Disks lose tails and flip bits. The scan skips damaged parts and finds the entries after them by their seqs.
+Disks may lose the end of a file or flip bits. The scan skips damaged parts and finds the entries after them by their
+seqs.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ class Run:
 class Segment:
     """Bytes `start` to `end` of the record, in a file named after `start` and the first seq.
 
-    An existing file is checked completely when it is first read. A segment that is no longer written is at rest: its
-    file is open only during reads.
+    An existing file is checked completely when it is first read. A segment that is no longer written to is "at rest":
+    its file is open only during reads.
     """
 
     def __init__(self, path: Path, start: int, first_seq: int) -> None:

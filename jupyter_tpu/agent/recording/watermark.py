@@ -42,7 +42,7 @@ class Watermark:
         self._has_room = True
 
     def save(self, number: int, next_seq: int, assigned: int) -> None:
-        """Record that messages up to `number`, before `next_seq`, are on disk; seqs below `assigned` were used."""
+        """Record that messages up to `number` and seqs below `next_seq` are on disk, and which seqs were used."""
         self.number, self.next_seq = number, next_seq
         if number >= self._last_number:
             self._forget_runs()

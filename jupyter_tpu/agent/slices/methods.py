@@ -122,7 +122,7 @@ class Slices:
         return {"pid": engine.pid}
 
     async def stop_slice(self, params: Params) -> dict[str, Any]:
-        """Stop this worker's processes for a kernel other than the kernel itself.
+        """Stop this worker's controller and engine for a kernel.
 
         With a ``reason``, also shut down the kernel if it runs here, and show its user the reason.
         """
@@ -139,7 +139,7 @@ class Slices:
         return {}
 
     async def slice_info(self, params: Params) -> dict[str, Any]:
-        """Return this worker's ``controller`` and ``engine`` for a kernel; each is None if there is none.
+        """Return this worker's ``controller`` and ``engine`` for a kernel, with None for one that doesn't exist.
 
         With ``wait``, if a process is running, return only once one has exited.
         """
@@ -172,7 +172,7 @@ class Slices:
             controller.kill()
 
     def by_pid(self) -> dict[int, tuple[str, str]]:
-        """Return each engine's kernel id and notebook by its pid; may be called from any thread."""
+        """Return each engine's kernel id and notebook by its pid. Any thread may call this."""
         engines = list(self._engines.items())
         return {engine.pid: (key, str(engine.state.get("notebook", ""))) for key, engine in engines if engine.pid}
 
@@ -242,7 +242,7 @@ class Slices:
 
 
 def _own_address() -> str:
-    """Return this worker's address in the slice's own network. Blocks on the metadata server.
+    """Return this worker's address in the slice's own network. This blocks while reading the metadata server.
 
     Raises:
         EnvironmentFailed: the metadata server doesn't provide the address.
