@@ -117,7 +117,7 @@ class Magics:
         self._refuse_workers("workers", line, cell)
 
     def _refuse_workers(self, magic: str, line: str, cell: str) -> None:
-        """Say why the line is not valid: a valid one is removed before the cell runs."""
+        """Raise an error for the line, which must be invalid: a valid line is removed before the cell runs."""
         from jupyter_tpu.notebook.slices.targets import target_of
 
         target_of(magic, line, cell, 1)

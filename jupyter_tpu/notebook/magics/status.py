@@ -1,4 +1,4 @@
-"""``%tpu`` without a command: this node on one screen; each part shows its age or why it is unknown."""
+"""``%tpu`` without a command: show this node on one screen, each part with its age or why it is unknown."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CALLS: Mapping[str, Call] = {
 
 @dataclass(frozen=True)
 class AgentAnswers:
-    """The agent's responses to all calls, or the errors instead, at one time (Unix seconds)."""
+    """The agent's response or error for each call, at one time (Unix seconds)."""
 
     answers: Mapping[str, dict[str, Any] | TpuError]
     now: float

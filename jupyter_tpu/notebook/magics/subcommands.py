@@ -1,4 +1,4 @@
-"""The commands of ``%tpu`` in a kernel on a node: their functions, running a line, and the help."""
+"""The subcommands of ``%tpu`` in a kernel on a node: find their functions, run a line, and return the help."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _MODULES = (status, chips, autostop, money, env_logs, doctor, workers)
 
 
 def _acts() -> dict[str, Callable[..., MagicOutput]]:
-    """Return the function for each command: the function with its name in one of the modules.
+    """Return the functions by command; each function has the name of its command and is in one of the modules.
 
-    The function gets the context and, if the command takes any, the parsed arguments.
+    Each function gets the context and, if its command takes arguments, the parsed arguments.
     """
     functions = {
         name: act
@@ -96,7 +96,7 @@ def help_of(command: Command) -> MagicOutput:
 
 
 def _text(text: str) -> Text:
-    """Return a command's text, which is in the catalogue."""
+    """Return a command's text, which is in the translation catalogue, as a `Text`."""
     return text if isinstance(text, Text) else Text(text)
 
 

@@ -1,4 +1,4 @@
-"""``%%tpu_time``: time a cell, with the share of time in which the chips computed and the cost."""
+"""``%%tpu_time``: time a cell, and show its cost and the share of time in which the chips computed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class CellSyntaxError(Exception):
 
 @dataclass(frozen=True)
 class Timed:
-    """The start and end of a cell in Unix seconds, and its duration by the monotonic clock."""
+    """The start and end of a cell in Unix seconds, and its duration from a monotonic clock."""
 
     began_at: float
     ended_at: float
@@ -64,7 +64,7 @@ def time_cell(shell: Any, line: str, cell: str | None) -> Any:
     Returns the value of the last expression, like a cell; raises whatever the code raises.
 
     Raises:
-        BadInput: there is nothing to run, or the code awaits.
+        BadInput: there is nothing to run, or the code uses ``await``.
         CellSyntaxError: the code is not valid Python.
     """
     __tracebackhide__ = True  # IPython omits this frame from tracebacks of the user's code
@@ -221,7 +221,7 @@ def _cost_text(answers: Mapping[str, Answer | TpuError], timed: Timed, now: floa
 
 
 def _price(answers: Mapping[str, Answer | TpuError]) -> tuple[float | None, float] | None:
-    """Return dollars per hour and their date: the ledger's price, which includes grants, or else the list price."""
+    """Return the hourly price in dollars and its date: the ledger's, which includes grants, or else the list price."""
     spent = snapshot_of(answers["cost"])
     rows = [row for row in spent.data["nodes"] if row["is_open"]] if spent else []
     if spent and rows:

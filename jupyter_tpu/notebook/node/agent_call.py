@@ -1,6 +1,7 @@
 """Calls to the agent on this machine over its Unix socket; every call has a time limit.
 
-Blocking and without asyncio, because it runs in the kernel's main thread, whose event loop belongs to IPython.
+The calls block and don't use asyncio, because they run in the kernel's main thread, whose event loop belongs to
+IPython.
 """
 
 from __future__ import annotations

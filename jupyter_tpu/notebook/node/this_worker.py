@@ -22,8 +22,9 @@ class ThisWorker:
         is_emulated: whether the node belongs to the emulated cloud and has no real chips.
         devices: the folder with the chips' device files.
         lock_file: the file that libtpu locks while a process uses the chips.
-        visible_chips: how many chips the environment lets this process see; None: all.
-        place: its place in a slice whose workers all run each cell; None: cells run here only, or nobody has asked.
+        visible_chips: number of chips that the environment makes visible to this process; None means all.
+        place: this process's place in a slice on which each cell runs on all workers; None if cells run only here, or
+            if the caller has not set it.
     """
 
     devices: Path
@@ -53,7 +54,7 @@ class ThisWorker:
 
     @property
     def is_on_node(self) -> bool:
-        """Whether this is a TPU VM or an emulated worker, whose environments both contain the accelerator type."""
+        """Whether this is a TPU VM or an emulated worker; the environment of either contains the accelerator type."""
         return bool(self.accelerator_type)
 
 

@@ -75,7 +75,7 @@ class Slice:
         return self._target.workers if self._target else None
 
     def output_end(self, worker: int, lines: int, patience_s: float) -> Mapping[str, Any] | None:
-        """Return `path` and last `lines` of the newest long output on another worker; None if it does not respond."""
+        """Return `path` and last `lines` of the newest long output on another worker; None without a response."""
         answers: list[Mapping[str, Any]] = []
         answered = threading.Event()
 
@@ -139,7 +139,7 @@ class Slice:
         self._changed()
 
     def _end_if_stuck(self, cell: RunningCell, worker: int) -> None:
-        """Kill the kernel if its main thread still hangs in a cell: no interrupt stops a collective operation."""
+        """Kill the kernel if its main thread hangs in a cell: interrupts can't stop a collective operation."""
         if 0 in cell.running:
             reason = Text(
                 "{worker} is lost, and worker 0 waits for it in a collective operation that can't be interrupted. The"

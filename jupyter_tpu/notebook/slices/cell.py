@@ -116,7 +116,7 @@ class RunningCell:
             self._answer(worker, text)
 
     def when_over(self, callback: Callable[[], None]) -> None:
-        """Call back, from any thread, when the cell waits for no more workers."""
+        """Call back, from any thread, when the cell no longer waits for any worker."""
         with self._lock:
             self._when_over = callback
             if self.is_over:
@@ -124,7 +124,7 @@ class RunningCell:
 
     @property
     def is_over(self) -> bool:
-        """Whether the cell waits for no more workers."""
+        """Whether the cell no longer waits for any worker."""
         return self._course.is_over
 
     @property
@@ -133,7 +133,7 @@ class RunningCell:
         return set(self._course.running)
 
     def first_error(self) -> CellError | None:
-        """Return the error that fails the cell, with its workers' names; None without one or if worker 0 raised it."""
+        """Return the error that fails the cell, with its workers' names; None if none or if worker 0 raised it."""
         with self._lock:
             own = self._errors.get(0)
             if own is not None and not own.is_same(_INTERRUPTED):
@@ -154,11 +154,11 @@ class RunningCell:
         return CellError(name="KeyboardInterrupt", value=str(self.waiting_text()))
 
     def waiting_text(self) -> Text:
-        """Return a text on which workers are still running the cell and why."""
+        """Return a text that names the workers that are still running the cell, and the reason."""
         return Text("{workers}: {reason}", workers=names_of(self._course.running), reason=self._why_it_waits())
 
     def draw(self) -> None:
-        """Show the current part of the other workers."""
+        """Show the other workers' current output."""
         with self._lock:
             own = None
             if 0 in self.target.workers:
@@ -306,7 +306,7 @@ class RunningCell:
         self._cluster.call_later(_SIGNAL_AFTER_S, signal_it)
 
     def _advance(self) -> None:
-        """Perform due steps."""
+        """Perform the steps that are due."""
         step = self._course.due(time.monotonic())
         if step is Step.INTERRUPT:
             self._interrupt_others()

@@ -1,7 +1,7 @@
 """The output of a worker in a cell: its start and end, and a digest of everything. Pure.
 
-A notebook gets at most `LIMIT` characters per worker and cell. Two outputs are equal if their digests are, which ignore
-parts that differ by machine and run, such as times and addresses.
+A notebook gets at most `LIMIT` characters per worker and cell. Two outputs count as equal if their digests are equal. A
+digest ignores parts that differ by machine and run, such as times and addresses.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _VARYING = re.compile(
 
 
 def comparable(text: str) -> str:
-    """Return whole lines in the form for comparison: without log prefixes, times, memory addresses, progress bars."""
+    """Return whole lines as they are compared: without log prefixes, times, memory addresses and progress bars."""
     return _without_variations(_IGNORED_LINES.sub("", overwritten(text)))
 
 
@@ -113,7 +113,7 @@ class Collector:
     """Collector of the output of one cell, usable from any thread.
 
     Args:
-        spill: called with all text if there is more than the notebook shows, for a file on the worker.
+        spill: called with all text if there is more than the notebook shows; writes it to a file on the worker.
     """
 
     def __init__(self, spill: Callable[[str], None] | None = None) -> None:
@@ -204,7 +204,7 @@ class Collector:
             self._cut()
 
     def _cut(self) -> None:
-        """Remove the first text from the end."""
+        """Drop the oldest text of `_tail`, as much as exceeds the limit."""
         kind, value = self._tail.popleft()
         if kind == "data":
             return
@@ -224,7 +224,7 @@ class Collector:
 
 
 def _merged(parts: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Return the parts with successive texts of a stream joined."""
+    """Return the parts; consecutive texts of the same stream are joined."""
     runs: list[tuple[str, Any]] = []
     texts: list[str] = []
     for kind, value in parts:

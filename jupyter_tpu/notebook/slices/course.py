@@ -75,7 +75,7 @@ class Course:
             self._interrupted_at = now
 
     def due(self, now: float) -> Step | None:
-        """Return the due step, once."""
+        """Return the step that is due, or None; each step is returned only once."""
         at = self.next_at
         if at is None or now < at:
             return None

@@ -64,7 +64,7 @@ class Engine:
         return tuple(cell["workers"]) if cell else None
 
     def be_quiet(self) -> None:
-        """Don't report that this worker has no output in this cell, because worker 0 shows it for all."""
+        """If this worker has no output in this cell, don't show that: worker 0 shows the output for all workers."""
         self._is_quiet = True
 
     # -- a cell; in the main thread
@@ -103,7 +103,7 @@ class Engine:
             return True
 
     def _leave_cell(self) -> None:
-        """Make interrupts have no effect from now on."""
+        """Ignore interrupts from now on."""
         with self._changing_cell:
             self._cell = None
 
@@ -116,7 +116,7 @@ class Engine:
         self._publish(ENDED, content)
 
     def _may_pass(self, text: str) -> bool:
-        """Return whether text is sent while the cell runs; worker 0 gets all of it at the end."""
+        """Return whether to send text while the cell is running; worker 0 gets the whole output when the cell ends."""
         self._live_left -= len(text)
         return self._live_left > 0
 
@@ -140,7 +140,7 @@ class Engine:
         return answer
 
     def _show_only_on_worker_0(self, name: str) -> None:
-        """Disable line magics that only show something that worker 0 also shows."""
+        """Disable the line magics whose output worker 0 also shows."""
         magic = self._shell.find_line_magic(name)
 
         def shown_there(line: str) -> Any:
@@ -207,7 +207,7 @@ class Answers:
 
 
 class OutputFile:
-    """A file with the whole output of the newest cell that has more than the notebook shows."""
+    """A file with the whole output of the newest cell whose output is too long for the notebook."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -215,7 +215,7 @@ class OutputFile:
         self._size = 0
 
     def begin(self) -> None:
-        """Start a cell, whose first text replaces the text of the last one."""
+        """Start a cell; its first text replaces the previous cell's text in the file."""
         if self._file is not None:
             self._file.close()
         self._file, self._size = None, 0
@@ -232,12 +232,12 @@ class OutputFile:
             self._size = _MOST_ON_DISK
 
     def flush(self) -> None:
-        """Write what is buffered."""
+        """Write the buffered text to the file."""
         if self._file is not None:
             self._file.flush()
 
     def end(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the path and the last lines."""
+        """Return the file's path and last lines."""
         count = int(content["lines"])
         try:
             with self._path.open("rb") as file:
@@ -256,8 +256,8 @@ def _execute_of(kernel: Any) -> Callable[..., Any]:
     """Return the engine's method that runs a cell, fixed for cells with ``await``.
 
     With ipyparallel 9.2 and ipykernel 7, `shell_channel_thread` is None in an engine, and a cell with a top-level
-    ``await`` never gets a reply. Only ipykernel's method may see such a thread: set on the kernel, it would change its
-    dispatching.
+    ``await`` never gets a reply. Only ipykernel's method may see such a thread, because a thread set on the kernel
+    would change how the kernel dispatches messages.
     """
     if getattr(kernel, "shell_channel_thread", True) is not None:
         return kernel.do_execute  # type: ignore[no-any-return]

@@ -44,8 +44,8 @@ class Part:
 
     Attributes:
         state: the state in the label, such as ``still running``; empty if the part has finished.
-        is_urgent: the state needs attention.
-        is_quiet: omit the part if it is silent, because its output is on worker 0.
+        is_urgent: whether the state needs attention.
+        is_quiet: whether to omit the part if it has no output, because worker 0 shows the output for all.
     """
 
     output: Collected = field(default_factory=Collected)
@@ -57,7 +57,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Workers that are shown together; `part` is the part of the first worker, None if the same as on worker 0."""
+    """Workers that are shown together; `part` is the first worker's part, or None if it equals worker 0's."""
 
     workers: tuple[int, ...]
     part: Part | None
@@ -141,7 +141,7 @@ def _body(group: Group) -> str:
 
 
 def _left_out(group: Group) -> Text:
-    """Return a text on what is missing between the start and the end of the output."""
+    """Return a text about the output omitted between its start and its end."""
     count = f"{group.part.output.left_out:,}" if group.part else "0"
     return Text(
         "… {count} characters left out in the middle; %tpu logs --worker {worker} shows the end of all of it",

@@ -40,7 +40,7 @@ class Publisher:
         self._send("display_data", {"data": data, "metadata": {}, "transient": {}})
 
     def fail(self, error: CellError) -> None:
-        """Show an error as the cell's own."""
+        """Show an error as if the cell itself had raised it."""
         self._send("error", {"ename": error.name, "evalue": error.value, "traceback": [str(error)]})
 
     def _send(self, kind: str, content: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ def worker_facts() -> dict[str, Any]:
 
 
 def difference(own: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """Return the differences in another worker's versions, such as ``jax 0.6.0 instead of 0.10.2``; empty if not."""
+    """Return the differences in another worker's versions, such as ``jax 0.6.0 instead of 0.10.2``; empty if none."""
     mine, theirs = own["versions"], other["versions"]
     return ", ".join(
         f"{name} {theirs.get(name, '-')} ≠ {mine.get(name, '-')}"

@@ -22,7 +22,7 @@ ARGUMENTS = ("auto", *FRAMEWORKS)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A framework and why ``auto`` chose it; empty if the user named it."""
+    """A framework and why ``auto`` chose it; the reason is empty if the user named the framework."""
 
     framework: str
     why: str = ""

@@ -95,7 +95,7 @@ def in_use(holder: Holder, raw: str = "") -> TpuError:
 
 
 def _locked(worker: ThisWorker, raw: str, holder_of: FindHolder) -> TpuError:
-    """Return the error for libtpu's lock file, either with the process that holds the lock or for a leftover file."""
+    """Return the error for libtpu's lock file: a process holds the lock, or the file is a leftover."""
     # The lock is advisory and released when its process exits, so a leftover file blocks only users who can't open it.
     if holders := who_holds(worker.devices, worker.lock_file):
         return in_use(holder_of(holders[0]), raw)
@@ -129,7 +129,7 @@ def install_command(framework: str, worker: ThisWorker) -> str:
 
 
 def missing(framework: str, worker: ThisWorker, raw: str) -> TpuError:
-    """Return the error for a missing package, the framework's own or a dependency, which `raw` contains."""
+    """Return the error for a missing package, the framework's own or a dependency; `raw` names it."""
     return AcceleratorFailed(
         Text("{framework} is not installed in this kernel's Python.", framework=TITLES[framework]),
         hint=Text("Install it with: {install}, then run %tpu_init again.", install=install_command(framework, worker)),

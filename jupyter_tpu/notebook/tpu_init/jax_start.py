@@ -61,7 +61,7 @@ def _start_together(jax: Any, met: Meeting, worker: ThisWorker) -> Ready:
 
 @contextmanager
 def _hidden_gloo() -> Iterator[None]:
-    """Hide the lines of Gloo, which connects CPU devices in place of the chips' own network: it writes past Python."""
+    """Hide Gloo's output, which bypasses Python; Gloo connects CPU devices in place of the chips' own network."""
     sys.stdout.flush()
     output = os.dup(1)
     with Path(os.devnull).open("w") as nowhere:
@@ -108,10 +108,10 @@ def _update_settings(jax: Any, settings: dict[str, str | int]) -> None:
 
 
 def join_processes(jax: Any, met: Meeting, worker: ThisWorker) -> None:
-    """Join the processes of all workers to one JAX, before any of them touches a device.
+    """Connect the processes of all workers as one multi-process JAX; call this before any of them uses a device.
 
     Raises:
-        AcceleratorFailed: JAX was started before, or the processes do not find each other.
+        AcceleratorFailed: JAX has already started, or the processes can't connect to each other.
     """
     if _is_joined(jax):
         return
@@ -124,7 +124,7 @@ def join_processes(jax: Any, met: Meeting, worker: ThisWorker) -> None:
 
 
 def join_variables(met: Meeting, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables by which JAX's coordinator listens on worker 0's own address only, and is found there."""
+    """Return the variables that make JAX's coordinator listen only on worker 0's own address, and workers find it."""
     address = met.place.address
     variables = {"JAX_COORDINATOR_BIND_ADDRESS": f"{address}:{met.port}"}
     if met.port != COORDINATOR_PORT:
@@ -137,14 +137,14 @@ def join_variables(met: Meeting, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _refuse_if_started(jax: Any) -> None:
-    """Raise an error if JAX has devices already, and so only this worker's; only a private function knows that."""
+    """Raise an error if JAX already has devices, which are only this worker's; only a private function shows this."""
     bridge = importlib.import_module("jax._src.xla_bridge")
     if getattr(bridge, "backends_are_initialized", bool)() and not _is_joined(jax):
         raise diagnosis.too_late("jax", LATE)
 
 
 def _is_joined(jax: Any) -> bool:
-    """Return whether this process is one of several; older versions of JAX know it privately."""
+    """Return whether this process is one of several; older versions of JAX show this only in a private variable."""
     if hasattr(jax.distributed, "is_initialized"):
         return bool(jax.distributed.is_initialized())
     return importlib.import_module("jax._src.distributed").global_state.client is not None

@@ -1,8 +1,8 @@
-"""The meeting of a slice's workers before a framework starts: all are ready, and know the port of its coordinator.
+"""Let a slice's workers meet before a framework starts, so that all are ready and know its coordinator's port.
 
-A framework waits for its other processes in C++, where no interrupt reaches it. So the workers first meet here, in
-Python: whoever is missing is named, a firewall is found out, and an interrupt ends the wait. Afterwards each worker
-reports its devices to worker 0, for the one report of the slice.
+A framework waits for its other processes in C++ code, which can't be interrupted. Therefore, the workers first meet
+here, in Python: an error names the missing workers, a firewall between workers is detected, and an interrupt ends the
+wait. Afterwards, each worker reports its devices to worker 0, which shows one report for the slice.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Meeting:
     """The workers of a slice that have met.
 
     Attributes:
-        port: of the framework's coordinator on worker 0, the same on all workers.
+        port: the port of the framework's coordinator on worker 0; all workers have the same value.
     """
 
     def __init__(self, place: ThisSlice, others: Mapping[int, _Line], port: int) -> None:
@@ -46,7 +46,7 @@ class Meeting:
 
     @property
     def note(self) -> str:
-        """Why the coordinator has another port than usual; empty if it has that."""
+        """Why the coordinator does not use its usual port; empty if it does."""
         if self.port == COORDINATOR_PORT:
             return ""
         return Text(
@@ -57,9 +57,9 @@ class Meeting:
         )
 
     def gather(self, own: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """Report this worker to worker 0; return the reports of all workers on worker 0, and nothing on the others.
+        """Send this worker's report to worker 0; on worker 0, return all workers' reports, on others an empty list.
 
-        It returns when all workers have reported, so no worker that continues waits in vain.
+        It returns when all workers have reported, so a worker that continues can rely on the others.
 
         Raises:
             AcceleratorFailed: a worker failed after the meeting.
@@ -86,10 +86,10 @@ class Meeting:
 
 @contextmanager
 def meeting(place: ThisSlice) -> Iterator[Meeting]:
-    """Wait until all workers are here.
+    """Wait until all workers have connected.
 
     Raises:
-        AcceleratorFailed: a worker did not come, or cannot reach worker 0.
+        AcceleratorFailed: a worker did not connect in time, or can't reach worker 0.
     """
     with ExitStack() as lines:
         yield _host(place, lines) if place.worker == 0 else _join(place, lines)
@@ -131,7 +131,7 @@ def _listen(address: str) -> socket.socket:
 
 
 def _greeted_by(line: _Line, place: ThisSlice) -> int | None:
-    """Return which worker has come; None for anybody else."""
+    """Return the number of the worker that has connected; None if it is not a worker of this slice."""
     line.settimeout(_GREETS_WITHIN_S)
     greeting = line.receive()
     if greeting is None or greeting.get("kernel_id") != place.kernel_id:
@@ -172,7 +172,7 @@ def _left_by_worker_0() -> AcceleratorFailed:
 
 
 def _reached(place: ThisSlice) -> _Line:
-    """Return the line to worker 0, which may begin to listen later than this worker comes."""
+    """Return a connection to worker 0; retry for a while, because worker 0 may start listening later."""
     end = time.monotonic() + _MEETS_WITHIN_S
     while True:
         for port in PORTS:
@@ -245,21 +245,21 @@ class _Line:
         self.close()
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._file.close()
         self._connection.close()
 
     def settimeout(self, seconds: float | None) -> None:
-        """Wait so long for each answer; None: for ever."""
+        """Set the time limit for each message, in seconds; None means no limit."""
         self._connection.settimeout(seconds)
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Send a message; one to a worker that is gone is lost."""
+        """Send a message; drop it if the connection is closed."""
         with suppress(OSError):
             self._connection.sendall(json.dumps(message).encode() + b"\n")
 
     def receive(self) -> dict[str, Any] | None:
-        """Return the next message; None if the other end is gone, silent for too long, or does not speak as we do."""
+        """Return the next message; None if the peer disconnects, sends nothing in time, or sends something invalid."""
         with suppress(OSError, ValueError):
             message = json.loads(self._file.readline(_LONGEST_LINE))
             return message if isinstance(message, dict) else None

@@ -1,4 +1,4 @@
-"""A free TCP port, and who has the one that was wanted."""
+"""Find a free TCP port, and the process that uses the preferred one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TRIES = 20
 
 
 def free_port(address: str, wanted: int) -> int:
-    """Return the first port from `wanted` on that is free at an address; `wanted` if none is."""
+    """Return the first port at or after `wanted` that is free at an address; `wanted` if none is free."""
     for port in range(wanted, wanted + _TRIES):
         with suppress(OSError):
             socket.create_server((address, port)).close()
@@ -24,7 +24,7 @@ def free_port(address: str, wanted: int) -> int:
 
 
 def who_listens(port: int, proc: Path = PROC) -> str:
-    """Return the process that listens on a port, in words; empty if it is not to be seen, such as another user's."""
+    """Return a text for the process that listens on a port; empty if none is visible, such as another user's."""
     sockets = {f"socket:[{row[9]}]" for row in _rows(proc) if row[3] == _LISTEN and row[1].endswith(f":{port:04X}")}
     pids = open_by(sockets, proc)
     return find_holder(pids[0], proc).text if pids else ""

@@ -19,11 +19,13 @@ class Tpu:
 
     Attributes:
         framework: ``jax``, ``torch_xla``, ``torch_tpu`` or ``tf``.
-        devices: all devices, on a slice those of all workers.
-        device: the device to put arrays on: this worker's first; for PyTorch/XLA the one that stands for all of them.
-        mesh: all devices in one row, with an axis ``devices`` (JAX, PyTorch/XLA); None for the others.
-        strategy: for ``with tpu.strategy.scope():`` (TensorFlow); None for the others.
-        is_emulated: whether CPU devices stand in for the chips.
+        devices: all devices; on a slice, the devices of all workers.
+        device: the device for arrays: this worker's first one; for PyTorch/XLA, the virtual device that represents all
+            devices.
+        mesh: a one-dimensional mesh of all devices with the axis ``devices`` (JAX, PyTorch/XLA); None for other
+            frameworks.
+        strategy: for ``with tpu.strategy.scope():`` (TensorFlow); None for other frameworks.
+        is_emulated: whether CPU devices replace the chips.
     """
 
     framework: str
@@ -44,8 +46,8 @@ class Ready:
     """A running framework and its test result.
 
     Attributes:
-        devices: this worker's; with `hosts` those of all.
-        proof: a phrase for what was computed over all devices.
+        devices: this worker's devices, or all workers' devices if `hosts` is not empty.
+        proof: a phrase about the test computation on all devices.
         note: what the user should know about this framework; empty if nothing.
         hosts: the workers of a slice and their devices, on worker 0 only; empty if there is one worker.
     """

@@ -85,7 +85,7 @@ class IdleTimer(NodeWidget):
 
 
 class QuotaAndCredit(NodeWidget):
-    """A widget with the cost of this node and the rest of budgets, quota, grants and credit."""
+    """A widget with the cost of this node and the remaining budgets, quota, grants and credit."""
 
     _view = QUOTA
 

@@ -7,8 +7,8 @@ users watch the widget mainly while a cell runs. Therefore:
 - While pages report, the widget is updated at its own interval.
 - If an idle kernel, which would have received a report, gets none, no page shows the widget. The thread then exits; the
   next report starts a new one.
-- If a busy kernel gets none, the updates continue, but slow down to one every 5 s, because a page may still show the
-  widget. A tab that is closed during a 5-hour cell causes 3,600 messages of about 1.3 KB in the record.
+- If a busy kernel gets no report, the updates continue, but slow down to one every 5 s, because a page may still show
+  the widget. A tab that is closed during a 5-hour cell causes 3,600 messages of about 1.3 KB in the record.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Feed:
         update: performs requests from pages, reads the node and shows the result; its first argument is whether a page
             also wants the history.
         every_s: seconds between two updates while pages report.
-        is_kernel_busy: returns whether the kernel is running a cell, so that reports from pages may be stuck.
+        is_kernel_busy: returns whether the kernel is running a cell, so that reports from pages may be delayed.
         silence_s: the longest time between two reports from a page.
     """
 

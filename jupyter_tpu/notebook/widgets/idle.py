@@ -31,10 +31,10 @@ def read(ask: CallAgent, _whole: bool) -> Data:
 
 
 def act(ask: CallAgent, wish: Mapping[str, Any], now: float) -> str:
-    """Handle a click on a button: keep the node running ``for_s`` after the click, ``while_busy``, or ``off``.
+    """Handle a click on a button: keep the node running ``for_s`` or ``while_busy``, or cancel this with ``off``.
 
-    `now` and the click's ``at`` use the node's clock. A busy kernel may receive a click late, so the time since the
-    click is subtracted.
+    ``for_s`` counts from the click: a busy kernel may receive a click late, so the time since the click is subtracted.
+    `now` and the click's ``at`` use the node's clock.
 
     Raises:
         BadInput: the request is unknown.

@@ -69,8 +69,8 @@ def _allow_any_subshell(comm: Any) -> None:
     """Let messages from pages arrive while a cell runs, if ipykernel can deliver them.
 
     JupyterLab sends messages to widgets in a subshell, bypassing the running cell. But ipykernel 7.4 and later handle a
-    comm's messages in the subshell from which the comm last sent a message. This widget's comm sent from the main
-    shell, because a cell opened it.
+    comm's messages in the subshell from which the comm last sent a message. This widget's comm last sent from the main
+    shell, because a cell opened the comm.
     """
     if hasattr(comm, "_reply_subshell_id"):
         del comm._reply_subshell_id
@@ -80,7 +80,7 @@ def _publish(comm: Any, state: Mapping[str, Any], *, is_answer: bool) -> None:
     """Send a state to all pages, through the kernel's own session.
 
     The message has a parent only if a page requested it; otherwise hours of snapshots would count as output of the
-    running cell. The message bypasses the comm, which would record its subshell; see `_allow_any_subshell`.
+    running cell. The message bypasses the comm, which would record the current subshell; see `_allow_any_subshell`.
     """
     data = {"method": "update", "state": dict(state), "buffer_paths": []}
     kernel = getattr(comm, "kernel", None)

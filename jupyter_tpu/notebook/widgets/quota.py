@@ -36,7 +36,7 @@ Row = Sequence[Any]
 
 
 def read(ask: CallAgent, _whole: bool) -> Data:
-    """Return the four parts, each with the time of its snapshot."""
+    """Return the parts of the widget, each with the time of its snapshot."""
     # Don't include the current time or other changing values: the widget sends a trait only when it changes.
     return {"parts": [_part(ask, *part) for part in _PARTS]}
 

@@ -45,13 +45,13 @@ class View:
     act: Callable[[CallAgent, Mapping[str, Any], float], str] = _no_act
 
     def as_text(self, how: str) -> MagicOutput:
-        """Return a current snapshot as text, and a line on `how` to see live numbers."""
+        """Return a current snapshot as text, followed by `how`, a line about seeing live numbers."""
         context = MagicContext()
         at = Text("as of {time}", time=time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(context.now)))
         return MagicOutput(sections=[Section(title=self.title, age=at), *self._seen(context), Section(lines=[how])])
 
     def _seen(self, context: MagicContext) -> list[Section]:
-        """Return the output of the subcommands up to the first failure, so that a cell does not wait for each."""
+        """Return the subcommands' output; stop at the first failure, so that the cell does not wait for all of them."""
         seen: list[Section] = []
         try:
             for word in self.subcommands:
@@ -66,7 +66,7 @@ def _in_a_line(error: TpuError) -> str:
 
 
 class SnapshotReader:
-    """Reader of the node for a view; keeps the last data for when the agent does not respond.
+    """Reader of a view's data; keeps the last data in case the agent does not respond.
 
     Args:
         ask: calls the agent for data to show.
