@@ -73,7 +73,7 @@ class KernelHost:
         key: the worker.
         pool: the links of the current event loop.
         addresses, secrets: the addresses and secrets of the local sockets.
-        on_link: called with each new status of the link that the kernel uses.
+        on_link: called with each new status of the kernel's link.
         runs: the log of executed code, which is offered for a rerun if the node is lost; None for no log.
         environment: the kernel's environment; None for none.
         workers: the number of the node's workers that run the kernel together, starting with worker 0.
@@ -209,7 +209,7 @@ class KernelHost:
         """Start the kernel again, over a new link if the old one is lost.
 
         Args:
-            after_death: whether the restarter, not the user, restarts the kernel, so that the execution log is kept.
+            after_death: whether the restarter restarts the kernel after its death; the execution log is then kept.
         """
         self._bridge.publish()  # a KernelManager removes the names of Unix sockets at every shutdown
         if self._shared is None or self._shared.link.state == "lost":
@@ -260,11 +260,11 @@ class KernelHost:
         self._fanout.publish_event("words", message=text)
 
     async def report_wait(self) -> None:
-        """Notify pages that the kernel starts once its node is recreated."""
+        """Notify pages that the kernel will start when its node has been recreated."""
         self._fanout.publish_event("waits_for_node")
 
     async def follow(self, follower: LoopBridge, from_seq: Seq) -> None:
-        """Let `follower` read the kernel's record from `from_seq`, or from the next message."""
+        """Deliver the kernel's record to `follower`, starting at `from_seq` or at the next message."""
         follower.begin(self._fanout, from_seq, lambda channel, parts: self.kernel.send(channel, parts))
 
     async def hold_cells(self) -> None:
@@ -306,7 +306,7 @@ class KernelHost:
     def send(self, channel: Any, parts: Sequence[bytes]) -> None:
         """Send a client's request.
 
-        If it is rejected, reply here: to a cell with an error, to other requests with a notice.
+        If the request can't be sent, reply to a cell with an error, and show a notice for any other request.
         """
         if channel == "control" and self.kernel.is_late(parts):
             return
@@ -456,7 +456,7 @@ class KernelHost:
                 self._fanout.publish_event("words", message=_REFUSED.format(error.message))
 
     def _is_another(self, shared: WorkerLink) -> bool:
-        """Return whether this worker's node is a different one from the lost node; a stopped node keeps its disk."""
+        """Return whether this worker belongs to a different node than the lost one. A restarted node is the same."""
         return self.loss is not None and self.loss.host_key_alias not in ("", shared.last_host_key_alias)
 
     def _lose_node(self, was_on: str, end: NodeEnd) -> None:
@@ -473,7 +473,7 @@ class KernelHost:
         self.kernel.end_with_node(end)
 
     def _detect_loss(self, runs: ExecutionWatch, shared: WorkerLink) -> None:
-        """Record the loss if the worker does not have the kernel and is not the worker that ran its cells."""
+        """Record a loss if the kernel is missing and this is not the worker that ran its cells."""
         if self.kernel.is_gone and self.loss is None and runs.ran_on not in ("", shared.last_host_key_alias):
             end = shared.node_end or NodeEnd(
                 node=self._key.node, why=EndCause(cause="unknown"), at=time.time(), is_deleted=True
@@ -490,7 +490,7 @@ class KernelHost:
 
 
 def _agents_cause(event: Mapping[str, Any]) -> EndCause | None:
-    """Return why the agent has stopped or deleted its node; None for any other event, or if the worker faked it."""
+    """Return why the agent stopped or deleted its node; None for other events and impossible causes."""
     why = EndCause.from_json(event) if event.get("event") == "node_ending" else None
     return replace(why, name="", detail=plain(why.detail, 50)) if why and why.cause in AGENT_CAUSES else None
 

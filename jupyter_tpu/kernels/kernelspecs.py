@@ -1,4 +1,4 @@
-"""Kernelspecs: one per READY node and one per environment on it, listed by every front end.
+"""Manage kernelspecs: one per READY node and one per environment on it. Every front end lists them.
 
 The kernelspec folder is the only state: each spec's metadata names its node, project, endpoint and environment. A
 notebook saves the name of its kernelspec, which also identifies its environment.
@@ -52,12 +52,12 @@ class InstalledSpec:
 
 
 def default_workers(node: Node) -> int:
-    """Return how many workers run a kernel, unless its user chooses worker 0 only: all of them."""
+    """Return how many workers run a kernel by default: all workers of the node."""
     return max(1, len(node.workers))
 
 
 def kernelspec_name(node: NodeName, environment: str = "", *, is_first_only: bool = False) -> str:
-    """Return the usual name of the kernelspec of `node`, of an environment on it, or of worker 0 only."""
+    """Return the default kernelspec name for `node`, for an environment on it, or for worker 0 only."""
     parts = ["tpu", node.node_id, node.zone, environment.replace("_", "-"), "worker-0" if is_first_only else ""]
     return "-".join(filter(None, parts))
 
@@ -76,7 +76,7 @@ def _names(node: NodeName, usual: str) -> Iterator[str]:
 
 
 def _is_free(name: str, node: NodeName, endpoint: str, environment: str) -> bool:
-    """Return whether `name` is unused or belongs to the same node; an emulator's endpoint changes with each start."""
+    """Return whether `name` is unused or belongs to the same node. For an emulator, the endpoint may differ."""
     holder = _read(kernels_folder() / name / "kernel.json")
     if holder is None:
         return True
@@ -136,7 +136,7 @@ def remove_kernelspec(node: NodeName, endpoint: str, environment: str | None = N
 
 
 def remove_kernelspecs_of(endpoint: str) -> None:
-    """Remove all kernelspecs of the emulated cloud at `endpoint`, which has shut down."""
+    """Remove all kernelspecs of an emulated cloud that has shut down."""
     for spec in list_kernelspecs():
         if spec.endpoint == endpoint:
             shutil.rmtree(spec.path, ignore_errors=True)
@@ -170,7 +170,7 @@ def sync_kernelspecs(
 
     Args:
         complete: whether `nodes` contains all existing nodes; if not, specs of other nodes are kept.
-        proxy_command, ssh_user: for new kernelspecs; those that exist stay as they are.
+        proxy_command, ssh_user: how kernels of new kernelspecs connect; existing kernelspecs are not changed.
     """
     nodes = tuple(nodes)
     # Keep a spec if its node is READY, or if the node is not in an incomplete list. Remove the specs of a node in any
@@ -219,7 +219,7 @@ def _display_name(node: Node, environment: SavedEnvironment | None, workers: int
 def _config(
     name: NodeName, settings: CloudSettings, proxy_command: str, ssh_user: str, environment: str
 ) -> dict[str, Any]:
-    """Return the provisioner's traits; empty traits are omitted, so that its configuration applies."""
+    """Return the provisioner's traits. Empty traits are omitted, so that the user's configuration applies."""
     way = {"proxy_command": proxy_command, "ssh_user": ssh_user}
     config = {"node": str(name), "endpoint": settings.endpoint, **way, "environment": environment}
     return {key: value for key, value in config.items() if value or key == "endpoint"}

@@ -51,7 +51,7 @@ def forwarded(env: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 
 
 def kernel_env(node_id: str, env: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Return a kernel's variables in addition to its worker's environment: forwarded ones, node and language.
+    """Return the variables to add to the worker's environment: forwarded variables, the node's name and the language.
 
     Raises:
         BadInput: one of `names` is not a valid variable name.
@@ -68,7 +68,7 @@ def forwarded_names(env: Mapping[str, str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """The parameters of a start; only `env` is sent from this machine's environment.
+    """The parameters of a kernel start. Of this machine's environment, only `env` is sent.
 
     Attributes:
         key, signature_scheme: how the kernel signs its messages.

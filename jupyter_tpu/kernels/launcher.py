@@ -144,7 +144,7 @@ class _Launcher:
             _say(str(error))
 
     async def _wait_for_end_request(self) -> None:
-        """Wait for SIGTERM or the parent's exit; nothing else would shut down this kernel."""
+        """Wait for SIGTERM or the exit of the parent process, because the launcher must then shut down the kernel."""
         parent = os.getppid()
         while os.getppid() == parent:
             try:

@@ -55,7 +55,7 @@ def _clock_ahead_s(answer: Answer) -> float:
 
 
 def _checked(content: Mapping[str, Any], ahead_s: float) -> dict[str, Any]:
-    """Return the response's part of a view, with all times converted to this machine's clock."""
+    """Validate a response and return its fields for a view, with all times converted to this machine's clock."""
     history, sample = content.get("history"), Sample.from_json(content["sample"])
     return {
         "hostname": plain(content["worker"]["hostname"], _LONGEST_TEXT),

@@ -1,4 +1,4 @@
-"""Report a kernel's start, death and link status, in the log and as Jupyter Server events."""
+"""Report a kernel's start, death and link status in the log and as Jupyter Server events."""
 
 from __future__ import annotations
 

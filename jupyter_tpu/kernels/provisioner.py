@@ -148,7 +148,7 @@ class TPUProvisioner(KernelProvisionerBase):
         return kwargs
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:  # noqa: ARG002
-        """Start the kernel, or restart it on its old sockets; the KernelManager adopts the returned info."""
+        """Start the kernel, or restart it on its old sockets; return the connection info for the KernelManager."""
         assert self._launch, "pre_launch comes first"
         self._restart_requested_at = None
         report = ProgressReport(self._manager, self.log, self._identity())
@@ -266,7 +266,7 @@ class TPUProvisioner(KernelProvisionerBase):
             await link_thread.run(self._host.kernel.terminate())
 
     async def cleanup(self, restart: bool = False) -> None:
-        """Release all resources; called after every shutdown, by some hosts twice or before any start."""
+        """Release all resources. Called after every shutdown; some hosts call it twice, or before any start."""
         # After a restart's shutdown, keep the sockets and the link for the next process.
         if self._host and not restart:
             host, self._host = self._host, None
@@ -282,11 +282,11 @@ class TPUProvisioner(KernelProvisionerBase):
 
     @property
     def note(self) -> RegisteredKernel | None:
-        """The note that lets another server take over this kernel; None if there is none."""
+        """The note that lets another server take over this kernel; None if the kernel has no note."""
         return self._registry.note
 
     async def can_be_left(self) -> bool:
-        """Return whether the next server will find the kernel; retry writing its note if an earlier write failed."""
+        """Return whether the next server can find the kernel. If its note could not be written, try again first."""
         await self._registry.write_unwritten()
         return self.note is not None
 
@@ -401,7 +401,7 @@ class TPUProvisioner(KernelProvisionerBase):
         return self._host
 
     async def get_provisioner_info(self) -> dict[str, Any]:
-        """Return the kernel and its connection as JSON. Loading this data does not attach to the kernel yet."""
+        """Return the kernel and its connection as JSON. Loading this data does not attach to the kernel."""
         info = await super().get_provisioner_info()
         connection = {name: _as_text(value) for name, value in self.connection_info.items()}
         return {**info, "connection_info": connection, **{name: getattr(self, name) for name in _PLACE}}
@@ -521,7 +521,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
     @property
     def _root_dir(self) -> str:
-        """The server's notebook folder; empty without a server, because kernels then shut down with their program."""
+        """The server's notebook folder. Empty without a server: kernels then shut down with the program."""
         folder = getattr(self._manager.parent, "root_dir", "")
         return os.path.realpath(folder) if folder else ""
 
@@ -542,7 +542,7 @@ class TPUProvisioner(KernelProvisionerBase):
         )
 
     async def _start_with_note(self, launch: Launch, report: ProgressReport) -> KernelHost:
-        """Write a kernel's note and then start the kernel, so that it can be found even if this process is killed."""
+        """Write a kernel's note, then start the kernel, so that the kernel can be found if this process is killed."""
         if self._root_dir:
             await self._registry.write(self._note_of(launch))
         try:
@@ -623,7 +623,7 @@ class TPUProvisioner(KernelProvisionerBase):
         return {**kernel_env(node_id, env, self.forward_env), **{name: env[name] for name in own if name in env}}
 
     def _provide_curve_keys(self) -> None:
-        """Create keys for the local sockets if the KernelManager requires encryption; it reuses them for restarts."""
+        """Create keys for the local sockets if the KernelManager requires encryption. Restarts reuse the keys."""
         manager = self._manager
         if getattr(manager, "transport_encryption", "disabled") != "disabled" and manager.curve_publickey is None:
             manager.curve_publickey, manager.curve_secretkey = zmq.curve_keypair()
@@ -638,7 +638,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
 
 async def _leave_after(work: Coroutine[Any, Any, None]) -> bool:
-    """Run the last `work` in the link thread; return whether it finished in time.
+    """Run this provisioner's last `work` in the link thread; return whether it finished in time.
 
     If not, it continues in that thread.
     """

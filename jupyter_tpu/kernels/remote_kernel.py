@@ -1,8 +1,8 @@
 """The local side of one kernel on a worker: start, restart, shutdown and death report.
 
-A kernel is reported dead only if the agent or the cloud reports this; a disconnected link does not count. Runs in the
-event loop of its link. Any thread may read the field `exit_code`, so checking whether the kernel is alive needs no
-network access.
+A kernel counts as dead only if the agent or the cloud reports this. A disconnected link is no proof. Runs in the event
+loop of its link. Any thread may read the field `exit_code`, so checking whether the kernel is alive needs no network
+access.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ class RemoteKernel:
 
     Args:
         report: called with ``{"phase", "message", "fraction", "error_code"}`` when the kernel is ready or has died.
-        owner: identifies this starter to the agent, so that a late request to shut down an older kernel with the same
+        owner: identifies this process to the agent, so that a late request to shut down an older kernel with the same
             id has no effect.
-        generation: the known number of starts of the kernel.
+        generation: how many starts of the kernel are known.
 
     Attributes:
         exit_code: None while the kernel is alive; negative for a signal, as in `subprocess.Popen.returncode`.
@@ -90,7 +90,7 @@ class RemoteKernel:
         is_asked_to_end: whether the user requested the shutdown; otherwise, an exit counts as a death.
         is_gone: whether there is nothing to reconnect to, because the node or kernel doesn't exist or another client
             has shut down the kernel.
-        generation: the known number of starts.
+        generation: how many starts of the kernel are known.
         refused_restart: when the worker rejected a restart (monotonic seconds), and why.
         expected_info: the expected reply to a kernel_info_request, if known before the kernel's first message.
     """
@@ -127,8 +127,8 @@ class RemoteKernel:
         """Start the kernel and read its messages; the caller must then call `wait_until_up`.
 
         Args:
-            begin: called after removing a kernel that this one replaces; starts everything that must start together
-                with the kernel.
+            begin: starts everything that must start together with the kernel. If the kernel replaces another one,
+                called after that one is removed.
 
         Raises:
             KernelFailed: the kernel cannot be started.
@@ -153,7 +153,7 @@ class RemoteKernel:
         self._fanout.connect(self._attach, self._receive)
 
     async def learn_state(self) -> Mapping[str, Any]:
-        """Return the agent's ``kernel_info`` for an existing kernel; wait for the link; empty if the kernel is gone."""
+        """Wait for the link and return the agent's ``kernel_info`` for this kernel; empty if the kernel is gone."""
         try:
             info = await self.call("kernel_info", {})
         except TpuError as error:
@@ -235,7 +235,7 @@ class RemoteKernel:
         return self.exit_code
 
     async def forget(self) -> None:
-        """Shut down the kernel and remove its record, once. If the link is disconnected, log this and wait."""
+        """Shut down the kernel and remove its record; further calls do nothing. If disconnected, log this and wait."""
         kernel_id, self._kernel_id = self._kernel_id, ""
         if not kernel_id:
             return
@@ -312,8 +312,8 @@ class RemoteKernel:
     def is_late(self, parts: Sequence[bytes]) -> bool:
         """Return whether an interrupt_request or shutdown_request was intended for the process before the last launch.
 
-        Jupyter sends both before it restarts a kernel, and does not wait until a dead process has read them. If the
-        launch overtakes them in a local socket, they would interrupt or shut down the new process.
+        Jupyter sends these requests before it restarts a kernel, and does not wait until a dead process has read them.
+        A request that is still in a local socket at the launch would interrupt or shut down the new process.
 
         Args:
             parts: a control request from a program on this machine, dated by the same clock as the launches.
@@ -365,8 +365,8 @@ class RemoteKernel:
     def _can_start_in_background(self, method: str, launch: Launch) -> bool:
         """Return whether to start in the background: with a pre-warmed kernel, or for a restart while disconnected.
 
-        With a pre-warmed kernel, this saves a round trip. While disconnected, the call waits for the link, but the user
-        shouldn't have to.
+        With a pre-warmed kernel, this saves a round trip. While disconnected, the user doesn't have to wait for the
+        link.
         """
         if not self._link.is_up:
             return method == "restart_kernel"
@@ -464,7 +464,7 @@ class RemoteKernel:
             await self._call_briefly("forget_kernel")
 
     async def _call_to_start(self, method: str, launch: Launch) -> dict[str, Any]:
-        """Make a call with a time limit, because a user waits for the start, so it must not wait long for the link."""
+        """Make a call that starts the kernel. It must not wait long for the link, because the user is waiting."""
         try:
             async with asyncio.timeout(START_S if self._link.is_up else START_WHILE_CUT_S):
                 return await self._link.call(method, self._params(launch))
@@ -517,7 +517,7 @@ class RemoteKernel:
             self.lose(str(event.get("message", "The worker has no such kernel.")), is_gone=True)
 
     def _advance(self, generation: int) -> None:
-        """Record a newer process; an exit that is already known belongs to an older one."""
+        """Record the start of a newer process, and clear the exit of the older one."""
         if generation > self.generation:
             self.generation = generation
             self._revive()
@@ -541,12 +541,12 @@ class RemoteKernel:
 
 
 def _phase_of(exited: Mapping[str, Any]) -> str:
-    """Return the phase to report: `ended`, not a failure, if the kernel was shut down and the user was notified."""
+    """Return the phase to report: `ended` if the user was already notified of the exit, or else `died`."""
     return "ended" if exited.get("is_told") else "died"
 
 
 def _way_back(end: NodeEnd) -> str:
-    """Return a hint about the next step, for a program without buttons."""
+    """Return a hint on how to continue, for clients that show no buttons."""
     if not any(action.command == START_NODE for action in end.actions):
         return "Create a node, then run the cells again."
     return Text("Start the node with `jupyter tpu start {node}`, then run the cells again.", node=end.node.node_id)

@@ -81,7 +81,7 @@ class Slice:
             raise
 
     def use(self, link: Link) -> None:
-        """Set the link to worker 0."""
+        """Use this link to worker 0."""
         self._first_link = link
 
     async def prepare(self, launch: Launch) -> Launch:
@@ -268,7 +268,7 @@ class Slice:
 
 
 class _Progress:
-    """One progress line for all workers: the step of a worker that isn't ready, and the number of ready workers."""
+    """A progress line for all workers: the step of a worker that isn't ready, and how many workers are ready."""
 
     def __init__(self, workers: int, on_progress: OnProgress) -> None:
         self._workers = workers
@@ -285,7 +285,7 @@ class _Progress:
 
 
 def _merged(answers: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return one combined ``environments`` response for a framework: ready if all are, with the slowest one's step."""
+    """Return a combined ``environments`` response: ready if all workers are, or else with the slowest worker's step."""
     rows = [(answer["environments"] or [None])[0] for answer in answers]
     present = [row for row in rows if row]
     if not present:

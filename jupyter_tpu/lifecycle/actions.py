@@ -1,4 +1,4 @@
-"""The actions of the fleet's loop for an intent: cloud requests that change resources, and reads."""
+"""The actions that the fleet performs for an intent: requests that change cloud resources, and reads."""
 
 from __future__ import annotations
 

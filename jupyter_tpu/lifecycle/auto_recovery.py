@@ -149,7 +149,7 @@ def _clearing(recovery: Recovery, seen: Observation) -> Step:
 
 
 def _unqueue(recovery: Recovery, seen: Observation) -> Step:
-    """Delete a queued resource without a node, because it counts toward the quota and its name must be free."""
+    """Delete a queued resource whose node is gone, because it counts toward the quota and blocks the name."""
     queued = seen.queued
     if queued is None or not queued.is_leftover or 0 <= seen.at - recovery.asked_at < _ASK_AGAIN_S:
         return recovery, None

@@ -44,9 +44,9 @@ def overrules(newer: Intent, older: Intent) -> bool:
 
 
 def intents_to_show(intents: Iterable[Intent]) -> Iterator[Intent]:
-    """Yield the open intents and, for each node, its newest intent if that failed.
+    """Yield all open intents, and the newest intent of each node if that intent failed.
 
-    Failures with a later intent are outdated.
+    A failure is outdated once a later intent exists.
     """
     ordered = sorted(intents, key=lambda each: (each.created_at, each.intent_id))
     newest = {(each.endpoint, each.node_name): each for each in ordered}
@@ -56,7 +56,7 @@ def intents_to_show(intents: Iterable[Intent]) -> Iterator[Intent]:
 
 
 def may_appear(open_intents: Iterable[Intent], wanted: Intent) -> bool:
-    """Return whether a deletion starts while its node is being created, so that the cloud may not list the node yet."""
+    """Return whether a deletion starts while its node is being created, and the cloud may not list the node yet."""
     return wanted.verb == "delete" and any(
         _same_node(each, wanted) and each.verb == "create" and each.phase not in (ROLLING_BACK, BOOTING)
         for each in open_intents

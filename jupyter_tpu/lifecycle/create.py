@@ -54,7 +54,7 @@ def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
 
 
 def refused(intent: Intent, event: Refused, limits: Limits) -> Outcome:
-    """Fail, unless the error is that the node exists: it may be ours, from a request whose response was lost."""
+    """Fail the intent. If the node exists, check it first: it may be ours, from a request whose response was lost."""
     if isinstance(event.error, NodeExists):
         message = Text("A node with that name exists; checking whether it is this one.")
         return moved(intent, event.at, "checking", message, cause=event.error), ()
@@ -73,7 +73,7 @@ def recheck(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
 
 
 def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """Adopt the node if it has our label; a node without the label was created by someone else."""
+    """Track the node if it has our label. A node without the label was created by someone else."""
     # compare the label with the intent's ID, so that a node from an earlier intent of the user does not count as ours
     if event.node.intent_id == intent.intent_id:
         adopted = moved(
@@ -93,7 +93,7 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 
 def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
-    """Fail once the cloud has had enough time to list the node."""
+    """Fail the intent if the cloud has had enough time to list the node."""
     intent, missing_s = missing_for(intent, event.at)
     # lists lag, so the node may still appear
     if missing_s <= limits.unsure_s:

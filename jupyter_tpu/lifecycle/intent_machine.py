@@ -1,7 +1,7 @@
 """The state machine of intents: one table per verb, and one function to step through it.
 
 ``step(intent, event)`` returns the intent's next state and the requests to send. The caller writes the intent to the
-journal before it sends them, so that even if the process dies, the journal lists everything that may cost money.
+journal before it sends them, so the journal lists everything that may cost money, even if the process dies.
 """
 
 from __future__ import annotations

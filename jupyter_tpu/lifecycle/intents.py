@@ -36,8 +36,9 @@ class Intent:
         operation: name of the cloud's operation; empty until the cloud has responded.
         asked_at: when the last request was sent (Unix seconds); 0 for never.
         phase_since: when the current phase began (Unix seconds).
-        missing_since: when the node was first missing in the cloud (Unix seconds); 0 if it exists or was not queried.
-        cause: why the request or operation failed, until the remaining resources are known.
+        missing_since: when the node was first missing in the cloud (Unix seconds); 0 if it isn't missing or was not
+            queried.
+        cause: why the request or operation failed; kept until it is known what remains in the cloud.
         because: for stop and delete: why the node is stopped or deleted; None if the user requested it.
         may_appear: for delete: whether a creation of the node was open when this intent began, and no node has been
             seen yet.

@@ -34,7 +34,8 @@ class Recovery:
         choice_id: distinguishes attempts under this setting from attempts under earlier settings.
         spec: the node to recreate.
         max_attempts: the maximum number of attempts, including failed ones.
-        max_usd: the cost of the node since the setting was made at which to give up; None for no cap.
+        max_usd: the cap on the node's cost since the setting was made; at this cost, recovery gives up. None for no
+            cap.
         message: one sentence for display about the phase.
         uid: the node that is being watched, or the leftover that is being deleted.
         was_ready: whether that node was READY; otherwise it is not recreated.
@@ -44,7 +45,7 @@ class Recovery:
         asked_at: when deletion of the leftover was last requested (Unix seconds); 0 for never.
         chosen_at, since: when the setting was made, and when the phase began (Unix seconds, local clock).
         chosen_at_of_cloud: when the setting was made, by the cloud's clock, which also dates costs; None if unknown.
-        owner: the process that currently owns it, see `jupyter_tpu.journal.owner`; empty for none.
+        owner: the process that currently owns the setting, see `jupyter_tpu.journal.owner`; empty for none.
     """
 
     choice_id: str
@@ -67,7 +68,7 @@ class Recovery:
 
     @property
     def name(self) -> NodeName:
-        """Return the node's name, which all of its successors share."""
+        """Return the node's name; a recreated node has the same name."""
         return self.spec.name
 
     @property

@@ -203,7 +203,7 @@ def outcome_of(error: TpuError) -> Outcome:
 
 
 def _hopeless_with(search: Search, index: int, error: TpuError) -> set[int]:
-    """Return the indexes of the candidates that would get the same error no matter how long the search waits."""
+    """Return the indexes of candidates that would still get this error, however long the search waits."""
     outcome = outcome_of(error)
     tried = search.candidates[index]
     if outcome == "quota":
@@ -217,7 +217,7 @@ def _hopeless_with(search: Search, index: int, error: TpuError) -> set[int]:
 
 
 def _has_quota_of(tried: Candidate, other: Candidate, in_region: bool) -> bool:
-    """Return whether the same quota limits both: the same accelerator type and the same number of chips."""
+    """Return whether the same quota, of a region or a zone, applies to both candidates."""
     if (tried.accelerator_type, _quota_kind(tried)) != (other.accelerator_type, _quota_kind(other)):
         return False
     return region_of(tried.zone) == region_of(other.zone) if in_region else tried.zone == other.zone
@@ -228,7 +228,7 @@ def _quota_kind(candidate: Candidate) -> tuple[bool, bool]:
 
 
 def resumed(search: Search, now: float) -> Search:
-    """Return the search after another process claimed it; a long-abandoned search starts no new try."""
+    """Return the search after another process claimed it. If it was abandoned for long, no new try starts."""
     is_stale = now - search.updated_at > STALE_S
     stop = (
         Text("The search was interrupted for too long and was given up. Start it again if you still need a node.")

@@ -36,7 +36,7 @@ class Candidate:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Return no labels; for a node, `provisioning_of` reads its labels."""
+        """Return no labels. They exist because `provisioning_of` also reads the labels of nodes."""
         return {}
 
     @property

@@ -70,7 +70,7 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 
 def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
-    """Fail, because there is no node to start."""
+    """Fail the intent, because there is no node to start."""
     intent, missing_s = missing_for(intent, event.at)
     # the error and the response agree, so there is no need to wait
     if missing_s <= limits.vanished_s and not isinstance(intent.cause, NodeNotFound):

@@ -12,7 +12,7 @@ class Limits:
     Attributes:
         unsure_s: how long a node that should exist may be missing, or a deleted node may still be listed, because the
             cloud's lists lag behind.
-        vanished_s: how long a node may be missing that was seen before.
+        vanished_s: how long a node that was seen before may be missing.
         create_s: the time from the request until the node is READY.
         boot_s: the time from READY until the workers have published their host keys.
         change_s: the time for a deletion or a stop.

@@ -73,7 +73,7 @@ def _coming(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 
 def _halted(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """Handle STOPPED: someone else stopped the node, or our start has failed or not taken effect yet."""
+    """Handle the state STOPPED: someone else stopped the node, or our start failed or has not taken effect yet."""
     # a start with a running operation gets the time limit of a creation; without one, it gets the delay of a list
     waiting = intent.verb == "start" and intent.phase != BOOTING and intent.cause is None
     if waiting and event.at - intent.phase_since <= (limits.create_s if intent.operation else limits.unsure_s):
@@ -142,12 +142,12 @@ def keys_seen(intent: Intent, event: KeysSeen, limits: Limits) -> Outcome:
 
 
 def silent(intent: Intent, event: NoAnswer, limits: Limits) -> Outcome:
-    """Keep polling, because a missing response proves nothing."""
+    """Keep polling, because a missing response says nothing about the node."""
     return moved(intent, event.at, intent.phase, Text("{message} Trying again.", message=event.error.message)), ()
 
 
 def _after_stock_out(intent: Intent) -> tuple[str, tuple[Action, ...]]:
-    """Return the hint and actions, because an operation's error lacks the node's type and provisioning model."""
+    """Return the hint and actions for a stock-out; the operation's error lacks the type and provisioning model."""
     if intent.spec is None or not isinstance(intent.cause, OutOfCapacity):
         return "", ()
     return intent_texts.elsewhere_hint(intent.spec), elsewhere(intent.spec, queue=True)
@@ -185,7 +185,7 @@ def _too_late(intent: Intent, limits: Limits) -> TpuError:
 
 
 def table(coming: str) -> Table:
-    """Return the rows that follow the cloud's acceptance; `coming` is the phase while it creates or starts the node."""
+    """Return the table rows after acceptance; `coming` is the phase while the cloud creates or starts the node."""
     common: Table = {
         (phase, event): act
         for phase in (coming, ROLLING_BACK, BOOTING)

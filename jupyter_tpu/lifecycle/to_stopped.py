@@ -1,7 +1,7 @@
 """Stop or delete a node.
 
-Both requests are idempotent. They are repeated until the cloud responds, and also if the cloud rejects them because of
-a rate limit, because a billed node must not be forgotten.
+Stop and delete requests are idempotent. They are repeated until the cloud responds, and after a rate limit error, so
+that no billed node is forgotten.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 
 def _may_succeed(cause: TpuError | None) -> bool:
-    """Return whether a retry after a few seconds may succeed if the request failed for this cause; None if unknown."""
+    """Return whether a retry after a few seconds may succeed. The cause of the failure is None if it is unknown."""
     return cause is None or isinstance(cause, (CloudUnavailable, RateExceeded))
 
 

@@ -22,7 +22,7 @@ def reconnect_delays() -> Iterator[float]:
 
 
 class Attempts:
-    """The pauses between attempts, which `hurry` cuts short.
+    """The pauses between connection attempts; `hurry` cuts them short.
 
     Args:
         hurried_s: seconds that a connection attempt in progress may still take after `hurry`.

@@ -61,7 +61,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Greeting:
-    """The start of a dialogue: our hello, and the function that then resends all pending requests."""
+    """The start of a dialogue: our hello, and a function that resends all pending requests after it."""
 
     hello: Mapping[str, Any]
     follow_up: Callable[[Dialogue], None]
@@ -70,7 +70,7 @@ class Greeting:
 async def open_dialogue(
     connection: Connection, greeting: Greeting, demands: LinkSettings, memory: PreparationCache
 ) -> Opened:
-    """Greet the agent at its last socket; if it is not there, prepare the worker first.
+    """Greet the agent at its last socket; if the agent is not there, prepare the worker first.
 
     If the agent crashes on startup, this is retried a few times.
 
@@ -105,7 +105,7 @@ async def open_dialogue(
 async def _greet_where_it_was(
     connection: Connection, greeting: Greeting, demands: LinkSettings, memory: PreparationCache
 ) -> Opened | None:
-    """Greet the agent at the socket of the last preparation; return None if it is not there.
+    """Greet the agent at the socket of the last preparation; return None if no agent is there.
 
     This saves the three round trips of a preparation and a Python start on the worker. Not waiting for the agent's
     hello saves one more round trip; an agent that was healthy before will send it.
@@ -123,7 +123,7 @@ async def _greet_where_it_was(
 
 
 async def prepare_in_background(connection: Connection, demands: LinkSettings, memory: PreparationCache) -> None:
-    """Prepare a worker whose agent was greeted without preparation, to fix problems before the next kernel starts.
+    """Prepare a worker whose agent was greeted without preparation, so that problems are fixed before the next kernel.
 
     If this fails, the next connection prepares the worker first and reports the reason.
     """

@@ -69,7 +69,7 @@ class Link:
         python: the Python interpreter for kernels; empty to let the worker choose.
         silence_s: seconds without received data after which the connection counts as dead.
         patience_s: seconds without progress after which the worker's preparation is abandoned.
-        clock: returns monotonic seconds, including sleep time of this machine; measures the age of waiting messages.
+        clock: returns monotonic seconds that include time asleep; used to measure the age of waiting messages.
     """
 
     def __init__(
@@ -242,7 +242,7 @@ class Link:
         return stream
 
     def _find_end(self, stream: KernelStream) -> None:
-        """Request the record's end with a call that all agent versions support; requests wait for the result."""
+        """Query the end of the record with a call that all agent versions support. Requests wait for the result."""
         if self._state == "lost":
             return
         call = self._calls.add("kernel_info", {"kernel_id": stream.kernel_id})
@@ -260,7 +260,7 @@ class Link:
             stream.begin(answer.result().get("next_seq"))
 
     def _agent_knows(self, parameter: str) -> bool:
-        """Return whether the agent is new enough for a parameter of `AGENT_KNOWS`; False before the first hello."""
+        """Return whether the agent supports a parameter in `AGENT_KNOWS`; False before the first hello arrives."""
         known = self._agent.get("knows")
         return isinstance(known, list) and parameter in known
 
@@ -406,7 +406,7 @@ class Link:
 
 
 async def _end(task: asyncio.Task[None]) -> None:
-    """Cancel a task repeatedly until it finishes: before Python 3.12, `asyncio.wait_for` may swallow a cancellation."""
+    """Cancel a task until it finishes. Before Python 3.12, `asyncio.wait_for` may swallow a cancellation."""
     while not task.done():
         task.cancel()
         await asyncio.wait([task], timeout=_CANCEL_AGAIN_S)

@@ -39,7 +39,7 @@ class PendingCalls:
         return call
 
     def remove(self, call: PendingCall) -> None:
-        """Drop a call whose caller has its result or no longer waits."""
+        """Drop a call whose caller has received the result or no longer waits."""
         self._calls.pop(call.number, None)
 
     def frames(self) -> Iterator[bytes]:

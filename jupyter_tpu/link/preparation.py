@@ -52,7 +52,7 @@ class Ready:
 
 
 def preparation_key(python: str) -> str:
-    """Return the digest of the agent's code and the Python as one string, to compare preparations."""
+    """Return a string that identifies a preparation: the digest of the agent's code, and the kernels' Python."""
     return f"{sources_digest()} {python}"
 
 
@@ -71,7 +71,7 @@ class PreparationCache:
         self._on_change = on_change
 
     def store(self, ready: Ready | None) -> None:
-        """Store a result; None clears the last one, which has proved wrong."""
+        """Store a result; None clears the last result because it was wrong."""
         is_news, self.ready = ready != self.ready, ready
         if is_news and self._on_change:
             self._on_change(ready)
@@ -193,7 +193,7 @@ async def _failure(process: ProcessStream, patience_s: float) -> TpuError:
 
 
 class _Lines:
-    """A reader of lines from a stream that may be hostile or stop responding, with limits on line length and delay."""
+    """A line reader with limits on line length and delay, because the worker may be hostile or stop responding."""
 
     def __init__(self, stream: ByteStream, patience_s: float) -> None:
         self._stream = stream

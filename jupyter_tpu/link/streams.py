@@ -91,12 +91,12 @@ class KernelStream:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the first seq is known; with ``from_seq="end"``, the agent must send it first."""
+        """Whether the first seq is known. With ``from_seq="end"``, it is unknown until the agent sends it."""
         return self._has_begun
 
     @property
     def is_behind(self) -> bool:
-        """Whether messages that the agent had at the last attach have not arrived yet."""
+        """Whether some messages from before the last attach have not arrived yet."""
         if self._is_held or not self._has_begun:
             return False
         return self._replay.offset is None or self._replay.offset < self._end_offset
@@ -208,7 +208,8 @@ class KernelStream:
     def acknowledge(self) -> None:
         """Acknowledge the received data, so that the agent sends more.
 
-        Received data counts, not applied data, because otherwise a message larger than the window would block itself.
+        Counts received data, even if its message is incomplete. Otherwise, a message larger than the window could never
+        arrive.
         """
         if self._replay.offset is not None and self._replay.offset != self._acknowledged:
             self._acknowledged = self._replay.offset
@@ -219,8 +220,8 @@ class KernelStream:
     def _ages(self) -> list[tuple[int, float]]:
         """Return ``(number, age in seconds)`` of the requests that are resent after the attach.
 
-        With the ages, the agent aborts a cell that a disconnect has delayed until after the failure of the preceding
-        cell.
+        The agent uses the ages to abort cells that would have been aborted without the disconnect, because a preceding
+        cell failed.
         """
         now = self._clock()
         mine = (request for request in self._outbox.pending() if request.stream == self.number)

@@ -1,4 +1,4 @@
-"""Detect that this machine slept or this process was suspended, because its connections may be dead afterwards."""
+"""Detect that this machine slept or this process was suspended, because connections may be dead afterwards."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def boot_seconds() -> float:
 
 
 class SleepSensor:
-    """A sensor that compares two readings of the clocks, which should be one second apart."""
+    """A sensor that detects sleep by comparing clock readings, which should be one second apart."""
 
     def __init__(self, awake_s: float, boot_s: float) -> None:
         self._awake_s = awake_s

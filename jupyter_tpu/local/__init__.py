@@ -1,6 +1,6 @@
 """The magics of a kernel on the user's own machine: ``%tpu`` is the command line, ``%%tpu`` runs a cell on a node.
 
-Start with `magics`. IPython is accessed only through the shell that loads the extension, as in `notebook`. This package
+Start with `magics`. As in `notebook`, IPython is accessed only through the shell that loads the extension. This package
 must not call the cloud itself: commands do so in a separate process, and kernels on nodes are started from their
 kernelspecs.
 """

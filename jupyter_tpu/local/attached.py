@@ -1,4 +1,4 @@
-"""The nodes attached to this kernel: find the node for a cell, and start its kernel on first use."""
+"""Manage the nodes attached to this kernel: find the node for a cell, and start its kernel on first use."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class AttachedNodes:
     """The kernels on nodes, by kernelspec name; they are shut down with this process.
 
     Attributes:
-        current: the kernelspec for cells that don't name a node: the last one attached, or else the first one used;
-            empty for the only installed one.
+        current: the kernelspec for cells that don't name a node: the last one attached, or else the first one used. If
+            empty, the only installed kernelspec is used.
     """
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ def _is_meant(spec: InstalledSpec, node: str, zone: str) -> bool:
 
 
 def _only(specs: list[InstalledSpec], node: str, environment: str) -> InstalledSpec:
-    """Return the kernelspec with this environment from the kernelspecs of one node."""
+    """Select the kernelspec with this environment from the kernelspecs of one node."""
     if not specs:
         raise NodeNotFound(
             Text("No node named {node} has a kernelspec.", node=node[:70])

@@ -96,7 +96,7 @@ def _rows(
 
 
 def _place(path: str, job: Any) -> tuple[str, Mapping[str, str]]:
-    """Return the path and query parameters to read the remaining pages of a query result."""
+    """Return the path and query parameters for polling a query and reading its result."""
     known = job if isinstance(job, dict) else {}
     location = {"location": str(known["location"])} if known.get("location") else {}
     return f"{path}/{quote(str(known.get('jobId', '')), safe='')}", {**location, "timeoutMs": str(_WAIT_MS)}

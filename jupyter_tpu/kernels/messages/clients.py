@@ -12,7 +12,7 @@ from jupyter_tpu.kernels.messages.zmq_bridge import ROUTED, Bridge
 
 
 class LocalClients:
-    """Feed the bridge from a kernel's record, from `from_seq` on."""
+    """Deliver a kernel's record to the bridge, starting at `from_seq`."""
 
     def __init__(self, bridge: Bridge, fanout: RecordFanout, from_seq: Seq) -> None:
         self._bridge = bridge

@@ -1,4 +1,4 @@
-"""Notices to the notebook's user about events between a kernel's messages."""
+"""Notices for the notebook's user about events in a kernel's record."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def event_notice(event: Mapping[str, Any]) -> str | None:
 
 
 def unreadable_event(seq: int) -> dict[str, Any]:
-    """Return the event for a message in the record that could not be delivered."""
+    """Return the event that replaces an undeliverable message of the record."""
     return {"event": "unreadable", "seq": seq}
 
 

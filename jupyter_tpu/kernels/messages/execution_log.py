@@ -1,8 +1,8 @@
-"""The log of code executed on a kernel, in a file on this machine, because the record is lost with its node.
+"""Log the code executed on a kernel in a local file, because the kernel's record is lost with its node.
 
-Each execute request has one line, in the order sent. The first bytes of a line are its state and its number of outputs,
-and a single call rewrites them in place. A killed server therefore leaves each line either old or new, and at worst a
-torn last line. Runs that were lost with a node are moved to a second file for 30 days, until the user reruns or
+Each execute request has one line, in the order sent. The first bytes of a line are its state and its number of outputs;
+a single call rewrites them in place. If the server is killed, each line is therefore either old or new; only the last
+line may be incomplete. Runs that were lost with a node are moved to a second file for 30 days, until the user reruns or
 dismisses them. That file outlives the kernel, so another kernel of the same notebook offers them too.
 """
 
@@ -58,7 +58,7 @@ class LoggedRun:
 
     @property
     def is_over(self) -> bool:
-        """Whether the request is finished, with any result."""
+        """Whether the request is finished, successfully or not."""
         return self.state in _OVER
 
     def to_line(self) -> bytes:
@@ -180,7 +180,7 @@ class ExecutionLog:
                 del self._open[msg_id]
 
     def lose(self, reason: str, at: float, end: Mapping[str, Any] | None = None) -> None:
-        """Move all runs to the lost runs, ahead of those from earlier losses; see `LostRuns` for the arguments."""
+        """Move all runs to the front of the list of lost runs; see `LostRuns` for the arguments."""
         self._guarded(self._lose, reason, at, end)
 
     def lost(self) -> LostRuns | None:
@@ -188,7 +188,7 @@ class ExecutionLog:
         return _read_lost(self._lost_path)
 
     def offered(self) -> LostRuns | None:
-        """Return `lost`, or else the newest lost runs of an earlier kernel of the notebook."""
+        """Return this kernel's lost runs, or else the newest lost runs of an earlier kernel of the notebook."""
         return _read_lost(self._offered_path())
 
     def settle(self) -> None:
@@ -237,7 +237,7 @@ class ExecutionLog:
             raise OSError("the disk is full")
 
     def _rewrite(self, runs: Iterable[LoggedRun]) -> None:
-        """Replace the file atomically with one that contains these runs."""
+        """Write these runs to a new file that atomically replaces the old one."""
         self.close()
         entries = list(runs)
         lines = [run.to_line() for run in entries]

@@ -56,7 +56,7 @@ class RecordFanout:
         return self._live
 
     def begin_at_end(self) -> None:
-        """Skip all messages that precede `connect`."""
+        """Skip all messages from before the next `connect`."""
         self._next_seq = "end"
 
     def connect(self, attach: Attach, on_message: OnMessage) -> None:
@@ -78,7 +78,7 @@ class RecordFanout:
             live.close()
 
     def reset(self) -> None:
-        """Restart at seq 1, because the old record is gone and the next one starts at 1."""
+        """Restart at seq 1, because the old record is gone and the next record starts at seq 1."""
         self.disconnect()
         self._next_seq = 0
         for reader in self._readers:
@@ -110,7 +110,7 @@ class RecordFanout:
         return self._attach(from_seq, on_message, on_express) if self._attach else None
 
     def balance(self) -> None:
-        """Pause the live stream if none of its readers needs more messages; let readers that have caught up join it."""
+        """Let readers that have caught up join the live stream; pause the stream if no reader needs more messages."""
         if self._live is None:
             return
         if self._readers and not any(reader.wants_live(self.next_seq) for reader in self._readers):
@@ -147,7 +147,7 @@ class Subscriber:
     A subscriber is on the live stream, on a separate stream until it reaches the live one, or paused without a stream.
 
     Attributes:
-        next_seq: the first undelivered message; None until the first message or the live stream's position is known.
+        next_seq: the seq of the first undelivered message; None until it is known.
         early: later seqs that were already delivered out of order.
     """
 
@@ -163,7 +163,7 @@ class Subscriber:
         self.early: set[int] = set()
 
     def wants_live(self, live_seq: int | None) -> bool:
-        """Return whether this reader needs the live stream to continue, because it is on the stream or ahead of it."""
+        """Return whether the live stream must continue for this reader: the reader is on the stream or ahead of it."""
         is_ahead = self._own is not None and (self.next_seq or 0) > (live_seq or 0)
         return is_ahead or (self._is_live and not self._is_paused)
 
@@ -229,7 +229,7 @@ class Subscriber:
             self._join()
 
     def offer_early(self, seq: int, channel: str, parts: list[bytes]) -> None:
-        """Deliver a message out of order, once; skip it later in the sequence."""
+        """Deliver a message early, once; skip its copy later in the sequence."""
         if seq >= (self.next_seq or 1) and seq not in self.early:
             self.early.add(seq)
             self._deliver(seq, channel, parts)
@@ -257,7 +257,7 @@ class Subscriber:
                 self._join()
 
     def _restart_at_new_record(self) -> None:
-        """Restart at seq 1, because the worker does not have this position, so it belongs to a deleted record."""
+        """Restart at seq 1: the worker doesn't have this position, so the old record was deleted."""
         self._own = None
         if self.next_seq != 1:
             self.deliver_event([json.dumps({"event": "new_record"}).encode()])
@@ -294,5 +294,5 @@ def _ignore_watch(channel: str, parts: list[bytes]) -> None:
 
 
 def _is_cut(channel: str, parts: list[bytes]) -> bool:
-    """Return whether this is the link's ``cut`` event; its seq is that of the last missing message."""
+    """Return whether this is the link's ``cut`` event. The event has the seq of the last missing message."""
     return channel == "event" and json_object(parts[0]).get("event") == "cut"

@@ -37,7 +37,7 @@ class PortTaken(Exception):
 
 
 class IpcAddresses:
-    """Unix sockets in a new folder with mode 0700, which is removed when the process exits, if not earlier."""
+    """Unix sockets in a new folder with mode 0700, which is removed at the latest when the process exits."""
 
     transport = "ipc"
 
@@ -174,7 +174,7 @@ def _is_gone(pid: int) -> bool:
 
 
 def _is_listening(path: Path) -> bool:
-    """Return whether a process is listening on the socket; it may run in a container with separate pids."""
+    """Return whether a process is listening on the socket. Works without pids, for processes in other containers."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))

@@ -51,8 +51,8 @@ class LoopBridge:
     """A reader of a kernel's record in another event loop, created by `TPUProvisioner.follow` in the loop of `deliver`.
 
     `deliver` gets messages in batches, each message once and in order. The next batch is sent when the awaitable
-    returned by `deliver` is done. If `deliver` raises, the batch is delivered again, message by message. In addition to
-    the record's events, these events are delivered that are not in the record:
+    returned by `deliver` is done. If `deliver` raises, the batch is delivered again, message by message. The following
+    events are also delivered, although they are not in the record:
 
     - ``cut`` {first_seq, last_seq}: the messages in this range are no longer stored
     - ``new_record`` {}: the kernel's record was removed; seqs start again at 1
@@ -96,7 +96,7 @@ class LoopBridge:
         self._call_in_link_loop(self._pass_on, channel, parts)
 
     async def close(self) -> None:
-        """Stop; `deliver` is cancelled and not called again. Idempotent, and may be called by `deliver`."""
+        """Stop reading. `deliver` is cancelled and not called again. Idempotent, and may be called by `deliver`."""
         self._is_closed = True
         self._call_in_link_loop(self._leave)
         if self._pump is not asyncio.current_task():

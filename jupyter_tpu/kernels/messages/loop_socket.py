@@ -1,7 +1,7 @@
 """A ZMQ socket for an asyncio loop that sends without blocking.
 
 ZMQ's file descriptor is edge-triggered and signals *any* change. The socket must therefore be checked again after every
-send and every batch of reads, or messages would be stuck until the next change.
+send and every batch of reads. Otherwise, messages would be stuck until the next change.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class OpenRequests:
         self._sent.clear()
 
     def end(self, error: TpuError) -> list[dict[str, Any]]:
-        """Drop all requests and return an event for each: the error for the first, "aborted" for the others."""
+        """Drop all requests and return an event for each: the first gets the error, the others get "aborted"."""
         sent, self._sent = [*self._sent.values()], {}
         events = [event for parts in sent if (event := not_run(parts, error))]
         return [{**event, "event": NODE_ENDED, "is_first": number == 0} for number, event in enumerate(events)]
@@ -76,7 +76,7 @@ def routing_identities(event: Mapping[str, Any]) -> list[bytes]:
 
 
 def answers(event: Mapping[str, Any]) -> tuple[Answer, ...]:
-    """Return the response messages for the cell of a `not_run` event; their parent is the event's ``header``."""
+    """Return the messages that reply to the cell of a `not_run` event. Their parent is the event's ``header``."""
     if event["event"] == NODE_ENDED:
         return _error(event, "") if event.get("is_first") else quiet_answers()
     return _error(event, "The cell was not run.")

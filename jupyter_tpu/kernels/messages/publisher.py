@@ -1,8 +1,8 @@
 """Publish a kernel's output to local subscribers without losing messages that a slow subscriber has not read yet.
 
-ZMQ reports that a queue is full, but not which one. Output waits for a single subscriber without a time limit. If there
-are several subscribers, one that reads nothing for some seconds loses messages, as with any local kernel, because it
-would block the others.
+ZMQ reports that a queue is full, but not which one. If there is one subscriber, output waits for it without a time
+limit. If there are several subscribers, a subscriber that reads nothing for some seconds loses messages, as with any
+local kernel, so that it doesn't block the others.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Publisher:
             self._hold()
 
     def _start_patience(self) -> None:
-        """Measure patience in event loop ticks, because clients cannot read while this process is suspended."""
+        """Start the timeout. It counts event loop ticks, because clients can't read while this process is suspended."""
         self._ticks_left = _TICKS
         self._wait_for_tick()
 

@@ -1,9 +1,9 @@
 """The local end of a kernel: ZMQ sockets that behave like the kernel's own, connected to its stream from the worker.
 
 Requests are forwarded to the worker unchanged, with the routing identities that direct replies to the right client. The
-bridge answers the heartbeat, so it shows that this process is running, not the state of the network. Messages are not
-parsed, with two exceptions: a new subscriber gets iopub_welcome, as from ipykernel, and notices are shown in the cell
-that last produced output.
+bridge itself replies to heartbeats, so a reply shows that this process is running, not that the network works. Messages
+are not parsed, with two exceptions: a new subscriber gets iopub_welcome, as from ipykernel, and notices are shown in
+the cell that last produced output.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ class Bridge:
     Requests that arrive before `join` wait, so clients may connect before the kernel runs.
 
     Args:
-        patience_s: seconds for which a client may leave its output unread before other clients no longer wait for it.
+        patience_s: seconds for which a client may read no output; after that, other clients no longer wait for the
+            client.
     """
 
     def __init__(
@@ -162,7 +163,7 @@ class Bridge:
     def print_notice(self, text: str) -> None:
         """Print `text` for all subscribers.
 
-        It appears in the cell that last produced output, because front ends show no output for other cells.
+        It appears in the cell that last produced output, because front ends ignore output for other cells.
         """
         self._publish("stream", {"name": "stderr", "text": text + "\n"}, parent=json_object(self._last_parent))
 

@@ -1,8 +1,8 @@
 """The registry's entries on disk: one note per kernel, which lets the next server take over the kernel.
 
 Each kernel has one file. Only the user can read it, because it contains the key that signs the kernel's messages. All
-other information about a kernel comes from the agent. A note belongs to the server that wrote it for as long as that
-server is running.
+other information about a kernel comes from the agent. While the server that wrote a note is running, the note belongs
+to that server.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class KernelRegistry:
         return self._folder or data_dir() / "kernels"
 
     def write(self, note: RegisteredKernel) -> None:
-        """Write or replace a note; a crash leaves the old note.
+        """Write or replace a note atomically: after a crash, the old note is still there.
 
         Raises:
             OSError: the disk is full or not writable.
@@ -219,7 +219,7 @@ def _read(path: Path) -> RegisteredKernel | None:
 
 
 def _content(path: Path) -> str:
-    """Return the file's content if no other user can have written it; revoke other users' read access."""
+    """Return the file's content, unless another user may have written it; revoke other users' read access."""
     # O_NONBLOCK: opening a named pipe would wait for a writer
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     # use an opener, because `os.fdopen` would not close the descriptor if the path is a folder

@@ -1,4 +1,4 @@
-"""Keep the note of one kernel up to date, on this machine's disk and with its agent.
+"""Keep the note of one kernel up to date, both on this machine's disk and in the agent.
 
 The note on disk lets the next server take over the kernel. The agent's copy shows the kernel's owner to other machines
 and to users on the node. If either write fails, the kernel must still run.
@@ -25,7 +25,7 @@ _AGAIN_S = 5.0
 
 
 class RegistrySync:
-    """The note of one kernel, on disk and with the agent.
+    """The note of one kernel, on disk and in the agent.
 
     Args:
         send_to_agent: sends the agent its copy; may wait for the link without a time limit, and raise a `TpuError`.
@@ -70,7 +70,7 @@ class RegistrySync:
                 await self._write(self._note)
 
     async def change(self, change: Callable[[RegisteredKernel], RegisteredKernel]) -> None:
-        """Change the kernel's note, if it exists, on disk and with the agent."""
+        """Change the kernel's note on disk and in the agent; do nothing if it doesn't exist."""
         async with self._changing:
             if self._note and (changed := change(self._note)) != self._note:
                 self._note = changed
