@@ -66,10 +66,10 @@ class Rules:
     Attributes:
         idle_after_s: idle timeout; None turns it off.
         unattended_after_s: how long a running cell still counts as activity while the chips are idle, there is no
-            output and no client is connected; None: a running cell is never idle. Has no effect without `idle_after_s`;
-            the longer of the two applies.
-        session_s: maximum session length, counted from READY; None: no limit.
-        deadline_at: a fixed end (Unix seconds) that extensions don't change; None: no deadline.
+            output and no client is connected; None if a running cell is never idle. Has no effect without
+            `idle_after_s`; the longer of the two applies.
+        session_s: maximum session length, counted from READY; None for no limit.
+        deadline_at: a fixed end (Unix seconds) that extensions don't change; None for no deadline.
         action: ``stop`` or ``delete``.
 
     Raises:
@@ -155,7 +155,7 @@ class Source:
 
     Attributes:
         state: ``active``, ``quiet`` or ``unknown``.
-        last_at: when it was last active; None: never observed since the node became READY.
+        last_at: when it was last active; None if it never was since the node became READY.
         detail: the active user or process, or why the state is unknown, for display.
     """
 
@@ -260,8 +260,8 @@ def judge(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: floa
     """Decide whether a node is in use and when it must stop.
 
     Args:
-        ready_since: when the node became READY; None while it is not READY. It is then not billed, not idle and in no
-            session.
+        ready_since: when the node became READY; None while it is not READY. A node that is not READY is not billed, not
+            idle and in no session.
         now: Unix seconds, from the same clock as all other times.
     """
     use = _use(rules, activity, keep, ready_since, now)
@@ -283,7 +283,7 @@ def judge(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: floa
 
 
 def _use(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: float | None, now: float) -> _Use:
-    """Consider proofs of activity first, then signs, which count for a while, then the time since the last of them."""
+    """Judge by proofs of activity, then by signs that count for a while, then by the time since the last activity."""
     running = [each for each in activity.in_state("active") if each[0] == "execution"]
     # Older agents do not report the newer sources: an unknown one there must not make the whole node unknown.
     hidden = [each for each in activity.in_state("unknown") if each[0] in OLDEST_SOURCES]
@@ -336,7 +336,7 @@ def _open_pages(activity: Activity) -> list[tuple[str, Source]]:
 
 
 def _lapsing(rules: Rules, activity: Activity, ready_since: float, now: float) -> _Use:
-    """Judge a running cell, or chip use that can't be measured, without proof of activity and without a client."""
+    """Judge a node with a running cell or unmeasurable chip use, without proof of activity and without a client."""
     since = _latest(activity, (*_proofs(activity), "connection"), ready_since)
     assert since is not None  # the node is READY
     limit_s = max(rules.idle_after_s or 0.0, rules.unattended_after_s or 0.0)
@@ -400,8 +400,8 @@ class Reminder:
     Attributes:
         since: time of the last known user action, or when the node became READY (Unix seconds).
         for_s: seconds since then.
-        days: whole intervals of `REMIND_EVERY_S` since then; the user is reminded at each.
-        usd: what the node has cost; None where unknown.
+        days: the number of whole intervals of `REMIND_EVERY_S` since then; the user is reminded at each.
+        usd: what the node has cost; None if unknown.
     """
 
     since: float
@@ -475,7 +475,7 @@ class Moment:
 
 
 def earliest_end(end_at: float, first_seen: Moment, now: Moment) -> float:
-    """Return the time of an end by the clock at `now`; setting the clock back does not postpone it.
+    """Return an end time by the clock at `now`. Setting the clock back does not postpone the end.
 
     Args:
         end_at: the end in Unix seconds, by the clock at `first_seen`.

@@ -107,7 +107,7 @@ class Finding:
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:
-    """Fill in the values of a text.
+    """Fill in the placeholders of a text.
 
     A placeholder stays unchanged if an agent of another version did not send its value.
     """
@@ -118,7 +118,7 @@ _STATE_TEXTS = {OK: Text("ok"), WARNING: Text("warning"), FAULT: Text("fault"), 
 
 
 def state_text(state: str) -> str:
-    """Return a state for display."""
+    """Return the display name of a state."""
     return _STATE_TEXTS.get(state, state)
 
 

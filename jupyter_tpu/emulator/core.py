@@ -1,4 +1,4 @@
-"""The core behind gRPC and REST: takes a method's name and a request, returns the response or raises a `Refusal`."""
+"""The core behind gRPC and REST: given a method's name and a request, return the response or raise a `Refusal`."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ class Cloud:
         self.timeline.arm()
 
     def store_now(self) -> float:
-        """Return the current time and store it, so that a time already shown does not repeat after a crash."""
+        """Return the current time and store it, so that the clock does not go backwards after a crash."""
         with self.store.transaction():
             return self.clock.now()
 

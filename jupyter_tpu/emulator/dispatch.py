@@ -1,4 +1,4 @@
-"""Pass each due operation to the effects that perform it, and make sure that it finishes."""
+"""Pass each due operation to `Effects` or `QueueEffects`, and make sure that it finishes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """Router of operations on nodes and queued resources to their effects."""
+    """Pass operations on nodes to `Effects`, and those on queued resources to `QueueEffects`."""
 
     def __init__(self, store: Store, operations: Operations, effects: Effects, queue_effects: QueueEffects) -> None:
         self._store = store

@@ -36,7 +36,7 @@ ON_THE_WAY_STATES = frozenset({State.CREATING, State.STARTING, State.STOPPING, S
 
 
 class Effects:
-    """Performer of due operations on nodes, one at a time per node."""
+    """Perform due operations on nodes, one at a time per node."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Effects:
         self._queue.settle(self._store.queued_resource_of(node.name))
 
     def _place(self, node: NodePb, operation: OperationRecord) -> None:
-        """Look for chips for the node: fail the operation, or schedule it for when the node would be READY."""
+        """Look for chips for the node; if there are none, fail the operation, else make it due at its `ready_at`."""
         verdict = self._placement.verdict(node, operation.zone)
         if verdict is not None:
             self._fail(operation, verdict)
@@ -245,7 +245,7 @@ class Effects:
         return node
 
     def restore_endpoints(self, nodes: Iterable[NodePb]) -> None:
-        """Reserve the addresses that nodes had before a restart; assign some to nodes without addresses."""
+        """Reserve the addresses that nodes had before a restart; assign new ones to nodes without addresses."""
         with self._store.transaction():
             for node in nodes:
                 if node.network_endpoints:

@@ -1,4 +1,4 @@
-"""Tab completion for the local ``%tpu``: the terminal's commands, and those that only the local ``%tpu`` has."""
+"""Tab completion for the local ``%tpu``: all terminal commands, and those that exist only in ``%tpu``."""
 
 from __future__ import annotations
 

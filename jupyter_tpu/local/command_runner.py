@@ -30,7 +30,7 @@ Ask = Callable[[str], str]
 def run_command(words: Sequence[str], ask: Ask = input) -> int:
     """Run ``jupyter tpu WORDS``, show its output, and return its exit code.
 
-    An interrupt is sent to the command, which prints what happens to its work.
+    An interrupt is forwarded to the command, which then prints whether its work continues.
 
     Raises:
         BadInput: the command needs a terminal.

@@ -41,7 +41,7 @@ def _words_after(line: str) -> list[str]:
 
 
 class LocalMagics:
-    """The magics of one shell."""
+    """The magics of one IPython shell."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell

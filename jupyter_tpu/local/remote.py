@@ -29,7 +29,7 @@ _EARLIER = "[a cell that was left running asks]"
 
 
 class RemoteKernel:
-    """One kernel, by kernelspec name; call `start` once and `close` once.
+    """A kernel on a node, identified by its kernelspec name; call `start` and `close` once each.
 
     The client runs in a thread with its own event loop, because the waiting cell blocks the local kernel's event loop.
     """

@@ -49,8 +49,9 @@ class NodesObservation:
         as_of: when the list was requested (Unix seconds); 0 if only the nodes in `read_at` were observed.
         ready: the nodes that were READY.
         unreachable: zones that did not respond; nodes that were READY there still count as READY.
-        looked_at: nodes that were read individually afterwards, and when, whether or not they were found.
-        ended: nodes that are no longer READY, with the latest possible time of this change according to the cloud.
+        read_at: when nodes were read individually, after the list; includes nodes that were not found.
+        ended: nodes that are no longer READY, each with the latest time at which this can have happened, according to
+            the cloud.
         now: when the observation is recorded, possibly long after `as_of`. Ledger entries that are later than this time
             are wrong. The default accepts every entry.
     """
@@ -63,7 +64,7 @@ class NodesObservation:
     now: float = float("inf")
 
     def is_ahead(self, at: float) -> bool:
-        """Return whether a time in the ledger must come from a wrong clock."""
+        """Return whether a time in the ledger is so far in the future that it must come from a wrong clock."""
         return at - self.now > _FUTURE_TOLERANCE_S
 
     def seen_at(self, name: NodeName) -> float:

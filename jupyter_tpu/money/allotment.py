@@ -1,4 +1,4 @@
-"""The allotment of the grants' chips: in use by the current nodes, or free."""
+"""The allotment of the grants' chips to the current nodes: how many are in use and how many are free."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Allotment:
 def allot(
     grants: Iterable[Grant], nodes: Iterable[Node] | None, *, today: int, unreachable: Iterable[str] = ()
 ) -> Allotment:
-    """Assign each node, oldest first, to the first matching row that has enough free chips for the whole node.
+    """Assign each node, oldest first, to the first matching row of a grant with enough free chips for the whole node.
 
     Stopped and pre-empted nodes count too, because they use quota until they are deleted.
 
@@ -64,7 +64,7 @@ def allot(
 
 
 def is_for(row: GrantRow, accelerator_type: str, zone: str, spot: bool) -> bool:
-    """Return whether a row applies to nodes of this type, zone and model, regardless of the number of free chips."""
+    """Return whether a row applies to nodes of this type in this zone, spot or not; free chips are not counted."""
     kind = find_accelerator(accelerator_type)
     same = kind is not None and (row.generation, row.zone, row.spot) == (kind.generation, zone, spot)
     return same and row.device in ("", accelerator_type)
@@ -76,7 +76,7 @@ def assign(
     """Assign a node to the first matching row that has enough free chips for the whole node, and count it in `used`.
 
     Returns:
-        Whether there was a matching row.
+        Whether the node was assigned.
     """
     kind = find_accelerator(accelerator_type)
     for grant, number in places:

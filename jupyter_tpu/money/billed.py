@@ -89,13 +89,13 @@ class ExportTable:
         return f"{self.project}.{self.dataset}.{self.table}"
 
     def sql(self, query: str) -> str:
-        """Return `COSTS` or `CREDITS` for this table; all other variable values are query parameters."""
+        """Return the query `COSTS` or `CREDITS` for this table. All other values are passed as query parameters."""
         return query.replace("{table}", str(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Periods:
-    """The first days of the two totals, as ``YYYY-MM-DD`` in UTC."""
+    """The first day of each of the two totals, as ``YYYY-MM-DD`` in UTC."""
 
     month: str
     last_30_days: str

@@ -51,8 +51,8 @@ class Budget:
         amount: the cap in `unit`; more than 0. ``hours`` are the node-hours of all nodes combined.
         resets_on: the weekday on which a weekly budget resets; None for other periods.
         resets_at: ``HH:MM`` by the wall clock, at which a day, week or month begins.
-        action: the action at the cap. ``stop`` and ``stop-all`` stop nodes and reject new ones. ``stop`` spares nodes
-            covered by a grant, unless `unit` is ``hours``, because these nodes use hours too.
+        action: the action at the cap. ``stop`` and ``stop-all`` stop nodes and reject new ones. ``stop`` does not apply
+            to nodes covered by a grant, unless `unit` is ``hours``, because these nodes use hours too.
     """
 
     name: str
@@ -88,7 +88,7 @@ class BrokenBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """The used part of a budget.
+    """How much of a budget has been used.
 
     Attributes:
         used: the maximum usage in the budget's unit; unmonitored time counts as READY.

@@ -43,7 +43,7 @@ def _moments(began_at: float, now: float) -> list[float]:
 
 
 def _risen(spans: Sequence[Span], at: Sequence[float], window: Window, now: float, unit: Unit) -> list[float]:
-    """Return the amount that was used by each time.
+    """Return the cumulative usage at each time.
 
     The last value covers the whole window, so that it equals the budget's usage even if a clock was set back and some
     spans are in the future.

@@ -36,7 +36,7 @@ class NodeRequest:
 
     @property
     def spot(self) -> bool:
-        """Whether the node is spot or preemptible; emails from the TPU Research Cloud use both names for either."""
+        """Whether the node is spot or preemptible; TRC's emails use these names interchangeably."""
         return can_be_preempted(self.provisioning)
 
     @property
@@ -47,7 +47,7 @@ class NodeRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """The payer for a node's chips.
+    """Who pays for a node's chips: a grant or the user.
 
     Attributes:
         grant: the name of the grant that covers the node; None if the user pays.
@@ -89,7 +89,7 @@ def coverage(
     Args:
         allotment: the current nodes' usage of these grants.
         now: Unix seconds.
-        left: US dollars left of each credit, by name; None if unknown.
+        left: the remaining US dollars of each credit, by name; None if unknown.
     """
     today, known = day_of(now), tuple(grants)
     # a TRC grant makes the node free; a credit only pays the bill, so it is mentioned only if no grant covers the node
@@ -139,7 +139,7 @@ def _price(price: Price | None) -> str:
 
 
 def _credit(credits: list[Grant], left: Mapping[str, float | None]) -> str:
-    """Return the part of the text about the first-expiring credit that may have money left."""
+    """Return the part of the text about the credit that expires first among those that may have money left."""
     for grant in sorted(credits, key=lambda grant: grant.last_day):
         amount = left.get(grant.name)
         if amount is None:

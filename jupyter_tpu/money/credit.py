@@ -1,4 +1,4 @@
-"""The nodes' use of credits in US dollars, by list prices in the ledger.
+"""The US dollars of each credit that the nodes have used, at the list prices in the ledger.
 
 Time covered by a TRC grant uses no credit. If there are several credits, the one that expires first is used first. Only
 chips are counted. Disks, addresses and egress use credit too, but no API reports how much.

@@ -35,7 +35,8 @@ class Egress:
 
     Attributes:
         location: the bucket's location as Cloud Storage spells it (``US-EAST1``, ``EU``, ``NAM4``); empty if unknown.
-        verdict: the bucket's location: in the ``same`` region, ``spread`` over several, ``elsewhere`` or ``unknown``.
+        verdict: where the bucket is: in the node's region (``same``), in several regions (``spread``), ``elsewhere`` or
+            ``unknown``.
         usd_per_gib: highest list price of reading 1 GiB; None if unknown.
         usd_per_epoch: the price of reading the bucket's data once; None if the price or the amount is unknown.
         text: one sentence for the user.
@@ -120,7 +121,7 @@ def egress(bucket: str, location: str, zone: str, *, why_unknown: str = "", epoc
 
 
 def _cost(found: Egress, epoch_gib: float | None) -> str:
-    """Return the part about costs, such as ``: $0.05 per GiB, $5.00 per epoch of 100 GiB (list price of 2025)``."""
+    """Return the costs as text, such as ``: $0.05 per GiB, $5.00 per epoch of 100 GiB (list price of 2025)``."""
     if found.usd_per_gib is None:
         return Text("; no list price is known for it")
     most = Text("at most ") if found.verdict == "spread" else ""

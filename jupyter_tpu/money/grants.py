@@ -1,7 +1,7 @@
 """Grants: TPU chips granted by the TPU Research Cloud (TRC), and credits in US dollars.
 
-All values are entered by the user, because no public API reports granted or remaining amounts, and are validated. A
-grant is valid from the start of its first day to the end of its last day, in UTC.
+The user enters all values, because no public API reports granted or remaining amounts. They are validated. A grant is
+valid from the start of its first day to the end of its last day, in UTC.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class GrantRow:
 
     @property
     def what(self) -> tuple[str, bool, str, str]:
-        """What the grant covers, without the number of chips."""
+        """What the row covers, without the number of chips."""
         return (self.generation, self.spot, self.zone, self.device)
 
     def to_json(self) -> dict[str, Any]:
@@ -258,9 +258,9 @@ def _generation(generation: Any) -> str:
 
 
 def _zone(zone: Any, generation: str) -> str:
-    """Return a valid zone.
+    """Check a zone and return it.
 
-    Only its region must be known, because TRC has granted v2 in us-central1-f, which is unlisted.
+    Only its region must be known, because TRC has granted v2 in us-central1-f, which is not listed.
     """
     if isinstance(zone, str) and _ZONE.fullmatch(zone) and region_of(zone) in {region_of(each) for each in zones()}:
         return zone

@@ -63,7 +63,7 @@ class QuotaHolder:
 
     @property
     def is_leftover(self) -> bool:
-        """Whether this is a leftover, which can only be deleted and uses quota until it is."""
+        """Whether this is a leftover, which can only be deleted and uses quota until then."""
         return self.state in (LEFTOVER_NODE_STATES if self.kind == "node" else LEFTOVER_QUEUED_STATES)
 
     @property
@@ -111,7 +111,7 @@ class QuotaUse:
 
 
 def node_holder(node: Node) -> QuotaHolder:
-    """Return a node's quota usage."""
+    """Return a node as a quota user."""
     return QuotaHolder(
         name=str(node.name),
         kind="node",
@@ -124,7 +124,7 @@ def node_holder(node: Node) -> QuotaHolder:
 
 
 def queued_holder(queued: QueuedResource) -> QuotaHolder:
-    """Return the quota usage of a queued resource without nodes."""
+    """Return a queued resource without nodes as a quota user."""
     return QuotaHolder(
         name=str(queued.name),
         kind="queued_resource",
@@ -203,7 +203,7 @@ class QuotaAfter:
     """The remainder of one quota after a request.
 
     Attributes:
-        asked: the requested amount, in the quota's unit.
+        requested: the requested amount, in the quota's unit.
         is_certain: whether all users of the quota are known.
     """
 

@@ -1,7 +1,7 @@
 """The ids of TPU quotas, and the quotas, places and amounts that a node counts against. Pure.
 
-``TPU{V2s|V3s|V4s|V5s|V5P|V6E}[Preemptible][Pod|Litepod|LitepodServing]PerProjectPer{Zone|Region}ForTPUAPI``. See the
-catalogue for the sources.
+An id is ``TPU{V2s|V3s|V4s|V5s|V5P|V6E}[Preemptible][Pod|Litepod|LitepodServing]PerProjectPer{Zone|Region}ForTPUAPI``.
+See the catalogue for the sources.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class _Unusable(Exception):
 
 
 def prices_of(skus: Iterable[object], as_of: str) -> SkuPrices:
-    """Return the prices from SKUs on the day `as_of`; if two prices are for the same resource, the higher one."""
+    """Return the prices from SKUs on the day `as_of`. If a resource has two prices, the higher one is returned."""
     found: dict[tuple[str, ...], Row] = {}
     passed_over: list[str] = []
     for sku in skus:
@@ -74,7 +74,7 @@ def _rows_of(sku: object, as_of: str) -> list[Row]:
 
 
 def _kind_of(description: str) -> tuple[Row, int] | None:
-    """Return the generation and mode, a variant if VM and slice prices differ, and the number of chips for the price.
+    """Return the generation and mode, a variant if VM and slice prices differ, and the chips that the price covers.
 
     Returns None if the description is not for a TPU node.
     """

@@ -160,7 +160,7 @@ def budget_view(budget: Budget, usage: Usage, account: Account) -> JSON:
 
 
 def _broken_view(broken: BrokenBudget) -> JSON:
-    """Return a view of a broken budget as used up, because it blocks all spending; its settings are unknown."""
+    """Return the view of a broken budget, shown as used up because it blocks all spending. Its settings are unknown."""
     return {
         "name": broken.name,
         **dict.fromkeys(("amount", "unit", "period", "resets_on", "resets_at", "action")),

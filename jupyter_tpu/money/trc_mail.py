@@ -193,7 +193,7 @@ def _day(stated: str) -> str | None:
 
 
 def _cleaned(text: str) -> str:
-    """Return the words, separated by single spaces or line breaks."""
+    """Return the words of a text, separated by single spaces or line breaks."""
     # decodes quoted-printable text
     text = _ESCAPED.sub(_unescaped, text.replace("=\r\n", "").replace("=\n", ""))
     text = _TAG.sub("", _CELL_TAG.sub(" ", _BLOCK_TAG.sub("\n", _with_rows_on_lines(text))))

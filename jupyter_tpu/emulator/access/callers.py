@@ -27,7 +27,7 @@ def usual_access() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """Rule that admits the user's own connections or, with a `token_file`, clients that send its token."""
+    """The access rule: admit the user's own connections or, with a `token_file`, clients that send its token."""
 
     token_file: Path | None = None
 
@@ -40,7 +40,12 @@ class Callers:
         "the machine can read the workers' metadata and metrics. Google's APIs require credentials instead.",
     )
     def check(self, connection: tuple[Address, Address] | None, authorization: str, method: str) -> None:
-        """Check a call before any other step; `connection`: both ends, the caller's first; `method`: its full name.
+        """Check a call before any other step.
+
+        Args:
+            connection: the addresses of both ends, the caller's first.
+            authorization: the ``Authorization`` header.
+            method: the full name of the method.
 
         Raises:
             Refusal: 403 for another user's connection; 401 without the token.
@@ -59,7 +64,7 @@ class Callers:
 
 
 def callers(access: str, state_dir: Path) -> Callers:
-    """Return the access rule; `access` is BY_USER or BY_TOKEN, and the token is in the state folder.
+    """Return the access rule; `access` is BY_USER or BY_TOKEN. For BY_TOKEN, the token is in the state folder.
 
     Raises OSError.
     """

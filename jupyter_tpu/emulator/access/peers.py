@@ -52,7 +52,7 @@ def _owner(peer: Address, ours: Address) -> int | None:
 
 
 def _owner_by_kernel(peer: Address, ours: Address) -> int | None:
-    """Ask the kernel for this socket only, as ``ss`` does; reading its tables takes milliseconds. Raises OSError."""
+    """Ask the kernel for this socket only, like ``ss``; reading its tables takes milliseconds. Raises OSError."""
     # a new socket for each query, so that its response can't belong to another query
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
         # query all connection states, because a closing connection has an owner too

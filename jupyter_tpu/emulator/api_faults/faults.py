@@ -1,7 +1,7 @@
-"""Scripted faults, as requested: for calls to one method, for one node or zone, consumed in order.
+"""Scripted faults, as requested: each is for a method, a node or a zone, and they are consumed in order.
 
-A fault hits the next matching calls: `times` of them, starting with the `nth`, each with its `probability`. Its kind
-(`kinds`) defines the effect, which `scripted` applies.
+A fault hits the next matching calls: `times` of them, starting with the `nth`; each of these calls is hit with the
+given `probability`. Its kind (`kinds`) defines the effect, which `scripted` applies.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Fault:
     Attributes:
         method: such as ``CreateNode``; ``*`` for any that the kind can hit.
         target: a node or another resource (by short or full name) or a zone; empty for any.
-        times: how many calls it hits; None: until it is cleared.
+        times: how many calls it hits; None if it hits calls until it is cleared.
         nth: the first call that it hits, counted from 1.
         probability: the probability of hitting a call; `seed` makes random decisions repeatable.
         applied: the call is performed although the caller gets an error, a broken connection or a late response.
@@ -156,9 +156,9 @@ class WaitingFault:
     """A fault that waits for calls.
 
     Attributes:
-        seen: calls that matched it.
-        struck: calls that it hit.
-        moments: when the other calls succeeded; recorded by the kind `rate` only.
+        seen: number of calls that matched it.
+        struck: number of calls that it hit.
+        moments: times of the calls within the allowed rate; recorded only by the kind `rate`.
     """
 
     number: int

@@ -91,7 +91,7 @@ class ScriptedFaults:
         " with their own clock.",
     )
     def date(self) -> str:
-        """Return the ``Date`` of the response to this task's call, even if the call is rejected."""
+        """Return the ``Date`` header of the response to this task's call, even if the call is rejected."""
         return formatdate(time.time() + _skew_s.get(), usegmt=True)
 
     def _call_of(self, method: str, request: Any) -> Call:
@@ -123,7 +123,7 @@ class ScriptedFaults:
         return answer
 
     def _performed(self, fault: Fault | None, request: Any, perform: Perform) -> Any:
-        """Return the cloud's own response; the operation that the call starts follows the fault."""
+        """Perform the call with the fault's plan for its operation, and return the cloud's own response."""
         if fault is None:
             return perform(Plan())
         answer: Any = perform(plan_of(fault, zone_of(target_of(request))))
@@ -132,7 +132,7 @@ class ScriptedFaults:
         return answer
 
     def _seen(self, request: Any, perform: Callable[[], Any], met: Mapping[str, Fault]) -> Message:
-        """Return the response as changed by faults of the sorts view and skew."""
+        """Return the response as changed by faults of the sorts VIEW and SKEW."""
         view, skew, now = met.get(Sort.VIEW), met.get(Sort.SKEW), self._clock.now()
         answer = seen_by(view, request, perform, self._store, now) if view else perform()
         self.table.record_token(str(getattr(answer, "next_page_token", "")), now)
@@ -146,7 +146,7 @@ class ScriptedFaults:
 
     @assumed("expired-token", "An expired page token is refused with 400, like an invalid one.")
     def _refusal(self, fault: Fault, method: str, request: Any) -> errors.Refusal | None:
-        """Return the error that a fault asks for, worded as by the real service."""
+        """Return the error that a fault specifies, in the real service's words."""
         target = target_of(request)
         zone, number = zone_of(target), self._project_number
         # functions, so that only the error that is returned gets an error ID

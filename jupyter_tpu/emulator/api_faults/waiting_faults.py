@@ -16,7 +16,7 @@ class Call:
 
     Attributes:
         target: full name of the resource in the call; for a create, the new resource.
-        about: the resource of the operation that the call names; empty if it names none.
+        about: the resource that the operation in the call belongs to; empty if the call names no operation.
         now: time by the virtual clock.
     """
 
@@ -28,7 +28,7 @@ class Call:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names by which a fault can target it."""
+        """The names by which a fault can target the call."""
         resources = [self.target, self.about]
         return frozenset([*resources, *(name.rpartition("/")[2] for name in resources), zone_of(self.target)])
 
@@ -61,7 +61,7 @@ class FaultTable:
         return self.waiting[-1]
 
     def clear(self) -> None:
-        """Remove all."""
+        """Remove all faults."""
         self.waiting.clear()
         self._draws.clear()
         self._tokens.clear()
@@ -100,7 +100,7 @@ class FaultTable:
         return fault.kind != "expired_token" or self._is_old(call, fault.seconds)
 
     def _is_old(self, call: Call, seconds: float) -> bool:
-        """Return whether the token has expired, which includes all tokens from before the fault was requested."""
+        """Return whether the page token has expired. Tokens from before the fault was requested count as expired."""
         given = self._tokens.get(call.page_token)
         return bool(call.page_token) and (given is None or call.now - given >= seconds)
 

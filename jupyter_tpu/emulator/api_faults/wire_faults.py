@@ -86,7 +86,7 @@ async def grpc_answer(fault: WireFault, context: Any, converted: Converted) -> M
 
 
 def _cut(whole: bytes) -> bytes:
-    """Return the bytes without the last one, so that clients can't parse them; for an empty message, invalid bytes."""
+    """Return bytes that clients can't parse: all but the last byte, or invalid bytes for an empty message."""
     return whole[:-1] or b"\x0a"
 
 

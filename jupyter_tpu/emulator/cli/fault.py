@@ -1,4 +1,4 @@
-"""``jupyter tpu emulator fault``: break calls and links of a running emulator by hand."""
+"""``jupyter tpu emulator fault``: make calls fail and break links of a running emulator by hand."""
 
 from __future__ import annotations
 

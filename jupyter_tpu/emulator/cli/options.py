@@ -39,7 +39,7 @@ class Command:
     """A command.
 
     Attributes:
-        name: what follows ``jupyter tpu emulator``.
+        name: the word after ``jupyter tpu emulator``.
         perform: performs the command and returns the value that ``--json`` prints; raises BadValue for wrong arguments.
         format_lines: formats that value as lines for display.
         notes: printed after the arguments in the help; line breaks are kept.

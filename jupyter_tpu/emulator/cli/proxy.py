@@ -72,7 +72,7 @@ def parsed_address(text: str) -> Address:
 
 
 def _own_address(text: str) -> Address:
-    """Parse a loopback address: connections through the proxy appear to come from this computer."""
+    """Parse an address; require loopback, because connections through the proxy appear to come from this computer."""
     address = parsed_address(text)
     if not isinstance(address, Path) and not _is_loopback(address[0]):
         raise argparse.ArgumentTypeError(

@@ -103,7 +103,7 @@ async def _serve(upstreams: Sequence[str], recording: Recording, options: argpar
 
 @contextlib.asynccontextmanager
 async def serving(upstream: str, recording: Recording, port: int) -> AsyncIterator[str]:
-    """Record an upstream through a loopback port (0: any); yield the address. Raises OSError."""
+    """Record an upstream through a loopback port (0 for any port), and yield the address. Raises OSError."""
     proxy = RecordingProxy(upstream, recording)
     app = web.Application(middlewares=[refuse_browsers], client_max_size=LARGEST_BODY_BYTES)
     app.router.add_route("*", "/{path:.*}", proxy.handle)

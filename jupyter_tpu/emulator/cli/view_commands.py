@@ -31,12 +31,12 @@ def format_duration(seconds: float) -> str:
 
 
 def format_money(nano_usd: int | None) -> str:
-    """Return ``$1.234567891``, to the nano-dollar; None is unknown."""
+    """Return ``$1.234567891``, to the nano-dollar; None means unknown."""
     return "unknown" if nano_usd is None else f"${nano_usd // _NANOS}.{nano_usd % _NANOS:09}"
 
 
 def format_price(usd_per_hour: float | None) -> str:
-    """Return a price such as ``$4.8000/h``; None is unknown."""
+    """Return a price such as ``$4.8000/h``; None means unknown."""
     return "unknown" if usd_per_hour is None else f"${usd_per_hour:.4f}/h"
 
 
@@ -46,12 +46,12 @@ def counted(number: int, thing: str) -> str:
 
 
 def format_chips(chips: int | None) -> str:
-    """Return a number of chips; None is unlimited."""
+    """Format a number of chips; None means unlimited."""
     return "unlimited" if chips is None else f"{chips} chips"
 
 
 def format_limit(limit: int) -> str:
-    """Return a limit; a negative one is unlimited."""
+    """Format a limit; a negative number means unlimited."""
     return "unlimited" if limit < 0 else str(limit)
 
 
@@ -77,7 +77,7 @@ def format_state(state: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _listed(title: str, lines: Any) -> Iterator[str]:
-    """Yield a title and the lines; nothing for an empty list."""
+    """Yield a title and the lines; yield nothing for an empty list."""
     known = list(lines)
     if known:
         yield f"{title}:"

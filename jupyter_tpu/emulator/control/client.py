@@ -100,7 +100,7 @@ class EmulatorControl:
         return float(self.clock()["now"])
 
     def advance(self, seconds: float) -> None:
-        """Jump ahead in virtual time; return when everything that was due by then has happened."""
+        """Jump ahead in virtual time. Returns after everything that was due by then has happened."""
         self._request("POST", "clock", {"advance_s": seconds})
 
     def set_time_scale(self, scale: float) -> None:
@@ -140,11 +140,11 @@ class EmulatorControl:
         return list(self._request("GET", "capacity")["capacity"])
 
     def set_capacity(self, zone: str, family: str, chips: int | None, *, seed: int | None = None) -> None:
-        """Set the chips of a generation in a zone (None: unlimited); with a seed, a random number from 0 to `chips`."""
+        """Set a zone's chips of a generation (None for unlimited); with a seed, they vary at random up to `chips`."""
         self._request("POST", "capacity", {"zone": zone, "family": family, "chips": chips, "seed": seed})
 
     def script_capacity(self, zone: str, family: str, steps: Sequence[tuple[float, int | None]]) -> None:
-        """Set steps of (virtual seconds from now, chips)."""
+        """Change the capacity over time, in steps of (virtual seconds from now, chips)."""
         self._request("POST", "capacity", {"zone": zone, "family": family, "script": [list(step) for step in steps]})
 
     def stock_out(self, zone: str, family: str = "", *, chips: int = 0, for_s: float | None = None) -> None:
@@ -192,7 +192,7 @@ class EmulatorControl:
         self._change(node, worker_id, "open_ssh")
 
     def fault_worker(self, node: str, verb: str, worker_id: int = 0, **fields: int) -> None:
-        """Break a worker; verbs as in `workers.worker_faults`, or `clear`."""
+        """Break a worker; `verb` is one of `workers.worker_faults`, or `clear`."""
         self._change(node, worker_id, verb, **fields)
 
     def set_metrics(self, node: str, worker_id: int | None = None, **metrics: Any) -> dict[str, Any]:
@@ -209,7 +209,7 @@ class EmulatorControl:
         return list(self._request("GET", f"links?node={urllib.parse.quote(node)}")["links"])
 
     def fault_link(self, node: str, verb: str, worker_id: int | None = None, **fields: Any) -> list[dict[str, Any]]:
-        """Break the links to all workers of a node or to one; verbs as in `network_faults.verbs`, or `clear`."""
+        """Break the links to one or all workers of a node; `verb` is one of `network_faults.verbs`, or `clear`."""
         body = {"node": node, "verb": verb, "worker_id": worker_id, **fields}
         return list(self._request("POST", "links", body)["links"])
 

@@ -159,7 +159,7 @@ class ControlRules:
 def _place(settings: Mapping[str, Any]) -> str:
     """Return the zone or region of a quota's limit.
 
-    Raises ValueError if it is missing, or is a zone instead of a region or the reverse.
+    Raises ValueError if it is missing or of the wrong kind, such as a zone for a regional quota.
     """
     scope = parse_quota_id(settings["quota_id"]).scope
     place = settings.get(scope)

@@ -192,7 +192,7 @@ class ControlRoutes:
             raise errors.Refusal(errors.status_of(code_pb2.FAILED_PRECONDITION, str(error))) from error
 
     async def set_metrics(self, request: web.Request) -> Any:
-        """Script the chip metrics of a node's workers or of one; without a metric, return to measured values."""
+        """Script the chip metrics of a node's workers or of one; without metrics, report measured values again."""
         settings = fields.checked(await json_object(request), _METRICS, required=("node",))
         node, worker_id = node_named(self._cloud.store, settings.pop("node")), settings.pop("worker_id", None)
         workers = range(len(node.network_endpoints)) if worker_id is None else [worker_id]

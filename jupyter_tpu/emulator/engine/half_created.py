@@ -22,7 +22,7 @@ class Leftover:
 
 
 class HalfCreated:
-    """Schedule of leftovers, which survives a restart."""
+    """The leftovers and the times of their removal, stored so that they survive a restart."""
 
     def __init__(self, store: Store, clock: VirtualClock) -> None:
         self._store = store
@@ -33,7 +33,7 @@ class HalfCreated:
         self._leftovers = {name: Leftover(*value) for name, value in kept.get("leftovers", {}).items()}
 
     def expect(self, operation: str, seconds: float) -> None:
-        """Let the node of this create outlive its operation by this many virtual seconds."""
+        """Keep the node of this create for this many virtual seconds after its operation has failed."""
         self._delays[operation] = seconds
         self._save()
 

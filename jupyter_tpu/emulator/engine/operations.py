@@ -51,7 +51,7 @@ class Plan:
 
 
 class Operations:
-    """The operations: starts, shows, cancels and deletes them."""
+    """Start, show, cancel and delete operations."""
 
     def __init__(self, store: Store, clock: VirtualClock, roll_back: Callable[[OperationRecord], bool]) -> None:
         self._store = store
@@ -97,7 +97,7 @@ class Operations:
 
         Args:
             state_before: the state to which the target returns if the operation fails.
-            needs_chips: look for chips after `STOCKOUT_AFTER_S`; fail if there are none.
+            needs_chips: whether to look for chips after `STOCKOUT_AFTER_S`, and to fail if there are none.
             verdict: the error with which the operation will fail.
         """
         now = self._clock.now()
@@ -284,7 +284,7 @@ def is_queued_name(name: str) -> bool:
 
 
 class OperationAgenda:
-    """Schedule of operations whose effect is due; the operations of one target run one at a time."""
+    """The agenda of operations that have yet to take effect. Operations on the same target run one at a time."""
 
     def __init__(self, store: Store, perform: Callable[[OperationRecord], Awaitable[None]]) -> None:
         self._store = store

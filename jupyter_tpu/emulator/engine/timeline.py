@@ -32,7 +32,7 @@ class Agenda(Protocol):
 
 
 class Timeline:
-    """Performer of the acts of all agendas. Call `arm` after any change that may affect the next due act."""
+    """Perform the due acts of all agendas. Call `arm` after any change that may affect the next due act."""
 
     def __init__(self, clock: VirtualClock, agendas: Sequence[Agenda]) -> None:
         self._clock = clock
@@ -100,7 +100,7 @@ class Timeline:
         task.add_done_callback(lambda _: self._finished(due.key))
 
     def _finished(self, key: str) -> None:
-        """Remove a finished task; do not retry an act that raised, because it would raise forever."""
+        """Remove a finished task; do not retry an act that raised, because it would raise each time."""
         task = self._running.pop(key)
         if task.cancelled():
             return

@@ -40,7 +40,7 @@ def _setting(facts: Facts) -> StoredSetting:
 
 
 class VirtualTime:
-    """The cloud's clock: changes re-arm the timeline."""
+    """The cloud's clock; each change of it resets the timeline's timer."""
 
     def __init__(self, facts: Facts, clock: VirtualClock, timeline: Timeline) -> None:
         self._setting = _setting(facts)
@@ -80,7 +80,7 @@ class VirtualTime:
         self._timeline.arm()
 
     async def _step_to(self, target: float) -> None:
-        """Step to the target.
+        """Move the clock to the target, in steps.
 
         An act that takes longer than `PATIENCE_S`, such as starting thousands of workers, finishes later.
         """
@@ -90,7 +90,7 @@ class VirtualTime:
         self._clock.move_to(target)
 
     async def _step_through(self, target: float) -> None:
-        """Stop at each moment at which an act is due, so that no node is billed past its end."""
+        """Move the clock from one due act to the next, so that no node is billed past its end."""
         await self._timeline.settled()
         while (moment := self._timeline.next_moment()) is not None and moment <= target:
             self._clock.move_to(moment)

@@ -1,1 +1,1 @@
-"""Limits of the project: quota, capacity, reservations and switches. Only values and errors; start with `rules`."""
+"""Limits of the project: quota, capacity, reservations and switches, as values and errors only. Start with `rules`."""

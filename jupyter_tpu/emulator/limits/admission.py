@@ -24,7 +24,7 @@ MINUTE_S = 60.0  # the quota is per minute (E11); the window slides (behaviour `
 
 
 class Admission:
-    """The rules of one project, from its switches and quotas."""
+    """Check calls against the rules of one project: its switches and quotas."""
 
     def __init__(
         self, *, project: Project, quotas: QuotaEngine, now: Callable[[], float], project_id: str, project_number: str
@@ -42,7 +42,7 @@ class Admission:
         "reports the first refusal.",
     )
     def check_call(self, method: str, target: str) -> None:
-        """Raise E9, E8, E6 or E11; `target` is the resource in the request."""
+        """Raise E9, E8, E6 or E11 if the switches do not allow the call; `target` is the resource in the request."""
         switches = self._project.switches
         if not switches.api_enabled:
             raise errors.api_disabled(self._project_number)
@@ -56,10 +56,10 @@ class Admission:
             self._count_create(switches.creates_per_minute)
 
     def check_nodes(self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held], *, is_queued: bool = False) -> None:
-        """Raise E7 or E2 for new nodes in one zone.
+        """Raise E7 or E2 for new nodes in one zone that the project may not create.
 
-        `held` lists the holdings of all nodes and queued resources of the project, including leftovers; `is_queued`
-        selects the text for a queued resource.
+        `held` lists what all nodes and queued resources of the project use, including leftovers; `is_queued` selects
+        the text for a queued resource.
         """
         for node in nodes:
             self._check_allowlist(node.accelerator_type, zone, is_queued)

@@ -54,11 +54,11 @@ class Capacity:
     # -- set by the control API; each method raises ValueError for an unknown zone or family
 
     def set_chips(self, zone: str, family: str, chips: int | None) -> None:
-        """Set the chips from now on; None means unlimited. Ends scripts and stock-outs."""
+        """Set the chips from now on; None means unlimited. This ends scripts and stock-outs."""
         self.set_script(zone, family, [(0.0, chips)])
 
     def set_script(self, zone: str, family: str, after: Sequence[tuple[float, int | None]]) -> None:
-        """Set steps of (virtual seconds from now, chips)."""
+        """Change the chips over time, in steps of (virtual seconds from now, chips)."""
         self._save(zone, family, Pool(steps=script(self._now(), after)))
 
     def set_seed(self, zone: str, family: str, chips: int, seed: int) -> None:

@@ -15,7 +15,7 @@ from jupyter_tpu.emulator.store.holdings import Held
 
 
 class Placement:
-    """Finder of chips for all nodes of a request together."""
+    """Find chips for all nodes of a request together."""
 
     def __init__(self, store: Store, rules: Rules) -> None:
         self._store = store

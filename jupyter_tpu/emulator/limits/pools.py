@@ -23,7 +23,8 @@ class Pool:
 
     Attributes:
         steps: changes of the number, sorted by time; before the first, the pool is unlimited.
-        seed: if given, chips vary at random from 0 to `most` and change every `RANDOM_PERIOD_S`; None: the steps apply.
+        seed: if given, chips vary at random from 0 to `most` and change every `RANDOM_PERIOD_S`; if None, the steps
+            apply.
         stocked_out_until: no chips are available before this time; infinity until the stock-out is lifted.
     """
 

@@ -1,6 +1,7 @@
 """The switches of the emulated project: permissions and limits set by its owner, its administrators and Google.
 
-The control API sets them, a restart keeps them and a reset clears them. Only values: `admission` enforces them.
+The control API sets them, a restart keeps them and a reset clears them. This module has only values; `admission`
+enforces them.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ class Switches:
         denied_permissions: IAM permissions such as ``tpu.nodes.list``, or ``tpu.nodes.*`` (E8).
         denied_locations: zones or regions that an organisation's policy forbids (E6).
         allowlist: generations (``v5p``) or types (``v5p-8``) that the project may request; a suffix such as
-            ``@us-east5-a`` limits an entry to a zone; None: all (E7).
-        addresses_per_region: maximum number of external IP addresses in a region; None: unlimited (E10).
-        creates_per_minute: maximum number of CreateNode calls in a virtual minute; None: unlimited (E11).
+            ``@us-east5-a`` limits an entry to a zone; None for all (E7).
+        addresses_per_region: maximum number of external IP addresses in a region; None for unlimited (E10).
+        creates_per_minute: maximum number of CreateNode calls in a virtual minute; None for unlimited (E11).
         quota_profile: the default limits: one of `quota_profiles.PROFILES`.
         stop_refused_for: kinds of nodes that can't be stopped: ``multi_host``, ``spot``.
         numbers_in_names: queued resources contain the project's number instead of its id.

@@ -27,7 +27,7 @@ Usage = Counter[tuple[QuotaId, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaUse:
-    """One quota in one place: its limit (-1: unlimited) and its usage."""
+    """One quota in one place: its limit (-1 for unlimited) and its usage."""
 
     quota: QuotaId
     place: str
@@ -93,7 +93,7 @@ class QuotaEngine:
         return default_limit(self._project.switches.quota_profile, quota, place)
 
     def set_limit(self, quota_id: str, place: str, limit: int) -> None:
-        """Set and store a limit; -1 means unlimited. Raises ValueError if it is not the id of a TPU quota."""
+        """Set and store a limit; -1 means unlimited. Raises ValueError if the id is not that of a TPU quota."""
         self._set[parse_quota_id(quota_id), place] = limit
         self._save()
 
@@ -109,7 +109,7 @@ class QuotaEngine:
         return [self._use(quota, place, used[quota, place]) for quota, place in keys]
 
     def check(self, nodes: Sequence[tuple[NodePb, str]], held: Iterable[Held], project_number: str) -> None:
-        """Raise E2, which lists every limit that these new nodes (with their zones) would exceed."""
+        """Raise E2 if these new nodes (with their zones) would exceed limits; the error lists all of these limits."""
         wanted: Usage = Counter()
         for node, zone in nodes:
             _count(wanted, node, zone, 1)

@@ -83,7 +83,7 @@ def quota_ids_of(node: NodePb) -> tuple[QuotaId, QuotaId]:
 
 
 def bucket_of(kind: accelerators.Accelerator) -> str:
-    """Return the quota of its generation that a type counts against."""
+    """Return the bucket of the quotas that a type counts against; see `QuotaId`."""
     small, *larger = buckets_of(kind.generation)
     # v5e is split at 8 chips, v2 and v3 at one VM
     is_small = kind.chips <= 8 if kind.generation == "v5e" else kind.workers == 1

@@ -88,7 +88,7 @@ class Reservations:
 
         Args:
             held: the nodes that occupy chips, as for `Capacity.has_room`.
-            name: full name or id of the reservation; empty: any.
+            name: full name or id of the reservation; empty for any.
         """
         family = family_of(nodes[0])
         reserved = [each for each in self._by_id.values() if _fits(each, zone, family, last_part(name))]

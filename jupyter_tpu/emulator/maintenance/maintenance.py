@@ -34,7 +34,7 @@ UNDER_MAINTENANCE = "The node is under maintenance and will resume running once 
 
 
 class Maintenance:
-    """The maintenance of all nodes: plans, begins and ends it, as an agenda of the timeline.
+    """Plan, begin and end the maintenance of all nodes; this is an agenda of the timeline.
 
     Calls `node_changed` with each node that changes, and `notice_changed` with the name of each node whose metadata
     changes.
@@ -78,7 +78,7 @@ class Maintenance:
         return event
 
     def begin_now(self, node: NodePb, kind: str, *, operation: str, worker_id: int = 0) -> None:
-        """Begin maintenance of a READY node now, instead of planned maintenance.
+        """Begin maintenance of a READY node now; it replaces planned maintenance.
 
         `operation` finishes when its last maintenance finishes.
         """

@@ -20,7 +20,7 @@ from jupyter_tpu.emulator.store.database import Store
 
 
 class MaintenanceMethods:
-    """Handlers of the API methods; `Maintenance` does the rest."""
+    """Handlers of the API methods; `Maintenance` carries out the maintenance."""
 
     def __init__(self, store: Store, operations: Operations, maintenance: Maintenance) -> None:
         self._store = store

@@ -90,7 +90,7 @@ def as_json(value: Any) -> Any:
 
 
 def _lines(value: Any, path: str) -> Iterator[str]:
-    """Yield ``attributes/name value`` for each value."""
+    """Yield a line such as ``attributes/name value`` for each value."""
     if isinstance(value, dict):
         for name, each in sorted(value.items()):
             yield from _lines(each, f"{path}/{name}" if path else name)

@@ -214,7 +214,7 @@ def _is_own(request: web.BaseRequest) -> bool:
 
 
 def _above(path: str) -> Reply:
-    """Return the reply for the paths that lead to the tree."""
+    """Return the reply for the paths above the tree."""
     below = {"/": "computeMetadata/\n", "/computeMetadata/": "v1/\n"}
     return Reply(body=below[path]) if path in below else not_found(path.strip("/"))
 

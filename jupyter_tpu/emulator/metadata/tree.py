@@ -11,19 +11,19 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, documented
 
 
 class Named(dict[str, Any]):
-    """A directory whose entries users have named: JSON preserves the spelling."""
+    """A directory whose entries have names chosen by users; JSON keeps their spelling."""
 
 
 class Numbered(dict[str, Any]):
-    """A directory of numbers; a list in JSON."""
+    """A directory whose entries are numbered; in JSON, it is a list."""
 
 
 class Announcement(dict[str, str]):
-    """A value that is JSON even if text is requested."""
+    """A value that is returned as JSON even if text is requested."""
 
 
 class OnDemand:
-    """A value generated for each request: listed, but omitted from recursive replies."""
+    """A value that is generated for each request. It is listed, but omitted from recursive replies."""
 
 
 NO_MAINTENANCE = Announcement(error="no notifications have been received yet, try again later")

@@ -26,7 +26,7 @@ PIECES_PER_S = 100  # a slow link delivers at least this often, so that its byte
 
 
 class Mark(enum.Enum):
-    """The end of a direction, which follows the bytes sent before it."""
+    """A marker for the end of a direction; it follows the bytes that were sent earlier."""
 
     END_OF_FILE = enum.auto()
     RESET = enum.auto()
@@ -41,7 +41,7 @@ class Trap:
 
 
 class Pipe:
-    """Carrier of data from `source` to `sink`; both are None until they are connected.
+    """Carry data from `source` to `sink`; both are None until they are connected.
 
     Calls `on_end` when the direction has ended, and `on_swallowed_end` when a black hole has dropped its end.
     """
@@ -83,7 +83,7 @@ class Pipe:
         self._bottleneck_free_at = max(self._bottleneck_free_at, moment)
 
     def set_trap(self, trap: Trap) -> None:
-        """Set a fault that happens at a byte, counted from now."""
+        """Set a fault that happens at a certain byte, counted from now."""
         position = trap.fault.after if trap.fault.verb == "cut" else trap.fault.at
         self._traps.append((self.carried_bytes + position, trap))
 
@@ -114,7 +114,7 @@ class Pipe:
             self._timer = None
 
     def feed(self, data: bytes, turn: int = 0) -> None:
-        """Carry data from the source; `turn` counts how often the two ends have taken turns in sending until then."""
+        """Carry data from the source; `turn` counts how often the two ends have taken turns in sending so far."""
         if self._ended or self._is_swallowed():
             return
         if not self._turns_sent or self._turns_sent[-1][1] != turn:
@@ -125,7 +125,7 @@ class Pipe:
             self._pass_on(data)
 
     def feed_mark(self, mark: Mark) -> None:
-        """End this direction, on an end by the source or by a fault."""
+        """End this direction, because its source or a fault has ended it."""
         if self._is_swallowed():
             self._on_swallowed_end()
         elif not self._ended:

@@ -169,7 +169,7 @@ class Connection:
                 transport.close()
 
     def _reset_behind(self, pipe: Pipe) -> None:
-        """Reset the connection after the receiver has received all data sent before."""
+        """Reset the connection after the receiver has received all data sent so far."""
         self._tear_down()
         for transport in self._transports:
             reset_transport(transport, flush=transport is pipe.sink)

@@ -1,4 +1,4 @@
-"""The API methods on nodes: the immediate responses. Later effects are in `effects`."""
+"""The API methods on nodes and their immediate responses. Later effects are in `effects`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UPDATABLE = ("description", "labels", "metadata", "tags", "data_disks", "network
 
 
 class GuestAttributes(Protocol):
-    """Reader of the guest attributes that the workers of a node publish."""
+    """Access to the guest attributes that the workers of a node publish."""
 
     def guest_items(self, node: NodePb, worker_id: int) -> list[GuestItem]:
         """Return the attributes that one worker publishes; empty while the worker is not running."""

@@ -26,7 +26,7 @@ OUTPUT_ONLY = (
 
 
 class NewNodes:
-    """Builder of nodes that are not stored yet."""
+    """Build nodes, without storing them."""
 
     def __init__(self, clock: VirtualClock, project_number: str) -> None:
         self._clock = clock

@@ -19,7 +19,7 @@ NOTICE_S = 30.0
 
 
 class PreemptionNotices:
-    """Schedule of announced pre-emptions, stored so that they also happen after a restart."""
+    """The agenda of announced pre-emptions, stored so that they also happen after a restart."""
 
     def __init__(
         self,

@@ -7,7 +7,7 @@
     emulated-tpu hold                   # take the chips until the input ends or Ctrl-C
     emulated-tpu who                    # the process that uses them
 
-On a real node, libtpu acquires the chips when JAX or PyTorch starts. The emulator loads no libtpu: for JAX,
+On a real node, libtpu acquires the chips when JAX or PyTorch starts. The emulator doesn't load libtpu: for JAX,
 `jax_plugins/emulated_chips.py` acquires the chips; other programs must call `take`. While a process uses the chips, the
 worker's runtime metrics are served as by libtpu.
 """

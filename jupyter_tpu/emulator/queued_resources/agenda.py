@@ -1,4 +1,4 @@
-"""Move queued resources through their states, by scheduled steps and on changes of their nodes.
+"""Move queued resources through their states, by scheduled steps and when their nodes change.
 
 CREATING → ACCEPTED → WAITING_FOR_RESOURCES → PROVISIONING → ACTIVE → SUSPENDING → SUSPENDED or FAILED; DELETING from
 any state. Every pending step is stored, so that the emulator continues after a kill. Code that changes a node of a
@@ -311,7 +311,7 @@ class Queue:
 
 
 async def _recheck() -> None:
-    """Do nothing: after each act, the timeline asks for waiting acts again, which checks for room."""
+    """Do nothing. After each act, the timeline asks for waiting acts again, and this checks for room."""
 
 
 def node_of(accelerator_type: str) -> NodePb:

@@ -1,4 +1,4 @@
-"""The API methods on queued resources: the immediate responses. Later effects are in `agenda`."""
+"""The API methods on queued resources and their immediate responses. Later effects are in `agenda`."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ class QueuedResources:
     source="cloud.google.com/tpu/docs/request-using-flex-start",
 )
 def _counting(nodes: list[NodePb], extras: Mapping[str, Any]) -> list[NodePb]:
-    """Return the nodes in the form in which they count against the quota."""
+    """Return the nodes as they count against the quota."""
     if not is_flex(extras):
         return nodes
     counted = [type(node)() for node in nodes]

@@ -21,7 +21,7 @@ class QueueNodes:
         self._operations = operations
 
     def delete(self, nodes: Sequence[NodePb]) -> None:
-        """Start to delete nodes: cancel their operations in progress and stop their billing."""
+        """Start deleting nodes: cancel their operations in progress and stop their billing."""
         # a fault scripted for the request must not affect the deletion of its nodes
         with self._operations.planned(Plan()):
             for node in nodes:

@@ -14,7 +14,7 @@ from jupyter_tpu.emulator.store.ledger import Ledger
 
 
 class QueueEffects:
-    """Performer of due operations, one at a time per queued resource; an operation may be performed twice."""
+    """Perform due operations, one at a time per queued resource; an operation may be performed twice."""
 
     def __init__(
         self,

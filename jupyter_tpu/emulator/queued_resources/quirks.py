@@ -13,7 +13,7 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class QueuedResourceQuirks:
-    """Changes of queued resources in a response, before it is sent."""
+    """Change the queued resources in a response before it is sent."""
 
     switches: Switches
     project: str

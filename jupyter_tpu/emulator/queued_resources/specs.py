@@ -1,4 +1,4 @@
-"""Read the request of a queued resource: which nodes, in which tier, when and for how long. Only values."""
+"""Read the request of a queued resource: which nodes, in which tier, when and for how long. Contains only values."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def capacity_request(queued: QueuedRecord, extras: Mapping[str, Any]) -> Capacit
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The time in which a queued resource may be provisioned, in virtual seconds since the epoch; None: no bound."""
+    """The time in which a queued resource may be provisioned, in virtual seconds since the epoch; None for no bound."""
 
     start: float | None = None
     end: float | None = None

@@ -79,7 +79,7 @@ def case_from_json(data: Mapping[str, Any]) -> Case:
 
 
 def write_case(folder: Path, case: Case) -> Path:
-    """Write a case to a file with its name, readable by its owner only. Raises OSError, also if the file exists."""
+    """Write a case to a file with its name, readable by its owner only. Raises OSError, also if it exists."""
     path = folder / f"{case.name}.json"
     # O_EXCL, so that a recording never overwrites a case
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

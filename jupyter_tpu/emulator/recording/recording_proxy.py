@@ -52,7 +52,7 @@ class UpstreamRefused(ValueError):
 def checked_upstream(text: str) -> str:
     """Return the origin of an upstream, without a path.
 
-    Raises UpstreamRefused, also without https unless the upstream is on this computer.
+    Raises UpstreamRefused for an invalid address, and for http unless the upstream is on this computer.
     """
     parts = urlsplit(text if "://" in text else f"https://{text}")
     if parts.scheme not in ("https", "http") or not parts.hostname or parts.username or parts.query or parts.fragment:
@@ -66,7 +66,7 @@ def checked_upstream(text: str) -> str:
 
 @dataclass(slots=True)
 class Recording:
-    """The folder for the cases of one session, with all its upstreams."""
+    """The folder for the cases of one session, from all of its upstreams."""
 
     folder: Path
     on_case: Callable[[Case], None]

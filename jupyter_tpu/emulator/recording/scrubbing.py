@@ -76,7 +76,7 @@ class Scrubber:
             self._words[secret] = self._name("secret", secret)
 
     def learn(self, text: str) -> None:
-        """Find the projects and project numbers in a text."""
+        """Find the projects and project numbers in a text, to replace them from now on."""
         for kind, patterns in _LEARNED.items():
             for pattern in patterns:
                 for word in pattern.findall(text):

@@ -48,7 +48,7 @@ def placeholders(text: str) -> list[str]:
 
 
 def differences(expected: Any, got: Any, bound: Bindings, where: str = "answer") -> Iterator[str]:
-    """Yield a line for each difference in `got`, which starts with its place.
+    """Yield a line for each difference in `got`; the line starts with the place of the difference.
 
     Binds the placeholders in matching texts.
     """

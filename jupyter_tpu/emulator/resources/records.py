@@ -15,13 +15,14 @@ class OperationRecord:
     """A long-running operation.
 
     Attributes:
-        due: virtual time at which it takes effect; None after that, if cancelled, and while it waits for the nodes of a
-            queued resource to be deleted.
+        due: virtual time at which it takes effect; None after that, after a cancellation, and while it waits for the
+            nodes of a queued resource to be deleted.
         is_stuck: the operation takes effect but, because of a fault, is never reported as done.
-        verdict: the error, from a fault or a stock-out, with which it will finish; None: it will succeed.
-        state_before: the state to which the target returns if the operation fails; 0: the target did not exist.
+        verdict: the error, from a fault or a stock-out, with which it will finish; None if it will succeed.
+        state_before: the state to which the target returns if the operation fails; 0 if the target did not exist.
         version: API version of the request, whose types are used to show the operation.
-        ready_at: when it will be due after chips have been found for its node; None: found or not needed.
+        ready_at: when it will be due after chips have been found for its node; None if they were found or are not
+            needed.
         ended, error, response: set when the operation is done; `response` is a serialised ``google.protobuf.Any``.
     """
 
@@ -67,9 +68,9 @@ class QueuedRecord:
     Attributes:
         body: a raw ``google.cloud.tpu.v2.QueuedResource``.
         created: virtual time of creation, which determines the order of the queue.
-        wake: virtual time of its next step; None: it only waits for other events.
-        valid_from, valid_until: the interval for provisioning; None: no bound.
-        verdict: the error that it will show when its nodes are deleted; None: it will be SUSPENDED.
+        wake: virtual time of its next step; None if it only waits for other events.
+        valid_from, valid_until: the interval for provisioning; None for no bound.
+        verdict: the error that it will show when its nodes are deleted; None if it will be SUSPENDED.
     """
 
     body: Any

@@ -28,11 +28,11 @@ _MOST = 64  # maximum number of values per metric; more than any worker's device
 class Script:
     """The reported values.
 
-    With an empty list, a metric is measured; a list that is too short is repeated for further devices.
+    A metric with an empty list is measured. If a list is too short, its values are repeated for further devices.
 
     Attributes:
         memory_percent: used share of the memory of each device.
-        lie: one of `LIES`, or empty.
+        lie: the wrong behaviour to imitate: one of `LIES`, or empty.
     """
 
     duty_percent: tuple[float, ...] = ()
