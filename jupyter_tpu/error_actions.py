@@ -1,8 +1,8 @@
 """The actions that an error can offer: commands that the front end shows as buttons.
 
-The set is small and closed. An action is plain data, the id and arguments of a command; it is chosen where the error is
-created, and saved with the error. The front end translates the label by command and arguments; `label` is in English. A
-terminal shows no actions: there, the error's hint contains a command to paste.
+The set of actions is small and fixed. An action is plain data: the id and arguments of a command. It is chosen where
+the error is created, and saved with the error. The front end translates the label by command and arguments; `label` is
+in English. A terminal shows no actions: there, the error's hint contains a command to paste.
 """
 
 from __future__ import annotations

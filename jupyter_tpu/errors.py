@@ -66,13 +66,13 @@ Long enough for a traceback of a foreign system, and a bound on what it can put 
 def harmless(text: str, longest: int | None = None) -> str:
     """Return the text without characters that could control a terminal; keep newlines and tabs.
 
-    Only the first `longest` characters are used; None uses all of them.
+    Only the first `longest` characters are used; if `longest` is None, all characters are used.
     """
     return "".join(char for char in text[:longest] if char in "\n\t" or unicodedata.category(char) not in _UNSAFE)
 
 
 def plain(text: object, longest: int = 2000) -> str:
-    """Return one line of harmless, shortened text, for texts from a cloud, a worker or a process.
+    """Sanitize text from a cloud, a worker or a process: return it as one line, shortened.
 
     Tabs and line breaks become spaces; other control and formatting characters are removed.
     """
@@ -177,7 +177,7 @@ def templates_of(texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _harmless_text(text: str) -> str:
-    """Apply `harmless` to a text, its template and its arguments; drop both from a text that is too long."""
+    """Apply `harmless` to a text, its template and arguments. If the text is too long, drop template and arguments."""
     if not isinstance(text, Text) or len(text) > LONGEST_TEXT:
         return harmless(text, LONGEST_TEXT)
     arguments = {
@@ -443,7 +443,7 @@ class EnvironmentFailed(TpuError):
 
 
 class WorkerDiskFull(EnvironmentFailed):
-    """The worker's disk takes nothing more: it is full or read-only."""
+    """The worker's disk can't be written to: it is full or read-only."""
 
     code = "worker_disk_full"
     status = 507

@@ -21,7 +21,7 @@ def close_new_files() -> None:
 
 
 def users_umask() -> int:
-    """Return the umask from before `close_new_files`, for `subprocess.Popen`; -1 (no change) if it was not called."""
+    """Return the umask that `close_new_files` replaced, for `subprocess.Popen`; -1 (no change) if it was not called."""
     return _users_umask
 
 

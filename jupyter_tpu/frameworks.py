@@ -30,7 +30,7 @@ class Release:
         framework: one of `FRAMEWORKS`.
         version: the full version, such as ``0.10.2``.
         libtpu: the versions of libtpu for which it was built, as a PEP 440 specifier.
-        python_min, python_max: the oldest and newest supported Python; None: no known upper bound.
+        python_min, python_max: the oldest and newest supported Python; None means no known upper bound.
         requires: requirements to install it; empty if a part of it is in no package index.
     """
 

@@ -30,7 +30,7 @@ INTENT_LABEL = "jupyter-tpu-intent"
 
 
 def _checked(pattern: re.Pattern[str], value: str, what: str, rule: str) -> str:
-    """Return `value`; raise a BadInput with `what` and `rule` if it does not match."""
+    """Return `value` if it matches; otherwise, raise BadInput with `what` and `rule`."""
     if not pattern.fullmatch(value):
         shown = value if len(value) <= 70 else value[:70] + "…"
         raise BadInput(
@@ -118,8 +118,8 @@ _NOT_BILLED = frozenset(
 class NodeOptions:
     """The user's options for a new node, other than its name, place, type, version and provisioning model.
 
-    Every option is a flag, off by default. It is an argument ``--its-name`` of `create`, `search` and `queue`, with the
-    given ``help``, and a field of the node in REST API bodies and the journal.
+    Every option is a flag, off by default. `create`, `search` and `queue` have an argument for each option, such as
+    ``--internal-ips``, with the given ``help``. REST API bodies and the journal have a field of the node for it.
     """
 
     internal_ips: bool = field(
@@ -358,7 +358,7 @@ class QueuedSpec:
     """A queued resource to create: a node and the name of the request.
 
     Attributes:
-        reservation: id of the reservation to use; empty: any that fits, if the node is reserved.
+        reservation: id of the reservation to use; empty means any that fits, if the node is reserved.
     """
 
     name: QueuedName

@@ -162,12 +162,12 @@ class _Key:
         return (self.problem.message,) if self.problem else ()
 
     async def check_create(self, spec: NodeSpec, *, accept_unknown_price: bool) -> None:  # noqa: ARG002 - the protocol
-        """Raise an error without a key, because nobody could log in to the new node."""
+        """Raise an error if there is no key, because nobody could log in to the new node."""
         if self.problem is not None:
             raise self.problem
 
     async def check_start(self, name: NodeName) -> None:
-        """Allow the start: the key was added to the node on creation."""
+        """Allow the start, because the key was added to the node when it was created."""
 
 
 def _open_journal(cloud: CloudApi, stack: AsyncExitStack) -> Journal:

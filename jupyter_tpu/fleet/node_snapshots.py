@@ -1,7 +1,7 @@
 """Print what `snapshot_publisher` would send to one node: ``python -m … FULL-NODE-NAME [ENDPOINT]``.
 
-For a process that has a link to the node although no Jupyter server runs. It runs this as another process, because
-Google's client takes seconds and memory that a kernel's launcher should not. Prints one JSON object per line.
+A kernel's launcher starts this program if it has a link to the node and no Jupyter server runs. It does not read the
+data itself, because loading Google's client takes seconds and memory. Prints one JSON object per line.
 """
 
 from __future__ import annotations

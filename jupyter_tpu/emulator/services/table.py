@@ -1,4 +1,4 @@
-"""Google's other services on the REST port, on the same project as the TPU API.
+"""Google's other services on the REST port, for the same project as the TPU API.
 
 Each is a table of methods (`requests.service_calls.Method`); this module routes calls to them and formats their errors.
 """
@@ -44,7 +44,7 @@ def google_services(cloud: Cloud) -> tuple[GoogleService, ...]:
 
 
 def add_to(app: web.Application, cloud: Cloud) -> None:
-    """Add the routes of these services; call before adding a catch-all route."""
+    """Add the routes of these services. Call this before you add a catch-all route."""
     for service in google_services(cloud):
         app.router.add_route("*", f"/{{path:{service.owns}}}", _handler(cloud, service))
 

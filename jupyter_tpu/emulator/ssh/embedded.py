@@ -79,7 +79,7 @@ class WorkerServer(asyncssh.SSHServer):
         self._connections.add(conn)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Remove the connection from the open ones."""
+        """Remove the connection from the set of open connections."""
         if self._connection is not None:
             self._connections.discard(self._connection)
 
@@ -92,7 +92,7 @@ class WorkerServer(asyncssh.SSHServer):
         return True
 
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
-        """Accept the keys in the metadata for this user."""
+        """Accept the public keys that the metadata lists for this user."""
         # compared without the comment, as `machine.key_lines` stores it
         offered = " ".join(key.export_public_key().decode().split()[:2])
         return (username, offered) in self._machine.authorized
@@ -109,7 +109,7 @@ class WorkerServer(asyncssh.SSHServer):
         return dest_host in LOOPBACK
 
     def unix_connection_requested(self, dest_path: str) -> bool:
-        """Forward only Unix sockets below the home and /tmp."""
+        """Forward only to Unix sockets below the home folder and /tmp."""
         # resolve first, so that no link leads out of these folders
         target = Path(dest_path).resolve()
         return any(target.is_relative_to(top) for top in (self._machine.home.resolve(), Path("/tmp").resolve()))

@@ -34,7 +34,7 @@ class Terminal(asyncio.Protocol):
         self._on_end: Callable[[], None] | None = None
 
     async def open(self, on_end: Callable[[], None]) -> int:
-        """Create the terminal and return the descriptor for the process, which the caller closes.
+        """Create the terminal; return the file descriptor for the process. The caller must close this descriptor.
 
         `on_end` is called when the terminal has been closed.
         """
@@ -47,7 +47,7 @@ class Terminal(asyncio.Protocol):
         return slave
 
     def readers(self) -> list[asyncio.ReadTransport]:
-        """Return the transport that reads the terminal; empty after it is closed."""
+        """Return a list with the transport that reads the terminal; the list is empty when the transport is closed."""
         return [self._reader] if self._reader is not None and not self._reader.is_closing() else []
 
     def write(self, data: bytes) -> None:
@@ -61,7 +61,7 @@ class Terminal(asyncio.Protocol):
             fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
     def close(self) -> None:
-        """Close the emulator's end; the process gets SIGHUP."""
+        """Close the emulator's end of the terminal; the process receives SIGHUP."""
         if self._reader is not None:
             self._reader.close()
         if self._master >= 0:
@@ -74,6 +74,6 @@ class Terminal(asyncio.Protocol):
             self._channel.write(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report the end: on Linux, reading fails with EIO after the last process has closed the terminal."""
+        """Report that the terminal was closed. On Linux, reading then fails with EIO."""
         if self._on_end is not None:
             self._on_end()

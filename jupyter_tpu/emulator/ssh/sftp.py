@@ -26,7 +26,7 @@ VERSION = 3
     source="cloud.google.com/sdk/gcloud/reference/compute/tpus/tpu-vm/scp; openssh.com/txt/release-9.0",
 )
 class WorkerFiles(asyncssh.SFTPServer):
-    """The files of a machine; a relative path starts in the home, as in a shell."""
+    """The files of a machine; a relative path starts in the home folder, as in a shell."""
 
     def __init__(self, channel: asyncssh.SSHServerChannel[bytes], home: Path) -> None:
         super().__init__(channel)
@@ -43,7 +43,7 @@ class WorkerFiles(asyncssh.SFTPServer):
         return place
 
     def exit(self) -> None:
-        """End the transfer with an exit status, without which OpenSSH's scp reports a failure."""
+        """End the transfer with an exit status; without one, OpenSSH's scp reports a failure."""
         self.channel.exit(0)
 
 

@@ -16,7 +16,7 @@ from jupyter_tpu.files import users_umask
 
 
 class WorkerSession(asyncssh.SSHServerSession[bytes]):
-    """A session that runs the requested command, shell or SFTP, and carries bytes both ways."""
+    """A session that runs the requested command, shell or SFTP server, and transfers data in both directions."""
 
     def __init__(self, machine: Machine, user: str) -> None:
         self._machine = machine
@@ -74,12 +74,12 @@ class WorkerSession(asyncssh.SSHServerSession[bytes]):
         return True
 
     def pause_writing(self) -> None:
-        """Pause reading of output, because the client accepts no more."""
+        """Pause reading the output, because the client accepts no more data."""
         if self._process is not None:
             self._process.pause_output()
 
     def resume_writing(self) -> None:
-        """Resume reading of output."""
+        """Resume reading the output."""
         if self._process is not None:
             self._process.resume_output()
 
@@ -177,41 +177,41 @@ class SessionProcess(asyncio.SubprocessProtocol):
     # -- from the client
 
     def write(self, data: bytes) -> None:
-        """Write to its input."""
+        """Write to the process's standard input."""
         if self._terminal is not None:
             self._terminal.write(data)
         elif (pipe := self._pipe(0)) is not None:
             pipe.write(data)
 
     def write_eof(self) -> None:
-        """Close its input."""
+        """Close the process's standard input."""
         if self._terminal is None and (pipe := self._pipe(0)) is not None:
             pipe.close()
 
     def resize(self, width: int, height: int) -> None:
-        """Resize its terminal."""
+        """Resize the process's terminal."""
         if self._terminal is not None:
             self._terminal.resize(width, height)
 
     def send_signal(self, name: str) -> None:
-        """Send a signal, named without SIG, to its process group."""
+        """Send a signal to the process group. The name of the signal has no prefix SIG."""
         number = getattr(signal, f"SIG{name}", None)
         if self._transport is not None and number is not None and self._transport.get_returncode() is None:
             # signal the whole group: a shell must not intercept the signal for its child
             os.killpg(self._transport.get_pid(), number)
 
     def pause_output(self) -> None:
-        """Pause reading of its output."""
+        """Pause reading the process's output."""
         for pipe in self._output_pipes():
             pipe.pause_reading()
 
     def resume_output(self) -> None:
-        """Resume reading of its output."""
+        """Resume reading the process's output."""
         for pipe in self._output_pipes():
             pipe.resume_reading()
 
     def hang_up(self) -> None:
-        """Close its pipes or its terminal, because the connection is lost."""
+        """Close the process's pipes or terminal after the connection was lost."""
         self._is_gone = True
         if self._terminal is not None:
             self._terminal.close()
@@ -232,7 +232,7 @@ class SessionProcess(asyncio.SubprocessProtocol):
             self._channel.write(data, asyncssh.EXTENDED_DATA_STDERR if fd == 2 else None)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        """Record that an output was closed."""
+        """Record that an output pipe was closed."""
         if fd != 0:
             self._open_pipes.discard(fd)
             self._exit_when_done()

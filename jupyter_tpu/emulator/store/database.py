@@ -1,8 +1,8 @@
 """The emulator's SQLite file: nodes, queued resources, operations, billing and the clock.
 
-It only stores and finds data. Used from one thread; an API call is one transaction, and so is an effect. Each
-transaction also stores its virtual time, so that the clock does not go back after a restart. On a full disk, a
-transaction that only reads succeeds without storing the time.
+The module only stores and finds data, and is used from one thread. Each API call is one transaction, and so is each
+effect of an operation. Each transaction also stores its virtual time, so that the clock does not go back after a
+restart. On a full disk, a transaction that only reads succeeds without storing the time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CLEARED = ("nodes", "operations", "spans", "queued_resources", "queued_specs", 
 
 
 class StoreUnreadable(Exception):
-    """A damaged file, a file not from an emulator, or one from a newer emulator."""
+    """The file is damaged, was not written by an emulator, or was written by a newer emulator."""
 
 
 class Store(NodeRows, OperationRows, QueuedRows):
@@ -71,7 +71,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Store all changes made in the context, or none; must not span an await.
+        """Store all changes made in the context, or none. The context must not contain an await.
 
         Raises:
             DiskFull: none of the changes was stored.
@@ -132,7 +132,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
     # -- facts
 
     def fact(self, key: str) -> str | None:
-        """Return a stored text, or None."""
+        """Return the text stored under a key, or None."""
         row = self._db.execute("select value from facts where key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
 
@@ -159,7 +159,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
     # -- billing spans: a span is an interval in which a node was READY
 
     def open_span(self, span: Span) -> None:
-        """Store an open span."""
+        """Store an open span: the node is READY from `started` on."""
         self._db.execute(
             "insert into spans (uid, name, accelerator_type, zone, spot, nanos_per_hour, started, mode)"
             " values (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -182,7 +182,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
         )
 
     def open_spans(self, uid: str) -> list[Span]:
-        """Return the open span of a node in a list; empty if the node is not READY."""
+        """Return a list with the node's open span. The list is empty if the node is not READY."""
         return self._spans("where uid = ? and ended is null", (uid,))
 
     def spans(self) -> list[Span]:

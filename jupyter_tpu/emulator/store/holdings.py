@@ -1,4 +1,4 @@
-"""The holdings of a project, counted by kind: enough for quotas, capacity and addresses, and fast with many nodes."""
+"""The nodes of a project, counted by kind. This is enough to check quotas, capacity and addresses, and fast."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The cost of the emulated nodes: READY seconds × list price, in nano-dollars.
 
-The oracle for every test that looks for nodes left running. Only whole numbers, so that sums are exact: a bill is the
-sum of a node's spans (intervals in which it was READY), and the total is the sum of the bills.
+Tests use this ledger to detect nodes that were left running. All numbers are whole, so that sums are exact. A bill is
+the sum of a node's spans (intervals in which it was READY), and the total is the sum of the bills.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _dollars(nanos: int | None) -> float | None:
 
 
 class Ledger:
-    """The spans of all nodes: opened when a node becomes READY, closed when it leaves that state."""
+    """The spans of all nodes. A span opens when a node becomes READY and closes when the node leaves that state."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -144,7 +144,7 @@ class Ledger:
         self._store.close_span(str(node.id), now, is_young)
 
     def bills(self, now: float) -> list[Bill]:
-        """Return one bill per node that was ever READY, in the order of their first READY."""
+        """Return one bill for each node that was ever READY, sorted by when the node first became READY."""
         spans: dict[str, list[Span]] = {}
         for span in self._store.spans():
             spans.setdefault(span.uid, []).append(span)

@@ -1,4 +1,4 @@
-"""The store's nodes; values that are counted over many nodes have columns, so that no body has to be parsed."""
+"""The store's nodes. Values that are counted over many nodes have columns, so that counting parses no node."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NodeRows:
         return None if row is None else new_node_from(row[0])
 
     def nodes(self, zone: str | None = None, *, after: str = "", limit: int = -1) -> list[NodePb]:
-        """Return nodes in all zones or in one, sorted by name, starting after a name; -1: no limit."""
+        """Return nodes in all zones or in one, sorted, with names after `after`. A limit of -1 means no limit."""
         where, values = ("and zone = ?", (zone,)) if zone else ("", ())
         query = f"select body from nodes where name > ? {where} order by name limit ?"
         return _nodes_of(self._db.execute(query, (after, *values, limit)))
@@ -90,11 +90,11 @@ class NodeRows:
     # -- nodes with an end
 
     def set_expiry(self, name: str, moment: float | None) -> None:
-        """Set the time at which a node expires; None: never."""
+        """Set the time at which a node expires; None means never."""
         self._db.execute("update nodes set expires = ? where name = ?", (moment, name))
 
     def expiring_nodes(self, limit: int) -> list[tuple[float, str]]:
-        """Return the next nodes to expire, with the times."""
+        """Return the nodes that expire next, with their times of expiry."""
         query = "select expires, name from nodes where expires is not null order by expires limit ?"
         return [(float(moment), str(name)) for moment, name in self._db.execute(query, (limit,))]
 
@@ -102,7 +102,7 @@ class NodeRows:
 def _occupies(node: NodePb) -> int | None:
     """Return whether a node in this state occupies chips.
 
-    None means unchanged, because chips may or may not have been found.
+    None means that the stored value stays unchanged, because this state does not show whether chips have been found.
     """
     if node.state in _BEFORE_CHIPS:
         return None

@@ -41,7 +41,7 @@ class OperationRows:
         return found[0] if found else None
 
     def operations(self, zone: str | None = None, *, after: str = "", limit: int = -1) -> list[OperationRecord]:
-        """Return all operations or those in one zone, sorted by name, starting after a name; -1: no limit."""
+        """Return operations in all zones or in one, sorted, with names after `after`. A limit of -1 means no limit."""
         where, values = ("and zone = ?", (zone,)) if zone else ("", ())
         return self._operations(f"where name > ? {where} order by name limit ?", (after, *values, limit))
 
@@ -54,7 +54,7 @@ class OperationRows:
         return self._operations("where target = ? and ended is null order by seq", (target,))
 
     def next_due(self, limit: int) -> list[tuple[float, str, str]]:
-        """Return the time, name and target of the next operations to take effect."""
+        """Return the operations that take effect next: time, name and target of each."""
         query = "select due, name, target from operations where due is not null order by due, seq limit ?"
         return [(float(due), str(name), str(target)) for due, name, target in self._db.execute(query, (limit,))]
 
@@ -118,7 +118,7 @@ def _operation_of(row: tuple[Any, ...]) -> OperationRecord:
 
 
 def bytes_of(status: status_pb2.Status | None) -> bytes | None:
-    """Return a status as it is stored."""
+    """Encode a status for storage."""
     return None if status is None else bytes(status.SerializeToString())
 
 

@@ -29,7 +29,7 @@ class QueuedRows:
     _db: sqlite3.Connection
 
     def add_queued(self, queued: QueuedRecord, specs: Iterable[tuple[Kind, int]]) -> None:
-        """Store a new queued resource; `specs`: the kinds of nodes that it requests, with the number of each."""
+        """Store a new queued resource. `specs` contains the kinds of the requested nodes and the number of each."""
         self._db.execute(f"insert into queued_resources ({_COLUMNS}) values ({_MARKS})", _row_of(queued))
         rows = [(queued.name, _zone_of(queued), *kind, count) for kind, count in specs]
         self._db.executemany("insert into queued_specs values (?, ?, ?, ?, ?, ?)", rows)
@@ -51,7 +51,7 @@ class QueuedRows:
         return found[0] if found else None
 
     def queued_resources(self, zone: str | None = None, *, after: str = "", limit: int = -1) -> list[QueuedRecord]:
-        """Return queued resources in all zones or in one, sorted by name, starting after a name; -1: no limit."""
+        """Return queued resources in one zone or all, sorted, with names after `after`. A limit of -1 means all."""
         where, values = ("and zone = ?", (zone,)) if zone else ("", ())
         return self._queued(f"where name > ? {where} order by name limit ?", (after, *values, limit))
 
@@ -62,12 +62,12 @@ class QueuedRows:
         return [(float(moment), str(name)) for moment, name in rows]
 
     def waking_queued(self, limit: int) -> list[tuple[float, str]]:
-        """Return the next queued resources to take a step, with the times."""
+        """Return the queued resources whose next step is due first, with the times of these steps."""
         query = "select wake, name from queued_resources where wake is not null order by wake, seq limit ?"
         return [(float(moment), str(name)) for moment, name in self._db.execute(query, (limit,))]
 
     def held_by_queue(self) -> list[Held]:
-        """Return the nodes that queued resources without nodes request, by kind; they count until deleted."""
+        """Return the nodes requested by queued resources that have no nodes, by kind; they count until deleted."""
         return [Held(like(Kind(*kind)), zone, count) for zone, *kind, count in self._db.execute(_HELD)]
 
     def _queued(self, where: str, values: Sequence[object]) -> list[QueuedRecord]:

@@ -82,7 +82,7 @@ _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOER
 
 
 class DiskFull(OSError):
-    """The disk is full; all data stored before is kept."""
+    """The disk is full; no data stored earlier is lost."""
 
 
 class _Connection(sqlite3.Connection):

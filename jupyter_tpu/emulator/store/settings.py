@@ -10,7 +10,7 @@ class Facts(Protocol):
     """The part of the store that settings need."""
 
     def fact(self, key: str) -> str | None:
-        """Return a stored text, or None."""
+        """Return the text stored under a key, or None."""
 
     def save_fact(self, key: str, value: str) -> None:
         """Store a text under a key."""

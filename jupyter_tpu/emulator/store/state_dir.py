@@ -24,7 +24,7 @@ def locked_state_dir(named: Path | None) -> Iterator[Path]:
     """Yield the given folder, locked; without a name, a temporary folder that is deleted when the process exits.
 
     Raises:
-        StateDirInUse: two emulators would undo each other's nodes.
+        StateDirInUse: another emulator uses the folder.
     """
     if named is None:
         with tempfile.TemporaryDirectory(prefix="jupyter-tpu-emulator-") as folder:
@@ -56,7 +56,8 @@ def _holder(lock: TextIO) -> str:
 def read_or_create(path: Path, make: Callable[[], bytes]) -> bytes:
     """Return the file's content; create a missing file with the result of `make`, readable by its owner only.
 
-    The file is written atomically: a crash or a full disk leaves at most a draft, and an empty file counts as missing.
+    The file is written atomically: a crash or a full disk leaves at most a temporary file. An empty file counts as
+    missing.
 
     Raises:
         OSError: the file can be neither read nor written; no partial file is left.

@@ -1,1 +1,1 @@
-"""The core over gRPC and REST: parsing, HTTP rules, API versions, and errors in Google's format."""
+"""Serve the core over gRPC and REST: parsing, HTTP rules, API versions, and errors in Google's format."""

@@ -46,7 +46,7 @@ _EMPTY = ("DeleteOperation", "CancelOperation")
 
 
 def add_to(app: web.Application) -> None:
-    """Serve the document."""
+    """Add the route that serves the document."""
     app.router.add_get("/$discovery/rest", _answer)
 
 

@@ -25,9 +25,9 @@ _LOCATION = "projects/*/locations/*"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An HTTP rule: the path's only variable sets the request's field `variable`, the body its field `body`.
+    """An HTTP rule. The path's only variable sets the request field `variable`; the body sets the request field `body`.
 
-    `body` is ``*`` if the body is the whole request, and empty if there is none.
+    `body` is ``*`` if the body is the whole request, and an empty string if the request has no body.
     """
 
     version: str

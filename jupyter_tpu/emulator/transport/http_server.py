@@ -1,4 +1,4 @@
-"""The HTTP server of the REST port: aiohttp's, except that malformed requests are rejected as by Google's services."""
+"""The HTTP server of the REST port: aiohttp's, but it rejects malformed requests as Google's services do."""
 
 from __future__ import annotations
 

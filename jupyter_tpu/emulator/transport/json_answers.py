@@ -38,7 +38,7 @@ HTTP_STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    """Formatter of the core's responses to one request.
+    """Formats the core's responses to one request.
 
     `numbers_for_enums` is set by google-cloud-tpu's REST transport (``$alt=json;enum-encoding=int``).
     """

@@ -131,7 +131,7 @@ def _refuse_constant(word: str) -> Any:
 
 
 def _whole(digits: str) -> int | float:
-    """Parse a whole number, also if it is too long for Python's own parser."""
+    """Parse a whole number, even if it is too long for Python's own parser."""
     if len(digits) > _DIGITS_OF_A_NUMBER:
         raise _invalid(f"{RECEIVED}Number exceeds the range of double.\n{digits[:_CONTEXT]}\n^")
     return int(digits) if len(digits) <= 20 else float(digits)  # 20: the longest 64-bit number with its sign

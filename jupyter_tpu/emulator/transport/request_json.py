@@ -123,7 +123,7 @@ class Reading:
         return read
 
     def _value(self, found: FieldDescriptor, value: Any, at: str) -> Any:
-        """Read one value; None means that nothing is set: the value is null, or invalid and recorded."""
+        """Read one value. Return None if the value is null or invalid; record an invalid value as a violation."""
         if value is None:
             return None
         if not _is_leaf(found):
@@ -174,7 +174,7 @@ class Reading:
 
 
 def names_of(kind: Descriptor) -> dict[str, FieldDescriptor]:
-    """Return the fields of a message by both of their names."""
+    """Return the fields of a message by their names in the proto and in JSON."""
     by_proto = {proto_name(each): each for each in kind.fields}
     return {**by_proto, **{each.json_name: each for each in kind.fields}}
 

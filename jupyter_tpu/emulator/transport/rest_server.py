@@ -49,7 +49,7 @@ _ONLY_IN_DISCOVERY = {"ListLocations": {"extraLocationTypes"}, "ListOperations":
 
 
 class RestServer:
-    """Handler of every path without another handler."""
+    """The handler of all paths that have no other handler."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
@@ -205,7 +205,7 @@ async def refuse_browsers(request: web.Request, handler: Handler) -> web.StreamR
 
 
 def caller_check(callers: Callers) -> Any:
-    """Return a middleware that rejects all callers that `callers` does not admit."""
+    """Return a middleware that rejects callers not admitted by `callers`."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -219,7 +219,7 @@ def caller_check(callers: Callers) -> Any:
 
 
 def _ends(request: web.Request) -> tuple[Address, Address] | None:
-    """Return the caller's and the server's address of the connection, or None if it is closed."""
+    """Return the client's and the server's address of the connection; None if the connection is closed."""
     if request.transport is None:
         return None
     return request.transport.get_extra_info("peername"), request.transport.get_extra_info("sockname")
@@ -269,7 +269,7 @@ def _full_method(request: web.Request) -> str:
 
 
 class NotOfClients(logging.Filter):
-    """A log filter that drops client errors: requests that are not HTTP, which get a 400."""
+    """A log filter that drops client errors: requests that are not HTTP and get the response 400."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return False for a record of a client error."""

@@ -91,7 +91,7 @@ def _leads_to(remote: str, reached: set[str], ports: set[str]) -> bool:
 
 
 def _sockets_of(token: str) -> dict[str, list[Place]]:
-    """Return the places where the processes of a worker have sockets open, by the socket's inode."""
+    """Return the process id and file descriptor of each open socket of a worker, by the socket's inode."""
     found: dict[str, list[Place]] = defaultdict(list)
     for process in processes_of([token]):
         with suppress(OSError):
@@ -104,7 +104,7 @@ def _sockets_of(token: str) -> dict[str, list[Place]]:
 
 
 def _sockets() -> dict[str, _Socket]:
-    """Return all TCP sockets of this machine by inode; IPv4 addresses have the same form in both tables."""
+    """Return all TCP sockets of this machine by inode; IPv4 addresses look the same in the tables tcp and tcp6."""
     rows = (line.split() for table in _TABLES if table.exists() for line in table.read_text().splitlines()[1:])
     return {
         row[9]: _Socket(_last_quarter(row[1]), _last_quarter(row[2]), row[3] == _LISTEN)

@@ -29,8 +29,8 @@ class SharedContext:
     """Settings and facts that all workers share.
 
     Attributes:
-        cloud: the source of current node data; None: each worker uses its node's data from when the worker started.
-        metrics_port: the preferred port for runtime metrics; 0: any.
+        cloud: the source of current node data; if None, each worker uses the node data from when the worker started.
+        metrics_port: the preferred port for runtime metrics; 0 means any port.
         api: the address of the cloud's REST API; empty until the server has started.
     """
 

@@ -48,7 +48,7 @@ async def run_startup_script(machine: Machine, script: str) -> None:
 def is_booting(folder: Path) -> bool:
     """Return whether the machine in this folder was down, and record that it is now up.
 
-    A killed emulator leaves its workers running, and the next emulator takes them over, which is not a boot.
+    A killed emulator leaves its workers running, and the next emulator takes them over. This does not count as a boot.
     """
     mark = folder / "booted"
     # this computer's own boot time: after a reboot, no worker process can have survived

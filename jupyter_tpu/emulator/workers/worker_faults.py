@@ -142,7 +142,7 @@ def _mark(machine: Machine) -> Path:
 
 
 async def _cut(first: str, second: str) -> None:
-    """Cut connections between two workers as they are created, until cancelled."""
+    """Cut each connection between two workers, including later ones, until cancelled."""
     try:
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)

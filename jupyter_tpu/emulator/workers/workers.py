@@ -100,7 +100,7 @@ class Workers:
             raise
 
     async def stop(self, node: NodePb) -> None:
-        """Stop the SSH servers and kill every process of the node's workers; keep their homes."""
+        """Stop the SSH servers and kill every process of the node's workers; keep the home folders."""
         workers = self._running.pop(str(node.id), [])
         await self.faults.clear(*(worker.machine.token for worker in workers))
         for worker in workers:
@@ -127,7 +127,7 @@ class Workers:
         "that are stopped, pre-empted or deleted.",
     )
     async def kill_strays(self, nodes: Iterable[NodePb]) -> None:
-        """Kill processes on the workers of all nodes except these; keep the homes."""
+        """Kill the processes of all workers, except those of these nodes; keep the home folders."""
         places = {self._place(node) for node in nodes}
         for place in self._folder.glob("*"):
             if place not in places:

@@ -52,7 +52,7 @@ class AgentReport:
         activity: None if the agent is too old to report it, or the response is invalid.
         keep: the node's “keep running” setting on the agent.
         guard: state and detail of the guard on the node.
-        rules: revision and rules that the guard applies, without a deadline; None if it has none.
+        rules: revision and rules that the guard applies, without a deadline; None if the guard has no rules.
     """
 
     at: Moment
@@ -86,7 +86,7 @@ def parse_report(answer: Mapping[str, Any], at: Moment) -> AgentReport:
 
 
 class AgentPoller:
-    """Poller of agents, with the last report of each node by full name and uid.
+    """Polls the agents and stores the last report of each node by full name and uid.
 
     Args:
         agents: access to the agents, or None.

@@ -49,11 +49,11 @@ class NodeSettings:
     """The stored auto-stop settings of one node.
 
     Attributes:
-        revision, keep_revision: when `rules` and `keep` were set (Unix seconds); 0 = never.
-        acted_at: last user activity recorded by any process on this computer (Unix seconds); None = unknown.
-        ready_since: when the node became READY, according to the ledger; None = unknown.
-        is_ours: this user created the node.
-        damage: what can't be read and what applies instead, for display; empty = everything can be read.
+        revision, keep_revision: when `rules` and `keep` were set (Unix seconds); 0 if never.
+        acted_at: last user activity recorded by any process on this computer (Unix seconds); None if unknown.
+        ready_since: when the node became READY, according to the ledger; None if unknown.
+        is_ours: whether this user created the node.
+        damage: what can't be read and what applies instead, for display; empty if everything can be read.
     """
 
     rules: Rules = field(default_factory=Rules)
@@ -129,7 +129,7 @@ class AutostopSettings:
     def _is_ours(self, node: Node) -> bool:
         """Return whether this user created the node; other people's nodes have no rules until the user sets some.
 
-        The journal shows this or, if it was lost, the label and the login key on the node.
+        The journal records this. If the journal was lost, the label and the login key on the node show it.
         """
         intent_id = node.intent_id
         # cache only a positive result: another process may write the intent later
@@ -218,7 +218,7 @@ def _read(found: Found | None, read: Callable[[Document], T | None], damaged: st
 
 
 def _rules(document: Document, node: Node, wrong_s: float) -> Rules:
-    """Return the rules; a deadline applies only to the node for which it was set, not to the next with its name."""
+    """Return the rules; a deadline applies only to the node for which it was set, not to a later one with its name."""
     body = {name: value for name, value in document.body.items() if name not in ("uid", _WRONG)}
     if document.body.get("uid") != node.uid:
         body.pop("deadline_at", None)

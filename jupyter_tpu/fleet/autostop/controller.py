@@ -1,7 +1,6 @@
 """The auto-stop controller: judge every node by its rules, send the rules to the guards, and stop or delete due nodes.
 
-Nodes are also stopped by the guard on each node, which works without this computer, and by budgets when they cost too
-much.
+The guard on each node also stops it, even without this computer. Budgets stop nodes that cost too much.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ _ENDING = ("STOPPING", "DELETING")
 
 
 def this_moment() -> Moment:
-    """Return the time of both clocks of this computer."""
+    """Return the time of this computer's wall clock and monotonic clock."""
     return Moment(wall=time.time(), steady=time.monotonic())
 
 
@@ -80,10 +79,10 @@ class AutostopController:
     """The controller that applies the auto-stop rules; see `Controller`.
 
     Args:
-        agents: access to the agents; None: activity is unknown, so the idle timeout stops nothing.
+        agents: access to the agents; if None, activity is unknown, and the idle timeout stops nothing.
         every_s: how often an agent is polled.
         answer_s: timeout for a response, for which the fleet's loop waits.
-        look_at_clocks: returns the time of both clocks.
+        look_at_clocks: returns the time of the wall clock and the monotonic clock.
         login_key: the user's public key line; a node that has it belongs to the user even if the journal was lost.
     """
 
@@ -186,7 +185,7 @@ class AutostopController:
     async def extend(self, node: Node, keep: KeepRunning) -> AutostopStatus:
         """Suspend the idle timeout and extend the session, or cancel an extension; return the new status.
 
-        Raises as `set_rules`.
+        Raises the same errors as `set_rules`.
         """
         now, wrong_s = self._clocks().wall, self._cloud_clock.wrong_s
         await asyncio.to_thread(self._settings.put_keep, node, keep, now=now, clock_wrong_s=wrong_s)
@@ -308,7 +307,7 @@ class AutostopController:
 
     @staticmethod
     async def _with_outcome(fleet: Fleet, asked: EndRequest) -> EndRequest:
-        """Add the outcome of the last request."""
+        """Add the outcome of the last request to the record of requests."""
         intent = await fleet.intent(asked.intent_id) if asked.intent_id else None
         if intent is None or intent.verb == "delete":
             return asked

@@ -88,7 +88,7 @@ class ExternalDeletions:
         self._seen: tuple[object, ...] = ()
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Look for stopped nodes after the list has changed; raises `JournalUnwritable`; the next call retries."""
+        """If the list has changed, look for stopped nodes. Raises `JournalUnwritable`; the next call retries."""
         snapshot = fleet.snapshot()
         seen = (snapshot.as_of, snapshot.nodes, dict(snapshot.looked_at))
         # read the ledger only when the list has changed, because the ledger may be long

@@ -17,7 +17,7 @@ _LONGEST_TEXT = 500
 
 
 def activity_history_view(said: Mapping[str, Any] | str, *, idle_after_s: float | None, now: float) -> JSON:
-    """Return the intervals with the same verdict, oldest first.
+    """Return the history as intervals, oldest first; within each, the guard's verdict was the same.
 
     Args:
         said: the agent's response, or why there is none, for display.

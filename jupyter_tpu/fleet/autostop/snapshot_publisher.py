@@ -95,8 +95,8 @@ class SnapshotPublisher:
     """The controller that sends snapshots, in a separate task, so that the fleet's loop never waits for an agent.
 
     Args:
-        agents: access to the agents; None: nothing is sent.
-        clock: returns Unix seconds; None: the cloud's clock.
+        agents: access to the agents; if None, nothing is sent.
+        clock: returns Unix seconds; if None, the cloud's clock is used.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class SnapshotPublisher:
             await asyncio.wait([self._task])
 
     async def _send_all(self, agents: Agents, snapshot: FleetSnapshot, nodes: Sequence[Node]) -> None:
-        """Send to all nodes; read nothing without a link. A failure with one node does not affect the others."""
+        """Send the data to all nodes whose agent responds. A failure with one node does not affect the others."""
         try:
             # make a cheap call first: if no agent is connected, nothing needs to be read
             is_up = await asyncio.gather(*(self._has_answer(agents, node, "told", {"kind": "node"}) for node in nodes))
@@ -184,7 +184,7 @@ class SnapshotPublisher:
 
 
 def node_snapshots(known: LocalState, node: Node, clock: CloudClock) -> Mapping[str, DatedView]:
-    """Return everything that a node gets, by kind."""
+    """Return all data that is sent to a node, by kind."""
     account, snapshot = known.account, known.snapshot
     quota_at = clock.to_cloud(known.quota.as_of)  # uses this computer's clock, unlike the others
     cost_usd = node_cost(node_costs(account.spans, account.now), node)

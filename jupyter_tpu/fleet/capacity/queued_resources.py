@@ -111,7 +111,7 @@ class Queue:
             spec: the node, whose id the queued resource gets too.
             valid_for_s: seconds after which the cloud gives up.
             run_for_s: for flex-start: seconds after READY at which the cloud deletes the node.
-            reservation: id of the reservation for a reserved node; empty: any that fits.
+            reservation: id of the reservation for a reserved node; empty means any that fits.
             accept_unknown_price: see `Fleet.check_spending`.
 
         Raises:
@@ -156,9 +156,10 @@ class Queue:
         return await self._found(wanted.name) or _new(wanted)
 
     async def _found(self, name: QueuedName) -> QueuedResource | None:
-        """Return the queued resource in the list; None if it is not there, or the cloud does not answer any more.
+        """Return the queued resource from the cloud's list; None if it is not listed, or if the cloud does not respond.
 
-        After a request that the cloud may have accepted: a failed list must not hide what may cost money.
+        Called after a request that the cloud may have accepted. If listing fails, this must not hide a resource that
+        may cost money.
         """
         try:
             return (await self.list()).find(name)

@@ -181,7 +181,7 @@ class RecreateController:
 
     @contextlib.asynccontextmanager
     async def _claimed(self, recovery: Recovery, now: float) -> AsyncIterator[Recovery | None]:
-        """Claim the setting for the context; yield None if another process has it."""
+        """Claim the setting for the context; yield None if another process has claimed it."""
         claimed = await asyncio.to_thread(self._recoveries.claim, recovery, now=now)
         try:
             yield claimed
@@ -192,7 +192,8 @@ class RecreateController:
     def _release(self, name: NodeName, owner: str, now: float) -> None:
         """Release the claim.
 
-        Never raises, so as not to replace a cancellation. If releasing fails, the setting can be claimed again.
+        Never raises, because an error would replace a cancellation. If releasing fails, the setting can be claimed
+        again.
         """
         try:
             left = self._recoveries.get(name)
@@ -278,7 +279,7 @@ async def set_recovery(
 
     Args:
         max_attempts: 1 to `MOST_ATTEMPTS`.
-        max_usd: cost of the node at which recreation stops; None = no cap.
+        max_usd: cost of the node at which recreation stops; None means no cap.
         now: Unix seconds.
 
     Raises:

@@ -46,7 +46,7 @@ class SearchService:
         Args:
             node_id: id of the node, the same in every zone.
             candidates: the places to try, in order; see `lifecycle.search.ordered`.
-            for_s: maximum duration in seconds; None: each candidate is tried once.
+            for_s: maximum duration in seconds; if None, each candidate is tried once.
             accept_unknown_price: see `Fleet.check_spending`.
 
         Raises:

@@ -25,9 +25,9 @@ class Item:
         name: the full name.
         short_id: node id or queued resource id.
         usd_per_hour: list price of a READY node; None if unknown, and for queued resources.
-        is_billed: the item is currently billed by the hour.
-        is_leftover: the item can only be deleted, and counts towards the quota until then.
-        is_ours: created by jupyter_tpu.
+        is_billed: whether the item is currently billed by the hour.
+        is_leftover: whether the item can only be deleted; it counts towards the quota until then.
+        is_ours: whether jupyter_tpu created the item.
         nodes: for a queued resource, the nodes that are deleted with it.
     """
 

@@ -35,7 +35,7 @@ _ALREADY_OVER = LEFTOVER_QUEUED_STATES | {"ACTIVE", "DELETING", "SUSPENDING"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One node to stop, or one node or queued resource to delete, the latter with its nodes."""
+    """One node to stop or delete, or one queued resource to delete with its nodes."""
 
     verb: Literal["stop", "delete"]
     kind: Kind
@@ -47,8 +47,8 @@ def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] =
     """Return the steps that stop all spending: waiting requests first, because they would become nodes. Pure.
 
     If all nodes of a queued resource would be deleted, the queued resource is deleted instead; otherwise it would
-    remain as a leftover that counts towards the quota. If this deletion has `failed` (names), its nodes are deleted
-    individually.
+    remain as a leftover that counts towards the quota. If deleting the queued resource failed (its name is in
+    `failed`), its nodes are deleted individually.
     """
     waiting = [each for each in holdings.queued if each.state not in _ALREADY_OVER]
     nodes = {node.name: node for node in _known_nodes(holdings, snapshot)}

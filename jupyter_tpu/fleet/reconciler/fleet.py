@@ -126,7 +126,7 @@ class Fleet:
         self._closed = False
 
     async def start(self) -> None:
-        """Start to poll, and claim open intents whose process has exited. Returns immediately; never raises."""
+        """Start polling, and claim open intents whose process has exited. Returns immediately; never raises."""
         self._loop = asyncio.create_task(self._run(), name="jupyter_tpu fleet")
 
     async def close(self) -> None:
@@ -208,7 +208,7 @@ class Fleet:
         """Start to delete a node, even one not created by jupyter_tpu; cancel all other open intents for it.
 
         Args:
-            because: reason for the users of its kernels; None = requested by the user.
+            because: reason shown to the users of the node's kernels; None if the user requested the deletion.
 
         Raises:
             NodeNotFound: there is no such node and none is being created.
@@ -349,7 +349,7 @@ class Fleet:
         return any(each.verb not in (verb, "delete") and (verb, each.phase) != ("stop", BOOTING) for each in others)
 
     async def _caught_up(self, listed: Intent) -> Intent:
-        """Write progress that a full disk kept out of the journal, because the old state would block the new intent."""
+        """Write progress that a full disk did not let the journal store; the old state would block the new intent."""
         known = self._state.intents.get(listed.intent_id)
         if known is None or listed.owner != self._journal.owner or known.updated_at <= listed.updated_at:
             return listed
@@ -413,7 +413,7 @@ class Fleet:
                 log.exception("%s failed", type(controller).__name__)
 
     def _list_every_s(self) -> float:
-        """Return the seconds between two lists: few while another process changes nodes. Runners read their own."""
+        """Return the seconds between two list requests: fewer while another process changes nodes."""
         others = [
             each for each in self._state.intents.values() if not each.settled and each.intent_id not in self._tasks
         ]

@@ -63,7 +63,7 @@ class RunnerContext:
 
 
 class IntentRunner:
-    """Performer of one intent. All runners for the same node share `lock`: one request at a time."""
+    """Performs one intent. All runners for the same node share `lock`, so that only one request is sent at a time."""
 
     def __init__(self, context: RunnerContext, intent: Intent, lock: asyncio.Lock) -> None:
         self._context = context

@@ -15,8 +15,8 @@ class NodeCache:
 
     Attributes:
         unreachable: zones that did not respond to the last list request.
-        as_of: when the last list was requested (Unix seconds); 0 = never.
-        error: why the last list request failed; None if it did not.
+        as_of: when the last list was requested (Unix seconds); 0 if never.
+        error: why the last list request failed; None if it succeeded.
     """
 
     def __init__(self) -> None:

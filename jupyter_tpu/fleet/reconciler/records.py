@@ -18,8 +18,8 @@ class FleetSnapshot:
     Attributes:
         nodes: the nodes, sorted by name; the old ones remain if a poll fails.
         unreachable: zones that did not respond, whose nodes are missing from the list.
-        as_of: when `nodes` was read (Unix seconds by the cloud's clock); 0 = never.
-        error: why the last poll failed; None if it did not.
+        as_of: when `nodes` was read (Unix seconds by the cloud's clock); 0 if never.
+        error: why the last poll failed; None if it succeeded.
         intents: open intents, and failed ones that were not dismissed, oldest first.
         notices: messages for the user about journal, clock and budgets, one sentence each.
         looked_at: when a single node, or its absence, was read after `as_of` (Unix seconds by the cloud's clock).
@@ -37,7 +37,7 @@ class FleetSnapshot:
 
     @property
     def as_of_here(self) -> float | None:
-        """Return `as_of` by this computer's clock (Unix seconds); None = never."""
+        """Return `as_of` by this computer's clock (Unix seconds); None if never."""
         return self.as_of + self.clock_ahead_s if self.as_of else None
 
     def seen_at(self, name: NodeName) -> float:

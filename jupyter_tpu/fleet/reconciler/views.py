@@ -41,7 +41,7 @@ def node_view(node: Node, *, kernelspec: str | None = None, cost_usd: float | No
 
     Args:
         kernelspec: name of the kernelspec for this node, or None.
-        cost_usd: the node's cost according to the ledger; None: unknown.
+        cost_usd: the node's cost according to the ledger; None if unknown.
     """
     price = node_price(node)
     return {
@@ -85,7 +85,7 @@ def intent_view(intent: Intent, *, usual_s: float | None = None) -> JSON:
     """Return an intent as JSON, without its spec and bookkeeping.
 
     Args:
-        usual_s: how long similar intents took before, in seconds; None: unknown.
+        usual_s: how long similar intents took earlier, in seconds; None if unknown.
     """
     return {
         "intent_id": intent.intent_id,

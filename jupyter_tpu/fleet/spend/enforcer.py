@@ -140,7 +140,7 @@ class BudgetEnforcer:
             await self._log_levels(usages, account)
 
     async def _granted(self, snapshot: FleetSnapshot, now: float, used_up: UsedUp) -> frozenset[NodeName]:
-        """Return the nodes covered by a grant; empty if a budget does not spare them."""
+        """Return the nodes covered by a grant; empty if a budget stops these nodes too."""
         if not all(budget.spares_granted for budget, _ in used_up):
             return frozenset()
         # include READY nodes: if another process has just seen a node stop, the ledger has no open span for it
@@ -182,7 +182,7 @@ class BudgetEnforcer:
         now: float,
         first: tuple[Budget, Usage],
     ) -> None:
-        """Stop each node that is or soon will be billed, except `spared`; a failure does not affect the others."""
+        """Stop each node that is or soon will be billed, except `spared`; a failure with one does not affect others."""
         for node in snapshot.nodes:
             if node.name not in spared and (node.is_billed or _is_on_its_way(snapshot, node)):
                 try:

@@ -84,7 +84,8 @@ class GrantUsage:
 async def is_covered(cloud: CloudApi, journal: Journal, name: NodeName, request: NodeRequest) -> bool:
     """Return whether a TRC grant would cover the node with this name if it were created or started now.
 
-    If there is a grant, the nodes that use it are listed; without a response, the node counts as not covered.
+    If there is a grant, this lists the nodes that use it. If the cloud does not respond, the node counts as not
+    covered.
 
     Raises:
         JournalUnwritable: the grants can't be read.

@@ -44,8 +44,8 @@ class StoredPrices:
 
     Attributes:
         address: address of the catalogue from which they were read.
-        read_at: when the prices were read (Unix seconds); 0 = never.
-        failed_at: when reading last failed, after `read_at` (Unix seconds); 0 = never.
+        read_at: when the prices were read (Unix seconds); 0 if never.
+        failed_at: when reading last failed, after `read_at` (Unix seconds); 0 if never.
         failure: the reason, for display.
     """
 

@@ -1,4 +1,4 @@
-"""The project's quota: limits read from the cloud, usage by its nodes, and quota left after a request."""
+"""The project's quota: limits read from the cloud, usage by its nodes, and remaining quota after a request."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class QuotaReport:
         return quota.uses(self.limits, self.holdings.held)
 
     def after(self, *, zone: str, accelerator_type: str, provisioning: Provisioning) -> tuple[QuotaAfter, ...]:
-        """Return the rest of each quota after creating a node of this type; a reserved node uses none.
+        """Return the remaining amount of each quota after creating a node of this type; a reserved node uses no quota.
 
         Raises:
             BadInput: there is no such type.
@@ -76,7 +76,7 @@ class QuotaReport:
 
 
 class QuotaService:
-    """A cache of the report; a change of `seen`, which describes the nodes, makes it count the usage again."""
+    """A cache of the report. It counts the usage again when `seen`, which describes the nodes, changes."""
 
     def __init__(self, cloud: CloudApi, *, keep_s: float = KEEP_S) -> None:
         self._cloud = cloud
@@ -188,7 +188,7 @@ def _user_view(user: QuotaUser) -> JSON:
 
 
 def after_view(report: QuotaReport, rows: tuple[QuotaAfter, ...]) -> JSON:
-    """Return the rest of each quota after a request, as JSON."""
+    """Return the remaining amount of each quota after a request, as JSON."""
     error = report.holdings.error or report.limits_error
     return {
         "as_of": report.as_of,

@@ -58,7 +58,7 @@ class Place(Protocol):
 
     @property
     def endpoint(self) -> str:
-        """The cloud; empty = Google's."""
+        """The address of the cloud; empty for Google's."""
 
     @property
     def project(self) -> str:

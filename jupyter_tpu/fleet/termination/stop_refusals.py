@@ -38,10 +38,10 @@ class EndRequest:
     """The requests to stop or delete one node.
 
     Attributes:
-        intent_id: intent of the last request; empty = it was sent without an intent.
+        intent_id: intent of the last request; empty if it was sent without an intent.
         at: when the last request was sent (seconds of the caller's clock).
         times: number of requests.
-        refused_since: the time since which every stop was rejected for a temporary reason; None = the last one was not.
+        refused_since: since when every stop was rejected for a temporary reason; None if the last stop was not.
         cannot_be_stopped: whether the cloud reported that the node can never be stopped.
     """
 
@@ -61,7 +61,7 @@ class EndRequest:
         return replace(self, refused_since=self.at)
 
     def why_delete(self, now: float) -> str:
-        """Return why the node is deleted instead of stopped, for display; empty = stop it."""
+        """Return why the node must be deleted instead of stopped, for display; empty if it should be stopped."""
         if self.cannot_be_stopped:
             return Text("The cloud says that this node cannot be stopped, so it is deleted.")
         if self.refused_since is not None and now - self.refused_since >= LAST_RESORT_S:

@@ -50,7 +50,7 @@ _OPERATION_TIMEOUT_S = 120.0
 
 
 class Opened(Protocol):
-    """The required part of an `OpenFleet`."""
+    """The part of an `OpenFleet` that this module uses."""
 
     @property
     def fleet(self) -> Fleet:
@@ -72,7 +72,7 @@ class Result:
     Attributes:
         action: the action, as in the audit log; empty if none was possible.
         error: None if the action was done, or started and not rejected.
-        why: why the item was deleted instead of stopped; empty = it was not.
+        why: why the item was deleted instead of stopped; empty if it was not.
     """
 
     name: str
@@ -94,7 +94,7 @@ class TerminationExecutor:
 
     Args:
         reason: for the audit log.
-        because: reason for the users of a node's kernels; None = requested by the user.
+        because: reason shown to the users of a node's kernels; None if the user requested it.
         wait: wait until an item is stopped or deleted, not only until the cloud has accepted the request.
         on_result: called with each result as it arrives.
         accepted_s: timeout for the cloud to accept each request, in seconds.
@@ -178,7 +178,7 @@ class TerminationExecutor:
             wait_s = min(2 * wait_s, 30.0)
 
     async def done(self, action: str, name: str, work: Awaitable[object]) -> Result:
-        """Await `work` as an action; log its result in the audit log and return it."""
+        """Await `work` as an action; add its result to the audit log and return the result."""
         result = Result(name=name, action=action, error=await self._logged(action, name, work))
         self._tell(result)
         return result
@@ -269,7 +269,7 @@ async def end_directly(cloud: CloudApi, verb: str, node: NodeName, *, wait: bool
 
 
 class DirectEnds:
-    """Stops and deletes nodes while the journal can't be written; writes the causes later, if still running."""
+    """Stops and deletes nodes while the journal can't be written; writes the causes later if it is still running."""
 
     def __init__(self, cloud: CloudApi, journal: Journal) -> None:
         settings = cloud.settings

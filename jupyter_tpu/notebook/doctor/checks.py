@@ -323,7 +323,7 @@ def _fall_back(facts: Facts) -> Findings:
 
 
 def examine_machine(facts: Facts) -> Findings:
-    """Check that this is a TPU node, its disks and its clock."""
+    """Check the disks, the clock, and whether this machine is a TPU node."""
     if not facts.worker.is_on_node:
         yield Finding(check=NODE, state=FAULT, text=Text("This kernel does not run on a TPU node."), fix=CHOOSE_NODE)
     for folder in facts.read_only:

@@ -22,8 +22,8 @@ class Facts:
         platforms: ``tpu``, ``cpu`` … by framework, for the frameworks that have started in this process.
         disks: free and total bytes by folder.
         read_only: the folders among `disks` that are not writable.
-        clock_ahead_s: seconds that this machine's clock is ahead of the cloud's; None: unknown.
-        answers: the agent's responses, or the error for a missing one.
+        clock_ahead_s: seconds that this machine's clock is ahead of the cloud's; None if unknown.
+        answers: the agent's responses; for a missing response, the error.
     """
 
     worker: ThisWorker

@@ -82,7 +82,7 @@ def _why_unknown(sample: Sample) -> Iterator[str]:
 
 
 def host_section(host: Host, age: str) -> Section:
-    """Return the load of the host of the chips."""
+    """Return the load of the chips' host machine."""
     return Section(
         title=Text("Host"),
         age=age,

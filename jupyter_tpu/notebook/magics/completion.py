@@ -28,7 +28,7 @@ def completed(words: Mapping[str, Sequence[str]], before: Sequence[str], help_op
 
     Args:
         words: the arguments of each command.
-        before: the whole words before the cursor.
+        before: the complete words to the left of the cursor.
         help_option: the help option, always offered.
     """
     if not before:
@@ -72,7 +72,7 @@ def _marked(matcher: Any) -> Any:
 
 def _hook(find: Find) -> Callable[[Any, Any], list[str]]:
     def complete(_shell: Any, event: Any) -> list[str]:
-        """Return the completions; called by IPython before 8.6."""
+        """Return the completions; called by versions of IPython older than 8.6."""
         return _matches(find, event.text_until_cursor, event.symbol)
 
     return complete

@@ -37,14 +37,14 @@ class MagicContext:
 
     @property
     def patience_s(self) -> float:
-        """Seconds to wait for responses that are only shown; an environment variable extends it for slow nodes."""
+        """Seconds to wait for responses that are only shown. An environment variable extends it for slow nodes."""
         text = self.environ.get(PATIENCE_VARIABLE, "")
         return (
             float(text) if text.isascii() and text.isdigit() and 0 < int(text) <= LONGEST_PATIENCE_S else CELL_TIMEOUT_S
         )
 
     def call(self, method: str, params: Mapping[str, Any], patience_s: float | None = None) -> dict[str, Any]:
-        """Call one method of the agent, see `call_agent`; wait for `patience_s` or the usual time if longer."""
+        """Call an agent's method, see `call_agent`; wait for `patience_s` or the usual time, whichever is longer."""
         return call_agent(method, params, self.environ, patience_s=max(patience_s or 0.0, self.patience_s))
 
     def call_all(self, calls: Mapping[str, Call]) -> Mapping[str, dict[str, Any] | TpuError]:

@@ -59,7 +59,7 @@ def source_lines(report: Mapping[str, Any]) -> list[str]:
 def reminder_line(report: Mapping[str, Any], usd: float | None) -> str:
     """Return the reminder that an unused node is billed, and what to do; empty if none is due.
 
-    Agents with older versions never report one.
+    Older agents never report one.
     """
     due = report.get("reminder")
     if not due:

@@ -175,7 +175,7 @@ _PER_PERIOD = {
 
 
 def amount_per_period(amount: str, period: str) -> Text:
-    """Return a budget's amount and its period; a newer server may know another one."""
+    """Return a budget's amount and its period; a newer server may send periods that this version does not know."""
     known = _PER_PERIOD.get(period)
     if known is None:
         return Text("{amount} per {period}", amount=amount, period=period)
@@ -258,7 +258,7 @@ def _grant_sections(known: LaptopSnapshot, now: float) -> list[Section]:
 
 
 def grant_lines(view: JSON) -> Iterator[str]:
-    """Yield the expiry of a grant and the rest of a credit."""
+    """Yield the expiry of a grant and the remaining amount of a credit."""
     if view["error"]:
         yield Text("The grant cannot be read: {error}", error=view["error"])
         return

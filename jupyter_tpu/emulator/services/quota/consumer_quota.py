@@ -25,7 +25,7 @@ class ConsumerQuota:
         self._limits = EngineLimits(cloud)
 
     def methods(self) -> list[Method]:
-        """Return the methods."""
+        """Return the supported methods."""
         parent = "v1beta1/projects/{project}/services/{service}/consumerQuotaMetrics"
         return [
             Method(verb="GET", path=parent, answer=self.list_all, permission=_PERMISSION),

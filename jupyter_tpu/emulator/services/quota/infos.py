@@ -25,7 +25,7 @@ _OWNS = r"v1(?:beta)?/(?:projects|folders|organizations)/[^/]+/locations/[^/]+/(
 
 
 def quotas_service(cloud: Cloud) -> GoogleService:
-    """Return the service with its methods; quota preferences, which request other limits, are not supported."""
+    """Return the service with its methods. Quota preferences (requests to change a limit) are not supported."""
     infos = QuotaInfos(cloud)
     methods = [method for version in VERSIONS for method in infos.methods(version)]
     return GoogleService(name="cloudquotas", owns=_OWNS, methods=tuple(methods))
@@ -39,7 +39,7 @@ class QuotaInfos:
         self._limits = EngineLimits(cloud)
 
     def methods(self, version: str) -> list[Method]:
-        """Return the methods of a version."""
+        """Return the supported methods of an API version."""
         parent = f"{version}/projects/{{project}}/{GLOBAL}/services/{{service}}/quotaInfos"
         permission = "cloudquotas.quotas.get"
         return [

@@ -1,7 +1,7 @@
 """The quota engine's limits and usage, as shown by the other Google services.
 
-These services access the engine only through this module: a limit set here also blocks a create, and a limit set in the
-engine also appears here.
+These services access the engine only through this module: a limit set here also applies when nodes are created, and a
+limit set in the engine is also shown here.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Limits:
     """One quota in all its places.
 
     Attributes:
-        default: the limit in most places, in chips or TensorCores; -1: unlimited.
-        others: the places with a different limit, and that limit.
+        default: the limit in most places, in chips or TensorCores; -1 means unlimited.
+        others: the limit in each other place, by place.
     """
 
     quota: QuotaId
@@ -93,5 +93,5 @@ class EngineLimits:
         )
 
     def default_limit(self, quota: QuotaId, place: str) -> int:
-        """Return the limit of the project's profile in one place."""
+        """Return the default limit in one place, from the project's profile."""
         return self._cloud.rules.quotas.default_limit(quota, place)

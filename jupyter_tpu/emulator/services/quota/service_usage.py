@@ -52,7 +52,7 @@ class ServiceSwitches:
         self._operations: dict[str, dict[str, Any]] = {}
 
     def methods(self, version: str) -> list[Method]:
-        """Return the methods of a version."""
+        """Return the supported methods of an API version."""
         parent = f"{version}/projects/{{project}}/services"
         name = parent + "/{service}"
         see = "serviceusage.services.get"

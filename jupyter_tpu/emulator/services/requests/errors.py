@@ -50,7 +50,7 @@ def invalid_value(place: str, kind: str, value: object) -> Refusal:
 
 
 def invalid_argument(message: str, field: str = "") -> Refusal:
-    """Return 400 INVALID_ARGUMENT, with a BadRequest that contains the field."""
+    """Return 400 INVALID_ARGUMENT, with a BadRequest that names the field."""
     violation = error_details_pb2.BadRequest.FieldViolation(field=field, description=message)
     details = [error_details_pb2.BadRequest(field_violations=[violation])] if field else []
     return Refusal(status_of(code_pb2.INVALID_ARGUMENT, message, details))

@@ -20,7 +20,7 @@ _VARIABLE = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceCall:
-    """One call.
+    """A call of an API method.
 
     Attributes:
         parts: values of the path's variables, decoded.
@@ -40,7 +40,7 @@ class ServiceCall:
         return int(value)
 
     def word(self, name: str, *words: str) -> str:
-        """Return an enum parameter, given by name or number; the first of `words` if it is missing."""
+        """Return an enum parameter (a name or a number) as a name; the first of `words` if it is missing."""
         value = self.query.get(name, "") or words[0]
         by_number = {str(number): word for number, word in enumerate(words)}
         if value not in words and value not in by_number:
@@ -54,7 +54,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """A supported method: ``GET v1/services/{service}/skus``, and the IAM permission that it requires (empty: none).
+    """A supported method: ``GET v1/services/{service}/skus``, and the IAM permission that it requires (empty if none).
 
     A variable matches one part of the path.
     """
@@ -80,7 +80,7 @@ class GoogleService:
         methods: the supported methods.
         unnamed: leading parts of a path (without the version) that are omitted from the method ids.
         makes: the verb in the method id of a POST to a collection.
-        has_actions: the last part of a path may be a verb, as in ``instances/{instance}/setMetadata``.
+        has_actions: whether the last part of a path may be a verb, as in ``instances/{instance}/setMetadata``.
         denial: returns the error for a missing permission (the first argument) on a project (the second).
     """
 
@@ -122,7 +122,7 @@ class GoogleService:
 
 
 def _ends_with_action(verb: str, segments: Sequence[str]) -> bool:
-    """Return whether a path is like ``instances/{instance}/start``, ``disks/bulkInsert`` or ``…/listUsable``."""
+    """Return whether a path ends with an action, as in ``instances/{instance}/start`` or ``disks/bulkInsert``."""
     is_read = segments[-1].startswith(("get", "list"))
     return len(segments) == 3 or (len(segments) == 2 and (verb == "POST" or is_read))
 
@@ -190,7 +190,7 @@ def check_project(cloud: Cloud, call: ServiceCall, permission: str) -> str:
     """Return the project as given in the call (id or number).
 
     Raises:
-        Refusal: 403, for any project but the emulator's own.
+        Refusal: 403, for any project other than the emulator's own.
     """
     project = call.parts["project"]
     if project not in (cloud.project, PROJECT_NUMBER):
