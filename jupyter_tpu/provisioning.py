@@ -133,7 +133,7 @@ def is_grantable(provisioning: Provisioning) -> bool:
 def price_mode(provisioning: Provisioning) -> str:
     """Return the mode for `accelerators.price_in_mode`; preemptible nodes cost the same as spot nodes.
 
-    No list has a price for reserved nodes, because the reservation is billed under a separate contract, whether or not
-    it is used.
+    No price list has a price for reserved nodes, because the reservation is billed under a separate contract, whether
+    or not it is used.
     """
     return "spot" if provisioning == "preemptible" else provisioning

@@ -33,7 +33,7 @@ def _open_missing_streams() -> None:
 
 
 def drop_output() -> None:
-    """Discard the rest of the output: Python flushes it at exit, and a failure would replace the exit status."""
+    """Discard unwritten output: Python would write it at exit, and a failure would replace the exit status."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

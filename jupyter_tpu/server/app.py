@@ -189,7 +189,7 @@ class TPUApp(ExtensionApp):
         self._emit(FleetChange(kind="cloud"))
 
     def setup_engine(self) -> SetupEngine:
-        """Return the set-up engine for the user's own cloud."""
+        """Return the setup engine for the user's own cloud."""
         from jupyter_tpu.setup.engine import SetupEngine  # needed only until the project is set up
 
         return SetupEngine(self.own.settings_or_none(), os.environ, is_project_fixed=bool(self.project))
@@ -204,7 +204,7 @@ class TPUApp(ExtensionApp):
         )
 
     def _serve(self, settings: CloudSettings) -> ServedCloud:
-        """Return an emulated cloud for this server, which connects to workers on this machine directly."""
+        """Return an emulated cloud for this server; its workers are on this machine, so connections are direct."""
         access = replace(self._access(), ssh_user="", proxy_command="")
         return ServedCloud(lambda: settings, access, self._emit, self.log)
 
@@ -267,7 +267,7 @@ class TPUApp(ExtensionApp):
             self.log.exception("jupyter_tpu did not close cleanly; its journal and the list of kernels are intact.")
 
     async def _end_tasks(self) -> None:
-        """Cancel the background tasks until all have finished, because a library may swallow a cancellation."""
+        """Cancel the background tasks until all have finished; repeat this, as libraries may swallow cancellations."""
         while self._tasks:
             for task in self._tasks:
                 task.cancel()

@@ -2,9 +2,9 @@
 
 In Jupyter Server, operations overlap if two pages or a double click request them. On a node, this may leave a kernel
 that no list shows, because a kernel was shut down during its restart and the restart continued. Jupyter Server's
-restart also interrupts the running cell before checking whether a restart is possible, and hides the reason of a
-failure. These handlers check first and report the reason. Where a kernel does not start, Jupyter Server answers 500;
-these handlers answer with the status and the text of our error.
+restart also interrupts the running cell before checking whether a restart is possible, and hides the reason for a
+failure. These handlers check first and report the reason. If a kernel does not start, Jupyter Server responds with
+status 500; these handlers respond with the status and the text of jupyter_tpu's error.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _is_on_node(kernels: Any, kernel_id: str) -> bool:
 
 
 async def _restarted_by_jupyter(kernels: Any, kernel_id: str) -> None:
-    """Wait while Jupyter restarts a dead kernel on a node, because it rejects other changes of the kernel meanwhile."""
+    """Wait while Jupyter restarts a dead kernel on a node, because Jupyter rejects other changes meanwhile."""
     while _is_on_node(kernels, kernel_id) and not (ready := kernels.get_kernel(kernel_id).ready).done():
         await asyncio.wait([ready])
 
@@ -101,10 +101,10 @@ def _let_end(kernels: Any, kernel_id: str) -> None:
 
 
 class _WithReason(APIHandler):
-    """Answer with our error where that is why a kernel did not start."""
+    """Base class of handlers that report a `TpuError` if it is the reason why a kernel did not start."""
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Write our error with its own status; others as Jupyter Server does, which may wrap ours in one of its own."""
+        """Write a `TpuError` with its own status, even if Jupyter Server has wrapped it; leave others to the server."""
         raised = kwargs.get("exc_info", (None, None))[1]
         error = raised if isinstance(raised, TpuError) else getattr(raised, "__cause__", None)
         if not isinstance(error, TpuError):
@@ -121,15 +121,15 @@ class _WithReason(APIHandler):
 
 
 class KernelStartHandler(_WithReason, MainKernelHandler):
-    """``api/kernels``: ``POST`` gives the reason why a kernel on a node did not start."""
+    """``api/kernels``: ``POST`` reports why a kernel on a node did not start."""
 
 
 class SessionStartHandler(_WithReason, SessionRootHandler):
-    """``api/sessions``: ``POST`` gives the reason why a kernel on a node did not start."""
+    """``api/sessions``: ``POST`` reports why a kernel on a node did not start."""
 
 
 class RestartHandler(_WithReason, KernelActionHandler):
-    """``POST api/kernels/{id}/restart``: on nodes one restart at a time, which gives the reason for a failure."""
+    """``POST api/kernels/{id}/restart``: on nodes, run one restart at a time and report why it failed."""
 
     @web.authenticated
     @authorized

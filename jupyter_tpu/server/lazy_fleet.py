@@ -17,11 +17,11 @@ RETRY_AFTER_S = 5.0
 
 
 class LazyFleet:
-    """A fleet shared by all callers. A failure is repeated for a few seconds, so that polls are fast.
+    """A fleet shared by all callers. After a failure, it raises the same error for a few seconds, so polls are fast.
 
     Args:
         open_fleet: returns a context manager that opens a fleet.
-        retry_after_s: seconds for which a failure is repeated without a retry.
+        retry_after_s: seconds for which the same error is raised without a retry.
     """
 
     def __init__(

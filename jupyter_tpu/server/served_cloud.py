@@ -133,7 +133,7 @@ class ServedCloud:
             each.push_async_callback(self._end_runner)
 
     async def _end_runner(self) -> None:
-        """Cancel the handling of changes until it has finished, because a library may swallow a cancellation."""
+        """Cancel the handling of changes until it has finished; repeat this, as libraries may swallow cancellations."""
         while self._runner and not self._runner.done():
             self._runner.cancel()
             await asyncio.wait([self._runner], timeout=1)

@@ -71,8 +71,8 @@ async def running(
         argv: the command.
         log: file for the child's messages, overwritten.
         env: the child's environment.
-        answers: standard output is read with `Child.first_line`; otherwise it is written to the log too.
-        listens: standard input is written with `Child.send_line`; otherwise it is empty.
+        answers: whether standard output is read with `Child.first_line`; if not, it is written to the log too.
+        listens: whether standard input is written with `Child.send_line`; if not, it is empty.
     """
     with _closed_log(log) as messages:
         process = await asyncio.create_subprocess_exec(

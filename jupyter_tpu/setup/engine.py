@@ -1,6 +1,7 @@
-"""Check the steps of the set-up in order and perform their actions.
+"""Check the setup steps in order and perform their actions.
 
-Checks change nothing and cost nothing. An action does exactly what `does` of its step describes, and may be repeated.
+Checks change nothing and cost nothing. An action does exactly what the step's attribute `does` describes, and may be
+repeated.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _REFUSED_WITHIN_S = 30 * 86400.0
 
 
 class SetupEngine:
-    """The set-up of one cloud.
+    """The setup of one cloud.
 
     Args:
         settings: the user's settings; the project may be missing.

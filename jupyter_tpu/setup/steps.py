@@ -1,4 +1,4 @@
-"""The steps of the set-up as records. Pure."""
+"""The setup steps as records. Pure."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ LOGIN_COMMAND = "gcloud auth application-default login"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step of the set-up.
+    """One setup step.
 
     Attributes:
         text: the state, in one sentence.
-        action: the offered action; empty: none.
+        action: the offered action; empty if there is none.
         does: the effect of the action, shown before the user confirms it; empty without an action.
-        command: a command for a terminal, only if neither the panel nor this engine can do the same; empty: none.
+        command: a command for a terminal, only if neither the panel nor this engine can do the same; empty if there is
+            none.
         error: why the check failed, or why the state is unknown.
         target: the object of the action, such as a billing account's name, which is sent back with the action.
     """

@@ -38,7 +38,7 @@ _INSTALL = "pip install 'jupyter-tpu[demo]'"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmulatedCloud:
-    """A running emulated cloud with the addresses that it announced; `token_file` is empty if it needs none."""
+    """A running emulated cloud with the addresses that it announced; `token_file` is empty if no token is needed."""
 
     endpoint: str
     address: str
@@ -85,7 +85,7 @@ async def announced(emulator: Child) -> EmulatedCloud:
 
 @asynccontextmanager
 async def trial_cloud(environment: MutableMapping[str, str]) -> AsyncIterator[EmulatedCloud]:
-    """Run the emulated cloud of the set-up; only its folder remains afterwards.
+    """Run the emulated cloud for a trial; only its folder remains afterwards.
 
     Args:
         environment: the environment in which the variables for its REST services are set while it runs.

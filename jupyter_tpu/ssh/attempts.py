@@ -1,4 +1,4 @@
-"""Overlapping attempts, because an attempt started while the network was down may stay silent long after it is back."""
+"""Overlap attempts: one that started while the network was down may hang long after the network is up again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OnActivity = Callable[[], None]
 async def first_outcome(
     attempt: Callable[[OnActivity], Awaitable[T]], *, silence_s: float, give_back: Callable[[T], None]
 ) -> T:
-    """Start another `attempt` after each silence until one has an outcome; return or raise this outcome.
+    """Start another `attempt` after each silent period until one returns or raises; do the same as this one.
 
     Args:
         attempt: calls its argument whenever it receives something, so that a slow attempt counts as alive.

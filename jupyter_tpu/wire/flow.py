@@ -3,8 +3,8 @@
 The window must be large enough to fill the path, but small enough that control replies don't wait. It is twice the
 path's rate times its shortest round trip, within bounds. Samples taken while the kernel had little to send don't
 measure the path, so they may raise the rate but never lower it (BBR's rule for application-limited samples). The rate
-is stored for the whole connection, however long it is idle. It decreases, by at most half, only if output that filled
-the window has stayed below it for a while.
+is stored for the whole connection, however long it is idle. The rate decreases, by at most half, only if output that
+filled the window has stayed below it for a while.
 """
 
 from __future__ import annotations

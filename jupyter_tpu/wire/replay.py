@@ -14,18 +14,18 @@ MAX_SEQ = 2**63
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Messages `first_seq` to `last_seq` are missing from the record: its size is limited, or it was damaged."""
+    """Messages `first_seq` to `last_seq` are missing from the record, which is limited in size or was damaged."""
 
     first_seq: int
     last_seq: int
 
 
 class Replay:
-    """State of applying slices of a record; one instance serves a stream over all its connections.
+    """The progress of applying slices of a record; one instance serves a stream over all its connections.
 
     Args:
         next_seq: the first requested message; earlier ones count as applied.
-        room: the memory shared by all streams of a link; None: separate memory.
+        room: the memory shared by all streams of a link; None means separate memory.
 
     Attributes:
         next_seq: the message to apply next.

@@ -3,7 +3,7 @@
 The file has a fixed number of 64-byte slots, one per kernel and session. Each slot is written by a single call, so a
 killed server leaves either the old slot or the new one; a checksum detects a slot damaged by a power failure. If all
 slots are in use, the least recently used one is overwritten. Several servers may share the file without locks: a server
-whose slot was overwritten uses another.
+whose slot was overwritten uses another slot.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def _nothing(_session: str) -> int:
 
 
 def by_urgency(chosen: Iterable[ListedRequest]) -> list[ListedRequest]:
-    """Sort requests: unfinished ones first, then the newest."""
+    """Sort requests: unfinished ones first, then by age, with the newest first."""
     return sorted(chosen, key=lambda each: (each.state != "done", each.first_seq), reverse=True)
 
 

@@ -20,7 +20,7 @@ _UP = ("live", "resuming")
 
 
 class Provisioner(Protocol):
-    """The required part of a kernel's provisioner."""
+    """The part of a kernel's provisioner that this module uses."""
 
     @property
     def link_state(self) -> Any: ...
@@ -98,8 +98,8 @@ async def read_request(provisioner: Provisioner, msg_id: str, *, waits_for_link:
     """Read the messages of a request, however slow the link is.
 
     Args:
-        waits_for_link: if the link is down, wait until it is back, lost, or needs repair. The page gets no response
-            until then.
+        waits_for_link: if the link is down, wait until it is up again, is lost, or needs repair. The page gets no
+            response until then.
 
     Raises:
         BadInput: the agent no longer has the request.

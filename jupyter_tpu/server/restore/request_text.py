@@ -19,7 +19,7 @@ _ENDS = ("gone", "lost", "closed", "new_record")
 
 
 class Source(Protocol):
-    """The required part of a kernel's provisioner."""
+    """The part of a kernel's provisioner that this module uses."""
 
     async def follow(self, from_seq: int, deliver: Callable[[list[KernelMessage]], Awaitable[None]]) -> LoopBridge: ...
 

@@ -70,7 +70,7 @@ class ExtendHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def post(self, zone: str, node_id: str) -> None:
-        """Extend by the time in the body; an empty object cancels."""
+        """Extend by the time in the body; an empty object cancels the extension."""
         keep = extension_from_body(self.request.body, time.time())
         opened = await self.app.fleet.get()
         node = await _node(self, opened, zone, node_id)

@@ -102,7 +102,7 @@ def json_object(body: bytes, fields: str) -> dict[str, Any]:
         fields: the expected fields as text, for the hint in an error.
 
     Raises:
-        BadInput: the body is not an object or too long.
+        BadInput: the body is not an object, or is too long.
     """
     if len(body) > _LONGEST_BODY:
         raise BadInput("The request body is too long.", hint=Text("Send at most {count} bytes.", count=_LONGEST_BODY))
@@ -158,7 +158,7 @@ def flag_field(data: dict[str, Any], name: str) -> bool:
     """Return an optional boolean; False if it is missing.
 
     Raises:
-        BadInput: the field is something else.
+        BadInput: the field is not a boolean.
     """
     value = data.get(name, False)
     if not isinstance(value, bool):
@@ -173,7 +173,7 @@ def number_field(data: dict[str, Any], name: str) -> float | None:
     """Return an optional finite number above 0; None if it is missing or null.
 
     Raises:
-        BadInput: the field is something else.
+        BadInput: the field is not such a number.
     """
     value = data.get(name)
     if value is None:

@@ -38,7 +38,7 @@ _QUEUE_FIELDS = ("node_id", *CANDIDATE_FIELDS, "valid_for_s", "run_for_s", "rese
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedSearch:
-    """The body of ``POST searches``; `for_s` is the search duration in seconds; None: try each candidate once."""
+    """The body of ``POST searches``; `for_s` is the search duration in seconds, or None to try each candidate once."""
 
     node_id: str
     candidates: tuple[Candidate, ...]
@@ -84,7 +84,7 @@ def _queued_on(data: dict[str, Any], run_for_s: float | None) -> Provisioning:
 
 
 class OffersHandler(TpuHandler):
-    """``offers``: the offers of each zone, with list prices, coverage by grants, and results of past creations."""
+    """``offers``: the offers of each zone, with list prices, coverage by grants, and results of past attempts."""
 
     @web.authenticated
     @authorized

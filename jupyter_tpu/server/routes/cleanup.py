@@ -62,7 +62,7 @@ def names_from_body(body: bytes) -> list[str]:
     """Parse the body of ``POST cleanup``.
 
     Raises:
-        BadInput: the body is not a list of names. By design, there is no name for everything.
+        BadInput: the body is not a list of names. By design, no name means everything.
     """
     data: dict[str, Any] = json_object(body, "names")
     names = data.get("names")

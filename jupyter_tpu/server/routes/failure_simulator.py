@@ -47,7 +47,7 @@ class FailureSimulatorHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def delete(self, part: str) -> None:
-        """Remove one entry of the part or all."""
+        """Remove one entry of the part, or all entries."""
         item = self.get_argument("id", "")
         if not re.fullmatch(r"\d{0,12}", item, re.ASCII):
             raise BadInput("The id is not a number.", hint="Use an id from `GET emulator/state`.")

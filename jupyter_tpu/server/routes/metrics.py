@@ -105,7 +105,7 @@ def workers_to_look_at(node: Node, endpoint: str) -> tuple[WorkerKey, ...]:
 
     Raises:
         WrongState: the node is not READY.
-        WorkerUnreachable: this machine has never connected to the node, and does not do so only to show metrics.
+        WorkerUnreachable: this machine has never connected to the node, and does not connect only to show metrics.
     """
     name = node.name.node_id
     if node.state != "READY":

@@ -76,7 +76,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         """Store the extension's name.
 
         Args:
-            renamed_to: the new end of the path, if this route is an old path; the response then has a deprecation
+            renamed_to: the new last part of the path, if this route is an old path; the response then has a deprecation
                 header.
         """
         super().initialize(name=name)
@@ -115,7 +115,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         )
 
     async def _creation_seconds(self, snapshot: FleetSnapshot) -> Mapping[tuple[str, str], float]:
-        """Return the duration of past creations, by accelerator type and zone; read it only during a creation."""
+        """Return how long past creations took, by accelerator type and zone; empty if no node is being created."""
         if not any(intent.verb == "create" and not intent.settled for intent in snapshot.intents):
             return {}
         opened = await self.app.fleet.get()
@@ -140,7 +140,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         return replace(observation_of_fleet(snapshot, before=before), now=await self.cloud_now())
 
     async def end(self, verb: Literal["stop", "delete"], zone: str, node_id: str) -> None:
-        """Start to stop or delete a node, and finish the response with the intent."""
+        """Start stopping or deleting a node, and finish the response with the intent."""
         name = await self.node_name(zone, node_id)
         opened = await self.app.fleet.get()
         try:
@@ -248,7 +248,7 @@ class NodesHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def post(self) -> None:
-        """Start to create a node; return the intent."""
+        """Start creating a node; return the intent."""
         spec = node_spec_from_body(self.request.body, await self.project())
         accepts = accepts_unknown_price(self.request.body)
         intent = await (await self.fleet()).create(spec, accept_unknown_price=accepts)
@@ -286,7 +286,7 @@ class NodeHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def delete(self, zone: str, node_id: str) -> None:
-        """Start to delete the node; return the intent."""
+        """Start deleting the node; return the intent."""
         await self.end("delete", zone, node_id)
 
 
@@ -296,7 +296,7 @@ class StopHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def post(self, zone: str, node_id: str) -> None:
-        """Start to stop the node; return the intent."""
+        """Start stopping the node; return the intent."""
         await self.end("stop", zone, node_id)
 
 

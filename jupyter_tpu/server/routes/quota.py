@@ -1,4 +1,4 @@
-"""The routes of quota: limits, their usage, and the rest after a request."""
+"""The routes of quota: the limits, their usage, and the remaining amounts after a node is created."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class QuotaHandler(QuotaRoute):
 
 
 class QuotaAfterHandler(QuotaRoute):
-    """``quota/after``: the rest of a node's quotas after its creation."""
+    """``quota/after``: the remaining amount of each quota after a node is created."""
 
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """Return the quotas after creation of the node."""
+        """Return the quotas that the node would use, as they would be after its creation."""
         zone = self.get_query_argument("zone", "")
         provisioning = provisioning_parameters(
             self.get_query_argument("provisioning", ""), self.get_query_argument("spot", "")

@@ -1,4 +1,4 @@
-"""The routes of the set-up: the steps, their actions, and the emulated cloud for trying out."""
+"""The setup routes: the steps, their actions, and trying the emulated cloud."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SetupApp(Protocol):
     trial: TrialSwitch
 
     def setup_engine(self) -> SetupEngine:
-        """Return the set-up engine for the user's own cloud."""
+        """Return the setup engine for the user's own cloud."""
         ...
 
     def cloud_changed(self) -> None:
@@ -54,7 +54,7 @@ class SetupRoute(TpuHandler):
 
 
 class SetupHandler(SetupRoute):
-    """``setup``: the steps of the set-up of the user's own cloud."""
+    """``setup``: the setup steps of the user's own cloud."""
 
     @web.authenticated
     @authorized

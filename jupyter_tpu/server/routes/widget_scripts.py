@@ -1,8 +1,8 @@
 """Serve the front ends of widgets to VS Code under ``/nbextensions``, as the classic notebook did.
 
 VS Code loads widgets from this path on the kernel's Jupyter server, but JupyterLab and Notebook 7 serve nothing there.
-VS Code sends no token, neither from its own process nor from the notebook's page, so only scripts of published packages
-are served, without a list of them.
+VS Code sends no token, neither from its own process nor from the notebook's page, so only the scripts of published
+packages are served, and the packages can't be listed.
 """
 
 from __future__ import annotations

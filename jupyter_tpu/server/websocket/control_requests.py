@@ -14,7 +14,7 @@ def exclude_control_requests(kernel_manager: Any) -> None:
 
     A kernel handles these requests while a cell runs and sends "busy" and "idle" for each; without the exclusion,
     server and pages would show the kernel as idle while the cell is still running. Call this before JupyterLab is
-    loaded, because it then gets the list. A list that the user has configured stays unchanged.
+    loaded, because JupyterLab gets the list when it is loaded. A list that the user has configured stays unchanged.
     """
     name = "untracked_message_types"
     if not kernel_manager.has_trait(name):  # older Jupyter Server versions have no such trait

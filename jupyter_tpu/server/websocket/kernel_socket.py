@@ -93,7 +93,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         return self._connect(self._kernel) if self._kernel else super().connect()
 
     def disconnect(self) -> None:  # type: ignore[override]
-        """Disconnect when the page or the server closes the WebSocket; may be called for both."""
+        """Disconnect when the page or the server closes the WebSocket; a second call has no effect."""
         if self._kernel is None:
             super().disconnect()  # type: ignore[no-untyped-call]
         elif self._page:
@@ -334,7 +334,7 @@ def _retire(stale: Any) -> None:
 
 
 def _watch_pongs(handler: Any, page: PageSession) -> None:
-    """Pass pongs to the page; Tornado passes them only to the handler, which is Jupyter Server's."""
+    """Pass pongs to the page's session; Tornado passes pongs only to Jupyter Server's handler."""
     original = handler.on_pong
 
     def on_pong(payload: bytes) -> None:

@@ -37,7 +37,8 @@ class PageMessage:
     Attributes:
         seq: its seq in the kernel's record; 0 for a message from jupyter_tpu.
         first_seq: the seq of the first message that was merged into it; `seq` if none was.
-        is_notice: whether it is jupyter_tpu's text about the kernel, which limits of a cell's text must not omit.
+        is_notice: whether it is jupyter_tpu's text about the kernel, which must be shown even if a cell's text is
+            limited.
     """
 
     channel: str
@@ -72,7 +73,7 @@ class PageMessage:
     def made(
         cls, header: Mapping[str, Any], parent_header: bytes, content: Mapping[str, Any], channel: str = "iopub"
     ) -> PageMessage:
-        """Return a message from jupyter_tpu, which no kernel has sent."""
+        """Return a message that jupyter_tpu itself creates."""
         return cls(
             channel=channel,
             header=_json(header),
@@ -97,7 +98,7 @@ class PageMessage:
         return sum(map(len, (self.header, self.parent_header, self.metadata, self.content, *self.buffers)))
 
     def at(self, seq: int, first_seq: int = 0) -> PageMessage:
-        """Return the message with another place in the record."""
+        """Return the message with another seq."""
         return replace(self, seq=seq, first_seq=first_seq or seq)
 
     def with_content(self, content: Mapping[str, Any], **changes: Any) -> PageMessage:

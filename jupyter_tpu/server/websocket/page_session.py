@@ -222,7 +222,7 @@ class PageSession:
             await asyncio.sleep(_RETRY_S)
 
     async def _go_on(self, cursor: Cursor) -> None:
-        """Follow from the cursor: send messages that the page has not acknowledged, perhaps for the second time."""
+        """Follow the record from the cursor; messages that the page has not acknowledged may be sent twice."""
         self._acks, self._has_heard = Acknowledgements(cursor.arrived), True
         self._text_limit.repeated_until = cursor.written
         await self._follow(cursor.arrived + 1)
@@ -337,10 +337,10 @@ class PageSession:
         return [message]
 
     def _unless_left_out(self, output: PageMessage) -> list[PageMessage]:
-        """Replace a refused output from the record.
+        """Return an output from the record, or its replacement if a client has refused it.
 
-        A stream is kept, because it contains more than one message. The clear_output at the start of a refill is also
-        kept: it has the seq of the last message, which may be the refused one.
+        A stream is not replaced, because it contains more than one message. The clear_output at the start of a refill
+        is not replaced either: it has the seq of the last message, which may be the refused one.
         """
         is_whole = output.msg_type not in ("stream", "clear_output")
         is_left_out = is_whole and self._refusals.has(self._place_of(output), sys.maxsize)
@@ -388,7 +388,7 @@ class PageSession:
         return message.channel in ("shell", "control") and addressee == self._session_id.encode()
 
     def _from_event(self, event: dict[str, Any]) -> PageMessage | None:
-        """Process an event of the record; return the messages for the page."""
+        """Process an event of the record; return a message for the page, or None."""
         if event.get("event") == "new_record":  # seqs start at 1 again, so reset everything counted by seq
             self._acks.reset()
             self._on_the_way.reset()

@@ -25,7 +25,7 @@ async def opening_messages(
     """Return the opening messages for a page that follows the record from `before_seq`.
 
     Args:
-        make_header: creates headers; later ones have the session id of the replayed messages.
+        make_header: creates headers; later headers have the session id of the replayed messages.
         is_here: returns whether a page with the given session id is open, which then shows the kernel's input request
             itself.
 
@@ -83,7 +83,7 @@ def shown_state(state: str) -> str:
     For "starting", a page gets "idle": the kernel accepts requests, and JupyterLab, which ignores the states around its
     own first requests, would show an unused kernel as starting forever. For "dead", a page gets "autorestarting",
     because JupyterLab gives up on a dead kernel for good, although Jupyter Server is about to restart it. If the server
-    will not restart it, the page gets "dead" before it opens.
+    will not restart the kernel, the page gets "dead", and its session is not opened.
     """
     return {"starting": "idle", "dead": "autorestarting"}.get(state, state)
 

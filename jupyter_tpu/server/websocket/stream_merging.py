@@ -13,7 +13,7 @@ MERGED_CHARACTERS = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class StreamPart:
-    """The text of a stream message; `is_piece` if it is not exactly the text of `message`."""
+    """The text of a stream message; `is_piece` is true if it is not exactly the text of `message`."""
 
     message: PageMessage
     name: str
@@ -46,7 +46,7 @@ class StreamPart:
         return StreamPart(message, self.name, other.text + self.text, is_piece=True)
 
     def follows(self, other: StreamPart) -> bool:
-        """Return whether both can be merged: they are from the same stream and request."""
+        """Return whether the two texts can be merged: they are from the same stream and request."""
         mine, its = self.message, other.message
         return (self.name, mine.parent_header, mine.metadata) == (other.name, its.parent_header, its.metadata)
 

@@ -122,7 +122,7 @@ class TextLimit:
         return text.piece(end)
 
     def _feed_other(self, message: PageMessage, out: StreamMerger) -> None:
-        """Prepare for a forwarded message: earlier text must be shown before it or stay omitted."""
+        """Prepare for a forwarded message: if needed, end the omission of text, with or without showing its end."""
         request = self._requests.get(message.parent_id) if message.channel == "iopub" and self._requests else None
         if request is None:
             return
@@ -256,7 +256,7 @@ def shown_after(line: int, text: str) -> tuple[int, int]:
     As in front ends, a carriage return moves to the start of the line, and the text after it overwrites the line.
 
     Args:
-        line: number of characters in the last line before.
+        line: number of characters in the last line, without `text`.
     """
     if "\r" not in text:
         end = text.rfind("\n") + 1

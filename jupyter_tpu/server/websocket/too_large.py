@@ -1,8 +1,9 @@
-"""Detect messages that are too large for a client, which would otherwise close its connection for them repeatedly.
+"""Detect messages that are too large for a client.
 
-A client reports them with the WebSocket close code 1009, but the code may get lost. Without the code, a message counts
+A client closes its connection when it receives such a message, and would do so again each time the message is resent.
+It reports the reason with the WebSocket close code 1009, but the code may get lost. Without the code, a message counts
 as refused if it was the largest message in flight when several connections closed: two for a large message, more for a
-smaller one. This module uses only the size and place of messages.
+smaller one. This module uses only the size of messages and their place in the record.
 """
 
 from __future__ import annotations
