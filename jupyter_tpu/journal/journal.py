@@ -160,7 +160,7 @@ class Journal:
         with self.writing() as database:
             intent = _find(database, intent_id)
             if intent is not None and not intent.settled:
-                raise WrongState("An open intent cannot be dismissed.", hint="Wait until it is done.")
+                raise WrongState("A request in progress can't be dismissed.", hint="Wait until it is done.")
             database.execute("UPDATE intents SET dismissed = 1 WHERE intent_id = ?", (intent_id,))
 
     def find(self, intent_id: str) -> Intent | None:

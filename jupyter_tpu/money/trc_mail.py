@@ -339,7 +339,7 @@ def _row(match: re.Match[str], zone: str) -> tuple[GrantRow, str]:
     if generation not in generations():  # no row can be entered for this generation, so advise against it
         raise BadInput(
             Text(
-                "{generation} is not a TPU generation that can be granted here ({generations}): leave this line out.",
+                "Grants for {generation} are not supported (supported: {generations}). Leave this line out.",
                 generation=repr(generation),
                 generations=", ".join(generations()),
             )

@@ -233,7 +233,7 @@ def test_two_numbers_for_the_same_chips_are_a_problem() -> None:
 
 def test_of_a_generation_that_cannot_be_granted_it_says_so_and_does_not_advise_to_enter_it() -> None:
     mail = read_trc_mail("64 spot Cloud TPU v7x chips in zone us-central1-c")
-    assert "'v7x' is not a TPU generation that can be granted here (v2, " in mail.problems[0]
+    assert "Grants for 'v7x' are not supported (supported: v2, " in mail.problems[0]
     assert mail.problems[0].endswith("leave this line out.")
 
 

@@ -70,7 +70,7 @@ COMMANDS = (
                 flag(
                     "--stop-all",
                     help="at the cap, stop all READY nodes (default: nodes under a grant keep running, unless "
-                    "the limit is in hours)",
+                    "the budget is in hours)",
                 ),
                 flag(
                     "--warn-only",

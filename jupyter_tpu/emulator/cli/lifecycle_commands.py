@@ -105,7 +105,7 @@ def _clock_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--advance", type=duration, metavar="TIME", help="jump ahead: seconds, or 90s, 15m, 4h, 2d")
     pace = parser.add_mutually_exclusive_group()
     pace.add_argument("--pause", action="store_true", help="stop virtual time, except for --advance")
-    pace.add_argument("--resume", action="store_true", help="let virtual time run again")
+    pace.add_argument("--resume", action="store_true", help="resume virtual time")
 
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
