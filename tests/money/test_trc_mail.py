@@ -113,7 +113,7 @@ def test_what_surrounds_a_line_does_not_matter(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("64 spot Cloud TPU v9z chips in zone us-east1-d", "'v9z' is not a TPU generation"),
+        ("64 spot Cloud TPU v9z chips in zone us-east1-d", "Grants for 'v9z' are not supported"),
         ("64 spot Cloud TPU v6e chips in zone mars-north1-a", "'mars-north1-a' is not a Cloud TPU zone"),
         ("0 spot Cloud TPU v6e chips in zone us-east1-d", "'0' is not a number of chips"),
         ("999999999 spot Cloud TPU v6e chips in zone us-east1-d", "is not a number of chips"),
@@ -234,7 +234,7 @@ def test_two_numbers_for_the_same_chips_are_a_problem() -> None:
 def test_of_a_generation_that_cannot_be_granted_it_says_so_and_does_not_advise_to_enter_it() -> None:
     mail = read_trc_mail("64 spot Cloud TPU v7x chips in zone us-central1-c")
     assert "Grants for 'v7x' are not supported (supported: v2, " in mail.problems[0]
-    assert mail.problems[0].endswith("leave this line out.")
+    assert mail.problems[0].endswith("Leave this line out.")
 
 
 def test_a_text_without_a_grant_says_what_one_looks_like() -> None:
