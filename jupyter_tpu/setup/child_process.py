@@ -45,7 +45,7 @@ class Child:
         self.process.stdin.close()
 
     async def listens_on(self, port: int) -> bool:
-        """Return whether this process itself listens on the TCP port, because another demo may have taken it first."""
+        """Return whether this process itself listens on the TCP port, because another demo may already use the port."""
         return await asyncio.to_thread(_listens_on, self.process.pid, port)
 
     def failure(self) -> TpuError:

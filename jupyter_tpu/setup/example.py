@@ -20,7 +20,7 @@ def example_bytes() -> bytes:
 
 
 async def put_example(contents: Any) -> None:
-    """Save the notebook in JupyterLab's root folder, unless its name is taken or it could not run.
+    """Save the notebook in JupyterLab's root folder, unless a file has its name or the notebook could not run.
 
     Args:
         contents: Jupyter's contents manager.

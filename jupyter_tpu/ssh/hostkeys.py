@@ -85,7 +85,7 @@ def host_key_changed(
 
     Args:
         shown: the key currently presented by the worker or published by the cloud.
-        path: the file with the pins; None: the file in Jupyter's data folder.
+        path: the file with the pins; None means the file in Jupyter's data folder.
         name: the worker's name for users; `alias` if empty.
     """
     expected = ", ".join(fingerprint(key) for key in pinned)

@@ -9,6 +9,6 @@ Start with `frames`.
     messages   multipart messages as bytes
     entries    one message in a kernel's record
     replay     the client's cursor in a record: each seq once, in order
-    requests   numbering on one side, "seen before" on the other
+    requests   numbered by the client; the worker detects repeated ones
     flow       how many bytes may be in flight
 """

@@ -29,8 +29,8 @@ class _Mark:
 
     Attributes:
         end: bytes sent up to and including the slice.
-        starved: there was nothing more to send, so the sample hardly measures the path.
-        alone: nothing else was in flight.
+        starved: whether there was nothing more to send, so that the sample hardly measures the path.
+        alone: whether nothing else was in flight.
     """
 
     end: int

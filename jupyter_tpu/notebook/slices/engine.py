@@ -190,7 +190,7 @@ class Answers:
         self._has_changed = threading.Condition()
 
     def put(self, cell: int, text: str | None) -> None:
-        """Add the next reply for a cell; None if there will be no more."""
+        """Add the next reply for a cell, or None if there will be no more."""
         with self._has_changed:
             self._given.append((cell, text))
             self._has_changed.notify()

@@ -117,7 +117,7 @@ def _locked(worker: ThisWorker, raw: str, holder_of: FindHolder) -> TpuError:
 
 
 def install_command(framework: str, worker: ThisWorker) -> str:
-    """Return the ``%pip install …`` for this Python from the table in `frameworks`; without libtpu if emulated."""
+    """Return the ``%pip install …`` line from the table in `frameworks`; without libtpu for an emulated worker."""
     if worker.is_emulated:
         return f'%pip install "{_WITHOUT_TPU[framework]}"'
     try:
@@ -259,7 +259,7 @@ def another_framework(running: str, wanted: str) -> TpuError:
 
 
 def needs_all_workers(worker: ThisWorker, framework: str = "jax") -> TpuError:
-    """Return the error for one worker of several, on which a framework waits for its other processes."""
+    """Return the error for a framework that runs on only one of several workers and would wait for the others."""
     return AcceleratorFailed(
         Text(
             "{type} has {count} workers and this kernel runs on one of them: {framework} would wait for the others"

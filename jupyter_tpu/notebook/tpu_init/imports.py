@@ -15,7 +15,7 @@ from jupyter_tpu.notebook.tpu_init.known_errors import find_known_error
 
 
 class _Before:
-    """The original values of the variables that were set; None: a variable did not exist."""
+    """The original values of the variables that were set, or None for a variable that did not exist."""
 
     variables: ClassVar[dict[str, str | None]] = {}
 

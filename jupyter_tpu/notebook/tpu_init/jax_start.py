@@ -74,7 +74,7 @@ def _hidden_gloo() -> Iterator[None]:
 
 
 def _proved(jax: Any, devices: list[Any], own: list[Any], worker: ThisWorker) -> dict[str, Any]:
-    """Compute on all devices; return the object for the notebook, and the proof."""
+    """Run a test computation on all devices; return the object for the notebook and the test result."""
     mesh = jax.sharding.Mesh(devices, ("devices",))
     _prove(jax, mesh, own)
     tpu = Tpu(framework="jax", devices=tuple(devices), device=own[0], mesh=mesh, is_emulated=worker.is_emulated)
@@ -124,7 +124,7 @@ def join_processes(jax: Any, met: Meeting, worker: ThisWorker) -> None:
 
 
 def join_variables(met: Meeting, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that make JAX's coordinator listen only on worker 0's own address, and workers find it."""
+    """Return variables with which JAX's coordinator listens only on worker 0's own address and workers find it."""
     address = met.place.address
     variables = {"JAX_COORDINATOR_BIND_ADDRESS": f"{address}:{met.port}"}
     if met.port != COORDINATOR_PORT:

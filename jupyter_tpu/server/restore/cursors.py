@@ -74,7 +74,7 @@ class Cursors:
     """The cursors in one file, created if needed; if the file can't be used, log this and use memory.
 
     Args:
-        path: the file; None: store the cursors in memory.
+        path: the file, or None to store the cursors in memory.
         places: number of cursors in the file.
         now: returns the time in Unix seconds.
     """
