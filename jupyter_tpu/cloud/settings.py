@@ -30,9 +30,9 @@ class CloudSettings:
 
     Attributes:
         project: project id; if empty, the project of the Application Default Credentials.
-        endpoint: ``HOST:PORT`` of the gRPC API; if empty, tpu.googleapis.com. A loopback host is an emulator and uses
-            clear text; all other endpoints use TLS and Application Default Credentials. The endpoint is stored in a
-            normalised form, because budgets and journal entries belong to a project at an endpoint.
+        endpoint: ``HOST:PORT`` of the gRPC API; if empty, tpu.googleapis.com. A loopback host is treated as an
+            emulator, without encryption; all other endpoints use TLS and Application Default Credentials. The endpoint
+            is stored in a normalised form, because budgets and journal entries belong to a project at an endpoint.
 
     Raises:
         BadInput: the endpoint is not ``HOST:PORT``.
@@ -72,7 +72,7 @@ class CloudSettings:
             universe: the Google Cloud domain of the credentials; empty for the default one.
 
         Raises:
-            BadInput: the endpoint is another host.
+            BadInput: the host is neither Google's nor allowed.
         """
         host = self._host
         trusted = _one_host(environment.get(TRUST_VARIABLE, "").strip())

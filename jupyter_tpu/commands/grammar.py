@@ -25,7 +25,7 @@ class Argument:
 
     Attributes:
         names: as for argparse's ``add_argument``.
-        place: the only place where the argument exists; empty for all places.
+        place: the only place (terminal or notebook) where the argument exists; empty for both places.
         suggestions: values offered by tab completion.
         settings: the keyword arguments of ``add_argument``.
     """
@@ -58,9 +58,9 @@ class Command:
     """A command of the terminal, of ``%tpu``, or of both.
 
     Attributes:
-        help: the command's line in the terminal's help; empty if it exists only in notebooks.
-        here: the command's line in the help of ``%tpu``, written as a sentence about this node; empty if it exists only
-            in the terminal.
+        help: the command's line in the terminal's help; empty if the command exists only in notebooks.
+        here: the command's line in the help of ``%tpu``, written as a sentence about this node; empty if the command
+            exists only in the terminal.
         examples: example lines for a notebook, each with an explanation.
         arguments: the arguments; a tuple contains mutually exclusive options.
         description: the introduction of the command's help in the terminal; may be empty.

@@ -45,7 +45,7 @@ class Entry:
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """The subject. For a deleted queued resource, also its nodes, because they are deleted with it."""
+        """The subject. For a deleted queued resource, its nodes are also included, because they are deleted with it."""
         nodes = self.detail.get("nodes")
         return (self.subject, *map(str, nodes)) if isinstance(nodes, list) else (self.subject,)
 

@@ -241,7 +241,7 @@ class Journal:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Lock the database for reading by one thread.
+        """Yield the database for reading; only one thread at a time can use it.
 
         Raises:
             JournalUnwritable: the journal cannot be read.

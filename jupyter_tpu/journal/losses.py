@@ -1,7 +1,7 @@
 """Budgets that may be lost after journal damage: billable requests are blocked until the user checks the budgets.
 
-The repaired journal has one document per loss, shared by all projects; each project is confirmed separately. Every
-method may block on the disk.
+The repaired journal has one document per loss, shared by all projects. The user confirms each loss separately for each
+project. Every method may block on the disk.
 """
 
 from __future__ import annotations

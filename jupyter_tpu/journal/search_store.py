@@ -64,7 +64,7 @@ class Searches:
             return saved
 
     def ours(self, now: float) -> tuple[Search, ...]:
-        """Return the searches that this process runs; claim those whose process has exited."""
+        """Claim the searches whose process has exited; return all searches that this process runs."""
         return tuple(each for each in (self._claimed(known, now) for known in self.all()) if each is not None)
 
     def _claimed(self, known: Search, now: float) -> Search | None:

@@ -29,7 +29,7 @@ class Unwritten:
         self._writes: dict[Hashable, Write] = {}
 
     def add(self, key: Hashable, write: Write, *, intent: Intent | None = None) -> None:
-        """Queue a write. If `intent` is given, `intents` returns it until it is written."""
+        """Queue a write. If `intent` is given, `intents` includes it until the write succeeds."""
         if key in self._writes or len(self._writes) >= _MOST:
             return
         if intent is not None:

@@ -1,6 +1,6 @@
 """User settings by kind and name: budgets, grants, auto-stop rules, recovery.
 
-The server and the CLI share them, for one project of one cloud. Every method may block on the disk.
+The settings belong to one project of one cloud. The server and the CLI share them. Every method may block on the disk.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One kernel with its resources in this process: local sockets, a shared link and the remote kernel.
 
-Runs in the event loop of its `LinkPool`. The sockets are opened first and closed last, so that clients can connect
-before the kernel runs, and stay connected across restarts.
+A `KernelHost` runs in the event loop of its `LinkPool`. The sockets are opened first and closed last, so that clients
+can connect before the kernel runs, and stay connected across restarts.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
     python -m jupyter_tpu.kernels.launcher --node projects/…/nodes/my-node -f connection.json
 
-The launcher immediately opens the ports in the connection file, because some clients test them. It exits with the
-kernel, and shuts down the kernel on SIGTERM or when its parent process exits. It cannot do so after SIGKILL. In that
-case, the kernel keeps running until the next launcher with the same connection file replaces it, the node is stopped,
-or the kernel has been idle for 12 hours without a launcher (``--end-alone-after SECONDS`` or
-JUPYTER_TPU_END_ALONE_AFTER_S; 0 for no limit). The limit is long because a laptop that sleeps overnight looks the same
-to the node.
+The launcher immediately opens the ports in the connection file, because some clients test them. It exits when the
+kernel exits, and shuts down the kernel on SIGTERM or when its parent process exits. It cannot do so after SIGKILL. In
+that case, the kernel keeps running until the next launcher with the same connection file replaces it, the node is
+stopped, or the kernel has been idle for 12 hours without a launcher (``--end-alone-after SECONDS`` or
+JUPYTER_TPU_END_ALONE_AFTER_S; 0 for no limit). The limit is long because the node can't distinguish a killed launcher
+from a laptop that sleeps overnight.
 """
 
 from __future__ import annotations

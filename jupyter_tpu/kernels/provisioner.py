@@ -1,7 +1,7 @@
 """The kernel provisioner ``tpu``, which a KernelManager uses if the kernelspec names a node.
 
-See jupyter_client's documentation for when it calls these methods; the docstrings here add easily overlooked details.
-All work runs in the link thread; the methods only wait for it.
+See jupyter_client's documentation for when it calls these methods; the docstrings here only add details that are easy
+to overlook. All work runs in the link thread; the methods only wait for it.
 """
 
 from __future__ import annotations

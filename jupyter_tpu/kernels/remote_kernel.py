@@ -1,8 +1,8 @@
 """The local side of one kernel on a worker: start, restart, shutdown and death report.
 
-A kernel counts as dead only if the agent or the cloud reports this. A disconnected link is no proof. Runs in the event
-loop of its link. Any thread may read the field `exit_code`, so checking whether the kernel is alive needs no network
-access.
+A kernel counts as dead only if the agent or the cloud reports this. A disconnected link is no proof. A `RemoteKernel`
+runs in the event loop of its link. Any thread may read the field `exit_code`, so checking whether the kernel is alive
+needs no network access.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _WAITS = (
 
 
 class RemoteKernel:
-    """A kernel owned by the agent behind `link`; its messages go to `fanout`, which outlives the link.
+    """A kernel of the agent at the other end of `link`. Its messages go to `fanout`, which outlives the link.
 
     Args:
         report: called with ``{"phase", "message", "fraction", "error_code"}`` when the kernel is ready or has died.

@@ -1,7 +1,7 @@
 """The other workers of a kernel that runs on all workers of a node. Either all workers take part or none.
 
 The kernel runs on worker 0 and is started like any other. This module starts the controller next to it and one engine
-on each other worker, and stops them with the kernel. Runs in the event loop of its `LinkPool`.
+on each other worker, and stops them with the kernel. A `Slice` runs in the event loop of its `LinkPool`.
 """
 
 from __future__ import annotations

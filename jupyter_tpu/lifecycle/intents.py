@@ -30,7 +30,7 @@ class Intent:
             stopped; start: as create, with starting for provisioning. All: failed, cancelled.
         message: one sentence for display about the current phase.
         error: why the intent failed; set only when settled.
-        settled: done or failed; no more requests are sent.
+        settled: whether the intent is done, failed or cancelled, so that no more requests are sent.
         created_at, updated_at: Unix seconds.
         owner: the process that performs the intent, see `jupyter_tpu.journal.owner`; empty for none.
         operation: name of the cloud's operation; empty until the cloud has responded.

@@ -78,7 +78,7 @@ class Try:
         message: the result in one sentence; empty while the try is open.
         raw: the cloud's own message.
         is_clean: whether the try left nothing in the cloud, or was successful.
-        was_interrupted: whether its process died while the try was open, possibly before the request was sent.
+        was_interrupted: whether the process died while the try was open, possibly before it sent the request.
         deleted_at: when deletion of the leftovers was last requested (Unix seconds); 0 for never.
     """
 

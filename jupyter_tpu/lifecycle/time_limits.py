@@ -13,10 +13,10 @@ class Limits:
         unsure_s: how long a node that should exist may be missing, or a deleted node may still be listed, because the
             cloud's lists lag behind.
         vanished_s: how long a node that was seen before may be missing.
-        create_s: the time from the request until the node is READY.
-        boot_s: the time from READY until the workers have published their host keys.
-        change_s: the time for a deletion or a stop.
-        ask_again_s: the time before a deletion or stop request without a response is repeated.
+        create_s: the maximum time from the request until the node is READY.
+        boot_s: the maximum time from READY until the workers have published their host keys.
+        change_s: the maximum time for a deletion or a stop.
+        ask_again_s: the time after which a deletion or stop request without a response is repeated.
     """
 
     # Google documents none of these limits. Those without a source are our own choice.

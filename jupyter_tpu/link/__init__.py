@@ -2,8 +2,8 @@
 
 A `Link` opens a connection, prepares the worker, communicates with the agent and reconnects after every disconnect.
 While disconnected, calls wait. Requests are stored until the agent has acknowledged them, and each kernel message is
-delivered once and in order. It runs in one asyncio loop and is used only from that loop. It must not interpret or sign
-Jupyter messages. Start reading at `link`.
+delivered once and in order. A link runs in one asyncio loop and must be used only from that loop. This package must not
+interpret or sign Jupyter messages. Start reading at `link`.
 """
 
 from jupyter_tpu.link.interfaces import ByteStream, Connection, LinkState, OnMessage, ProcessStream

@@ -1,4 +1,4 @@
-"""One connection to the agent, from hello to close: frames in and out, and pings that detect a dead network path."""
+"""One connection to the agent, from hello to close: it sends and receives frames, and pings to detect a dead path."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class ByteStream(Protocol):
 
 
 class ProcessStream(ByteStream, Protocol):
-    """A running command on the worker, to read its standard output and write to its standard input."""
+    """A running command on the worker, with its standard input and output as a byte stream."""
 
     def write_eof(self) -> None:
         """Close the command's standard input."""

@@ -1,4 +1,4 @@
-"""The stream of one kernel's messages to one client, and of that client's requests to the kernel."""
+"""A stream between one kernel and one client: the kernel's messages, and the client's requests."""
 
 from __future__ import annotations
 
@@ -125,9 +125,9 @@ class KernelStream:
     def abort_pending(self) -> int | None:
         """Withdraw the requests that have not reached the agent, because their process is being replaced.
 
-        Returns the number of the last request for the call that replaces the process; the agent replies to requests
-        that arrive late as aborted. Returns None for an older agent, which would run the requests, so they are dropped
-        here.
+        Returns the number of the last request, which the call that replaces the process must pass on; the agent then
+        replies to late requests as aborted. Returns None for an older agent, which would run the requests; they are
+        dropped here instead.
         """
         if self._knows("abort_until"):
             return self._outbox.last_number

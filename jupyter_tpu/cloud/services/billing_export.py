@@ -39,7 +39,7 @@ async def read_billed(
     """Return the project's charges for this month and the last 30 days; see `billed_view`.
 
     Args:
-        environment: variables that name an emulator; None: those of this process.
+        environment: environment variables, which may name an emulator; None for those of this process.
 
     Raises:
         ApiDisabled, PermissionDenied, RateExceeded, CloudRefused, CredentialsMissing: the query was refused, or the

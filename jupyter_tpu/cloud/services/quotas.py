@@ -29,7 +29,7 @@ async def read_limits(settings: CloudSettings, environment: Mapping[str, str] | 
     """Return the current limits of all quotas for TPU nodes in all zones and regions.
 
     Args:
-        environment: variables that name an emulator; None: those of this process.
+        environment: environment variables, which may name an emulator; None for those of this process.
 
     Raises:
         ApiDisabled, PermissionDenied: neither service can be read; the error is from Cloud Quotas.

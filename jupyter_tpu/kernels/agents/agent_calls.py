@@ -73,7 +73,7 @@ async def end_kernel(key: WorkerKey, kernel_id: str) -> None:
 
 
 async def end_registered_kernel(note: RegisteredKernel) -> None:
-    """Shut down a kernel that the user shut down while its node was unreachable.
+    """Shut down a kernel on its node, because the user shut it down while the node was unreachable.
 
     Raises:
         TpuError: the worker still does not respond; the registry entry is kept.

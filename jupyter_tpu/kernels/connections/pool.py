@@ -195,7 +195,7 @@ class LinkPool:
 
 
 class LinkThread:
-    """The background thread with the links' event loop; runs while it has users."""
+    """The background thread that runs the links' event loop, for as long as the thread has users."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -37,7 +37,7 @@ def recovery_setting(endpoint: str, name: NodeName) -> Recovery | None:
 
 
 def with_outlook(error: TpuError, endpoint: str, name: NodeName, *, is_preempted: bool) -> TpuError:
-    """If auto-recovery is on, add what it does to the error for a node that is gone or not READY.
+    """If auto-recovery is on, add its next step to the error for a node that is gone or not READY.
 
     Args:
         is_preempted: whether the cloud reports that it pre-empted the node; if not, only a recovery in progress is

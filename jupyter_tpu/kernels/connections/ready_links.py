@@ -1,4 +1,4 @@
-"""Links that are opened in advance, so that the first kernel on a node starts as fast as later ones.
+"""Links that are opened in advance, so that the first kernel on a node starts as fast as later kernels.
 
 The first connection to a new node is slow, because it sets up SSH, the worker's environment and the agent. A link
 opened here has completed these steps, and kernels share it. A node that does not accept our key yet is skipped, because

@@ -351,7 +351,7 @@ def host_key_store() -> HostKeyStore:
 
 
 async def ensure_login(cloud: CloudApi, node: Node, user_key: UserKey, ssh_user: str = "") -> tuple[str, bool]:
-    """Return the login name, and whether this call added our key to the node.
+    """Add our key to the node if it is missing; return the login name and whether the key was added.
 
     Args:
         ssh_user: the requested login name. If empty, the name for our key on the node is used, or else the local user's

@@ -1,7 +1,8 @@
 """The environment that a kernel runs in: created on its worker if missing, and saved so that it can be recreated.
 
-An environment that was lost with its node is recreated with all packages that the user had installed. If some of them
-fail, the user is notified and the kernel starts anyway. If a new environment fails, the kernel start fails.
+An environment that was lost with its node is recreated with all packages that the user had installed. If some packages
+can't be installed, the user is notified and the kernel starts anyway. If a new environment can't be created, the kernel
+does not start.
 """
 
 from __future__ import annotations

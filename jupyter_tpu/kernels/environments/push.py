@@ -143,7 +143,7 @@ class _Dialogue:
         self._received = b""
 
     async def begin(self) -> None:
-        """Send the program itself."""
+        """Send the receiving program."""
         source = wheels_source()
         await self._write(b"%d\n%b" % (len(source), source))
 

@@ -1,8 +1,8 @@
 """The fan-out of one kernel's record: each reader gets every message once and in order, at its own speed.
 
-Readers that keep up share one live stream. A slow reader leaves it, keeps its position, and catches up over a separate
-stream. This uses more of the link's bandwidth, but no reader waits for another, and memory stays bounded. Runs in the
-event loop of its link.
+Readers that keep up share one live stream. A slow reader leaves the live stream, keeps its position, and catches up
+over a separate stream. This uses more of the link's bandwidth, but no reader waits for another, and memory use is
+limited. The fan-out runs in the event loop of its link.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Keep the note of one kernel up to date, both on this machine's disk and in the agent.
 
 The note on disk lets the next server take over the kernel. The agent's copy shows the kernel's owner to other machines
-and to users on the node. If either write fails, the kernel must still run.
+and to users on the node. The kernel must keep running even if one of these writes fails.
 """
 
 from __future__ import annotations
