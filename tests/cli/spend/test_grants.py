@@ -255,7 +255,10 @@ def test_a_credit_is_an_amount_with_an_end(tpu: Ask) -> None:
         (("add", "trc", "--row", ROW, "--starts-on", TODAY), "The term of the grant is missing"),
         (("add", "trc", "--row", ROW, "--starts-on", "soon", "--days", "3"), "'soon' is not a valid first day"),
         (("add", "trc", "--row", ROW, "--starts-on", TODAY, "--days", "-3"), "'-3' is not a valid number of days"),
-        (("add", "trc", "--row", ROW, "--row", "64 spot v9z us-central1-a", *TERM), "Grants for 'v9z' are not supported"),
+        (
+            ("add", "trc", "--row", ROW, "--row", "64 spot v9z us-central1-a", *TERM),
+            "Grants for 'v9z' are not supported",
+        ),
         (("add", "a/b", "--row", ROW, *TERM), "is not a valid grant name"),
         (("add", "usd", "--credit", "nan", "--days", "90"), "is not a number"),
         (("add", "usd", "--credit", "-5", "--days", "90"), "-5 is not a valid amount"),
