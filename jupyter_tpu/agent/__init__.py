@@ -1,4 +1,4 @@
-"""The agent: one process on each worker that owns the kernels and records every message they emit.
+"""The agent: a process on each worker, which owns the kernels and records every message they emit.
 
 Start with `main`. It runs on the worker (Python 3.10, standard library, pyzmq and psutil), in its own environment and
 under a supervisor. The agent outlives every connection, and the kernels outlive the agent: it finds them again when it

@@ -45,7 +45,7 @@ def main(code: Path, request: Mapping[str, Any]) -> None:
 
 
 def prepare(code: Path, home: Home, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Ensure that an agent is running and kernels have a Python; return the location of both.
+    """Ensure that an agent is running and kernels have a Python; return the paths of the agent's socket and the Python.
 
     Raises:
         TpuError: the worker can't be prepared.

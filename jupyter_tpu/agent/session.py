@@ -375,7 +375,7 @@ class Session:
 
 
 def _locate(record: Record, seq: int) -> tuple[int, int]:
-    """Return the entry's offset and seq or, if it is damaged, the end of the record, to send only new output."""
+    """Return the entry's offset and seq. If it is damaged, return the end of the record, to send only new output."""
     with suppress(ProtocolError):
         offset, found = record.locate(seq)
         if found <= record.next_seq:
@@ -384,7 +384,7 @@ def _locate(record: Record, seq: int) -> tuple[int, int]:
 
 
 def _asked_at(ages: Any) -> dict[int, float]:
-    """Return when requests were made, from ``[number, age in seconds]`` pairs; older clients send none."""
+    """Return when requests were made, from pairs of ``[number, age in seconds]``; older clients send none."""
     now = time.time()
     try:
         return {int(number): now - float(age_s) for number, age_s in ages or ()}

@@ -68,7 +68,7 @@ def _renamed(arguments: list[str]) -> list[str]:
 
 
 def _usage_error(error: UsageError, *, as_json: bool) -> int:
-    """Report wrong usage and return exit code 2, as is usual."""
+    """Report a usage error and return exit code 2, the conventional code for it."""
     # programs that read JSON get a JSON error even for a wrong option
     if as_json:
         report(error, as_json=True)
@@ -130,7 +130,7 @@ def _perform(options: argparse.Namespace) -> int:
 
 
 def _local_failure(error: OSError, *, as_json: bool) -> int:
-    """Report a local error: a full disk, a folder without permission, or a closed output."""
+    """Report a local error: a full disk, missing permission for a file, or a closed output."""
     what = f"{error.filename}: " if error.filename else ""
     failure = TpuError(
         Text("Could not read or write on this machine: {what}{reason}.", what=what, reason=error.strerror or error),

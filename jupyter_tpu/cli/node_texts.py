@@ -1,4 +1,4 @@
-"""Texts about nodes and costs that several commands print. No I/O."""
+"""Texts about nodes and costs that several commands print. This module does no I/O."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def terms_text(accelerator_type: str, zone: str, provisioning: Provisioning) -> 
 
 
 def costs_text(accelerator_type: str, zone: str, provisioning: Provisioning) -> str:
-    """Return the predicate of a sentence about a node: ``costs $9.60/h``, or how its reservation is billed."""
+    """Return the end of a sentence about a node: ``costs $9.60/h``, or how its reservation is billed."""
     price = terms_text(accelerator_type, zone, provisioning)
     return _("is {price}", price=price) if provisioning == "reserved" else _("costs {price}", price=price)
 

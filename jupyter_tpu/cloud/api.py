@@ -1,4 +1,4 @@
-"""The interface to a cloud for the rest of the product."""
+"""The interface through which the rest of the product uses a cloud."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class CloudApi(Protocol):
         ...
 
     async def create_node(self, spec: NodeSpec) -> Operation:
-        """Create a node; a stock-out fails the operation later, but missing quota or permission raises at once."""
+        """Create a node. Missing quota or permission raises an error; a stock-out makes the operation fail later."""
         ...
 
     async def delete_node(self, name: NodeName) -> Operation:
@@ -67,11 +67,11 @@ class CloudApi(Protocol):
         ...
 
     async def get_operation(self, name: str) -> Operation:
-        """Return the current state of an operation; its failure is returned in ``error``, not raised."""
+        """Return the current state of an operation; if it failed, ``error`` is set and nothing is raised."""
         ...
 
     async def list_operations(self, zone: str) -> tuple[Operation, ...]:
-        """List a zone's operations from all clients that the cloud still stores, including failed ones."""
+        """List the operations in a zone that the cloud still stores, from all clients and including failed ones."""
         ...
 
     async def list_zones(self) -> tuple[str, ...]:

@@ -46,16 +46,16 @@ class _VirtualTime:
 
     @property
     def usual_rate(self) -> float:
-        """The rate for dating past events; 1, as for real time, while virtual time is paused."""
+        """The rate used to date past events: that of virtual time or, while it is paused, of real time (1)."""
         return self.rate or 1.0
 
     def at(self, steady: float) -> float:
-        """Return the virtual time at another reading."""
+        """Return the virtual time at another reading of the monotonic clock."""
         return self.now + (steady - self.steady) * self.rate
 
 
 class CloudClock:
-    """The clock of one cloud; this computer's clock until the cloud's first response.
+    """The clock of one cloud. Until the cloud's first response, it shows this computer's time.
 
     Args:
         read: returns Unix seconds on this computer's clock, and monotonic seconds that include sleep.
@@ -72,7 +72,7 @@ class CloudClock:
 
         Args:
             text: virtual Unix seconds, and their rate per real second.
-            asked, answered: the readings of `steady` before and after the response was written.
+            asked, answered: readings of `steady`: one from before the cloud wrote the response, and one from after.
         """
         try:
             now, rate = map(float, text.split())
@@ -120,7 +120,7 @@ class CloudClock:
         return wall - self._ahead_s(wall, steady)
 
     def moment(self, steady: float) -> Moment:
-        """Return the moment of a reading of `steady`; call this only after a response."""
+        """Return the cloud's time at a reading of `steady`; call this only after a response."""
         if self._virtual is not None:
             return Moment(wall=self._virtual.at(steady), steady=steady)
         wall, now = self._read()
@@ -166,7 +166,7 @@ class CloudClock:
         return seconds if self._virtual is None else seconds / max(1.0, self._virtual.rate)
 
     def ahead_at(self, at: float) -> float:
-        """Return the seconds by which this computer's clock was ahead when the cloud's showed `at`."""
+        """Return the seconds by which this computer's clock was ahead when the cloud's clock showed `at`."""
         if self._virtual is None:
             return self.ahead_s
         wall, steady = self._read()
@@ -184,7 +184,7 @@ def _gap_s(one: _Bounds, other: _Bounds) -> float:
 
 
 def _both(new: _Bounds, known: _Bounds | None) -> _Bounds:
-    """Return the overlap of two ranges or, if clocks drifted so that there is none, the new range."""
+    """Return the overlap of two ranges; if there is none because a clock drifted, return the new range."""
     if known is None or _gap_s(new, known) > 0:
         return new
     return max(new[0], known[0]), min(new[1], known[1])

@@ -14,7 +14,7 @@ async def connect_cloud(settings: CloudSettings) -> CloudApi:
 
     Raises:
         CredentialsMissing: there are no credentials (never for an emulator).
-        BadInput: neither the settings nor the credentials specify a project, or it is a project number.
+        BadInput: neither the settings nor the credentials specify a project, or the project is given as a number.
     """
     # Importing Google's client takes more than a second, which must not delay Jupyter Server's start or block its event
     # loop.

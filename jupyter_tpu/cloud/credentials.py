@@ -26,8 +26,8 @@ class FoundCredentials:
     """Credentials as found, not yet checked with Google.
 
     Attributes:
-        place: ``chosen``: file of $JUPYTER_TPU_CREDENTIALS; ``variable``: file of $GOOGLE_APPLICATION_CREDENTIALS;
-            ``gcloud``: saved by gcloud; ``machine``: from the current VM.
+        place: ``chosen`` (the file in $JUPYTER_TPU_CREDENTIALS), ``variable`` (the file in
+            $GOOGLE_APPLICATION_CREDENTIALS), ``gcloud`` (saved by gcloud) or ``machine`` (from the current VM).
         file: the file with the credentials; empty for `machine`.
         account: the service account's address; empty if unknown without a request.
         project: the project specified in the credentials; may be empty.
@@ -143,7 +143,7 @@ def _found(place: Place, file: str, content: Mapping[str, Any]) -> FoundCredenti
 
 
 def _default_place(environment: Mapping[str, str]) -> tuple[Place, str]:
-    """Return the place where Google's library finds the credentials, in its search order."""
+    """Return the first place in which Google's library finds credentials."""
     if named := environment.get(GOOGLE_VARIABLE, ""):
         return "variable", named
     saved = gcloud_file(environment)

@@ -1,7 +1,7 @@
 """`CloudApi` through Google's gRPC client, for Google Cloud or an emulator on this machine.
 
-Long-running operations are read as plain messages, without the client's `AsyncOperation.result()`, which loses the kind
-of error.
+Long-running operations are read as plain messages, without the client's `AsyncOperation.result()`, which loses the
+error's type.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ _OPERATIONS = {
 
 
 class GoogleCloud:
-    """`CloudApi` over gRPC; `clock` must be the clock that is updated from the responses on `channel`."""
+    """`CloudApi` over gRPC; the responses on `channel` must update `clock`."""
 
     def __init__(self, settings: CloudSettings, channel: grpc.aio.Channel, clock: CloudClock | None = None) -> None:
         self._settings = settings
@@ -310,7 +310,7 @@ class GoogleCloud:
 
 
 def _readable(messages: Any) -> Iterator[Node]:
-    """Yield the nodes with valid names; only log others, because no request could name them."""
+    """Yield the nodes with valid names; only log others, because no request can refer to them."""
     for message in messages:
         try:
             yield protos.node_of(message)

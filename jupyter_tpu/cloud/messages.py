@@ -47,7 +47,7 @@ LOGIN_ACTIONS = (copy_command("gcloud auth application-default login"),)
 
 
 def _text(case: Case, template: str, **more: str) -> Text:
-    """Return a text whose template can use the request's details by name, and further arguments."""
+    """Return a text from a template, which can use the request's details and further arguments by name."""
     request = case.request
     facts = {
         "request": request.what,
@@ -198,7 +198,7 @@ def reservation(case: Case) -> TpuError:
 
 
 def exhausted(case: Case) -> TpuError:
-    """Return the error for an unspecific exhaustion: of capacity, or of the request rate."""
+    """Return the error for an unspecified exhaustion: of capacity if the request needs it, else of the rate."""
     return stock_out(case) if case.request.takes_capacity else rate(case)
 
 

@@ -89,7 +89,7 @@ class ActivityWatch:
         )
 
     async def _chip_use(self) -> ChipUse:
-        """Measure chip use, or return the last result if it is too recent to compare CPU times with.
+        """Measure chip use. If the last measurement is too recent to compare CPU times with, return its result.
 
         While checkpoint hooks run, return the last result, so that their own chip use doesn't keep the node running.
         """

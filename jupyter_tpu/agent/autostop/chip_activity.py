@@ -85,7 +85,7 @@ class Chips:
         return "unknown" if cpu is None else "active" if cpu >= _LEAST_CPU else "quiet"
 
     def _duty(self) -> float | str | None:
-        """Return the busiest chip's duty cycle in percent, None if no process serves metrics, or why it is unknown."""
+        """Return the busiest chip's duty cycle in percent, or why it is unknown; None if no process serves metrics."""
         raw = read_metrics(self._ports, (DUTY_CYCLE,), _ANSWER_S)
         if raw is None:
             return None

@@ -1,8 +1,8 @@
 """Shut down kernels that belong to a single client once that client has been gone too long.
 
-A launcher that a front end starts from a kernelspec's argv shuts down its kernel when it exits, but can't do so when it
-is killed. So the launcher gives the agent a limit for how long the kernel may run without it. Kernels of a Jupyter
-server have no such limit.
+A launcher that a front end starts from a kernelspec's argv shuts down its kernel on exit, but can't do so if the
+launcher is killed. So the launcher gives the agent a limit for how long the kernel may run without it. Kernels of a
+Jupyter server have no such limit.
 """
 
 from __future__ import annotations

@@ -75,14 +75,14 @@ class AutostopPolicy:
         )
 
     def rules_now(self, now: Moment) -> Rules:
-        """Return the rules, with the deadline corrected using both clocks. Without rules, nothing stops the node."""
+        """Return the rules, with the deadline corrected for clock changes. Without rules, nothing stops the node."""
         rules = self.rules or Rules()
         if rules.deadline_at is None or self.given_at is None:
             return rules
         return replace(rules, deadline_at=earliest_end(rules.deadline_at, self.given_at, now))
 
     def keep_now(self, now: Moment) -> KeepRunning:
-        """Return the request to keep the node running, with its time corrected using both clocks."""
+        """Return the request to keep the node running, with its time corrected for clock changes."""
         if self.keep.until is None or self.kept_at is None:
             return self.keep
         return replace(self.keep, until=earliest_end(self.keep.until, self.kept_at, now))

@@ -31,7 +31,8 @@ class Snapshot:
     """The latest snapshot of one kind.
 
     Attributes:
-        as_of: the snapshot's time on both clocks of this machine, so that setting a clock doesn't change its age.
+        as_of: the snapshot's time on this machine's wall clock and boot clock, so that setting a clock doesn't change
+            its age.
         data: the client's data.
         clock_ahead_s: seconds by which this machine's clock is ahead of the client's; 0 if unknown.
     """

@@ -147,7 +147,7 @@ def _is_virtual(python: str) -> bool:
 def _share_packages(environment: Path, packages: str) -> None:
     """Make the packages of a virtual environment visible in another one.
 
-    venv's own option for system packages would share only those of the base Python.
+    venv's own option for system packages would share only the packages of the base Python.
     """
     for folder in environment.glob("lib/python*/site-packages"):
         (folder / "worker.pth").write_text(f"import site; site.addsitedir({packages!r})\n")

@@ -395,7 +395,7 @@ class Kernel:
 
     @property
     def execution_state(self) -> str:
-        """Jupyter's execution state: starting, idle, busy or dead; JupyterLab gives up on a dead kernel."""
+        """Jupyter's execution state: starting, idle, busy or dead; JupyterLab stops using a dead kernel."""
         if self._is_starting:
             return "starting"
         return self.requests.execution_state if self._process else "dead"

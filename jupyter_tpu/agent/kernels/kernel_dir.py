@@ -270,7 +270,7 @@ class KernelDirectory:
         os.close(self._requests)
 
     def remove(self) -> None:
-        """Delete both folders."""
+        """Delete the kernel's folder and the folder of its sockets."""
         shutil.rmtree(self._path, ignore_errors=True)
         shutil.rmtree(self._sockets, ignore_errors=True)
 

@@ -1,7 +1,7 @@
 """Reply to requests that the kernel finished without a reply, once it is certain that none will arrive.
 
-ipykernel sends no reply if an interrupt arrives between the end of the code and the reply, or if its process exits
-there. A front end would show the cell as running forever. The reply and the status "idle" arrive over different
+ipykernel sends no reply if an interrupt arrives between the end of the code and the reply, or if its process exits at
+that point. A front end would show the cell as running forever. The reply and the status "idle" arrive over different
 sockets, in any order, and a late reply must not be replaced. So the agent sends its own request after "idle", the
 probe. A kernel replies in order, so a reply that hasn't arrived before the probe's reply will never arrive.
 """

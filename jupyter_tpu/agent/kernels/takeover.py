@@ -10,8 +10,8 @@ probe's reply may overtake requests that are waiting on the old connection. The 
 started no other request between two replies.
 
 A kernel with output capture stores all its messages and drops duplicate requests. Without output capture, a request
-that seems not to have started may have run after all. The agent doesn't repeat such a request, and its reply reports an
-unknown outcome.
+that seems not to have started may have run after all. The agent doesn't repeat such a request, but replies that the
+outcome is unknown.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _LEAST_FRAMES = 6
 
 
 def header_place(parts: Sequence[bytes]) -> int:
-    """Return the index of the header frame, before parent header, metadata and content; 0 if there is none."""
+    """Return the index of the header frame, which precedes parent header, metadata and content; 0 if there is none."""
     try:
         place = parts.index(DELIMITER)
     except ValueError:

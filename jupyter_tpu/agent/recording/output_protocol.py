@@ -1,7 +1,7 @@
 """The output protocol between kernel and agent: numbered messages that the kernel stores until they are on disk.
 
-ZMQ's publisher drops messages while no subscriber is connected, and those in the queues of a killed agent are lost too.
-So the kernel numbers and stores its messages. An attaching agent sends the last number in its record, receives the
+ZMQ's publisher drops messages while no subscriber is connected, and messages in the queues of a killed agent are lost
+too. So the kernel numbers and stores its messages. An attaching agent sends the last number in its record, receives the
 later messages again, and then acknowledges messages that it has written. This module has the code for both the agent
 (frames, which an XSUB socket sends upstream on iopub) and the kernel (`ResendBuffer`). It also runs in the kernel's
 Python, so it uses only the standard library.

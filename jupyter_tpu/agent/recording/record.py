@@ -1,9 +1,10 @@
 """The record of one kernel: every message that it emitted, stored on disk in order, up to a size limit.
 
 Segments are append-only, and named after their first offset and seq. Clients receive slices of these bytes, so the
-record is also the send queue, and the agent's memory use stays flat. At the limit, the oldest segment is deleted; a
+record is also the send queue, and the agent's memory use doesn't grow. At the limit, the oldest segment is deleted; a
 client that hadn't read it sees a gap in the seqs. Flushed entries survive the agent's death; after a power failure, the
-checksums reveal the torn tail, which is cut off. Entries that a full disk rejects stay in memory and remain readable.
+checksums reveal incomplete last entries, which are removed. Entries that a full disk rejects stay in memory and remain
+readable.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class Record:
         return seq, len(entry)
 
     def flush(self) -> None:
-        """Write the collected entries; keep those that the disk rejects in memory until the next call.
+        """Write the collected entries; entries that the disk rejects stay in memory until the next call.
 
         Output that exceeds the memory limit is lost, and leaves a gap in the seqs.
         """
@@ -169,7 +170,7 @@ class Record:
         return self._segments[-1]
 
     def locate(self, seq: int) -> tuple[int, int]:
-        """Return ``(offset, seq)`` of entry `seq` or, if that is missing or damaged, of the next intact entry."""
+        """Return ``(offset, seq)`` of entry `seq` or, if that entry is missing or damaged, of the next intact one."""
         if seq >= self._waiting_seq:
             return self.end, self._waiting_seq
         firsts = [segment.first_seq for segment in self._segments]
@@ -187,7 +188,7 @@ class Record:
         return next(filter(None, places), None) or self._locate_in_memory(0)
 
     def known_seq(self, offset: int) -> int:
-        """Return the seq of an entry that begins at or shortly before `offset`; if trimmed, of the oldest entry."""
+        """Return the seq of an entry at or shortly before `offset`; if that part was trimmed, of the oldest entry."""
         return self._segments[self._segment_at(offset)].known_seq(offset)
 
     def _segment_at(self, offset: int) -> int:

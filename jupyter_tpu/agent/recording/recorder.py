@@ -89,7 +89,7 @@ class Recorder:
             self._number += 1
 
     def restart_numbering(self) -> None:
-        """Expect number 1 next, because a new process starts counting."""
+        """Expect number 1 next, because a new process counts from 1."""
         self._number = 0
         self.is_attached = False
         self._watermark.restart(self._record.next_seq)

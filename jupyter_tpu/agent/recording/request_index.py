@@ -102,7 +102,7 @@ class RequestIndex:
 
     @property
     def execution_state(self) -> ExecutionState:
-        """The kernel's execution state; requests other than cells count if Jupyter counts them."""
+        """The kernel's execution state. Requests other than cells count as busy if they do in Jupyter."""
         if self._busy_with:
             return "busy"
         return "idle" if self._has_spoken else "starting"

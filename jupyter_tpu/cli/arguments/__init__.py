@@ -1,4 +1,4 @@
-"""The table of all ``jupyter tpu`` commands, by purpose, with each one's arguments and module."""
+"""All ``jupyter tpu`` commands, grouped by purpose, with their arguments and modules."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def _matching_specs(options: argparse.Namespace, settings: CloudSettings) -> tup
 
 
 def _matches(spec: InstalledSpec, options: argparse.Namespace, settings: CloudSettings) -> bool:
-    """Return whether the kernelspec matches the node, zone and project options; an empty option matches all."""
+    """Return whether the kernelspec matches the node, zone and project options; an empty option matches any value."""
     from jupyter_tpu.models import NodeName
 
     # compare the endpoint too: two clouds may have nodes with the same name

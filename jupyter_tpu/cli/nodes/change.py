@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One of the commands.
+    """One of the commands `stop`, `start` and `delete`.
 
     Attributes:
         verb: the name of the command.
@@ -188,7 +188,7 @@ async def _request_end(options: argparse.Namespace, change: Change, node: Node) 
 
 
 def _say_interrupted(change: Change, node: Node, charge: str) -> None:
-    """Print the state after Ctrl-C: the intent is in the journal, and the cloud may be executing it."""
+    """Print the state after Ctrl-C: the intent is in the journal, and the cloud may be carrying it out."""
     note("\n" + _(change.interrupted, node=node.name.node_id))
     note_now(charge)
     name = node.name

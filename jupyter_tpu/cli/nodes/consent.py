@@ -1,6 +1,6 @@
 """Determine who pays for a new node, and ask for the user's consent if its price is unknown.
 
-Zone, type and API are checked before costs, and grants before prices, because a free node needs no price.
+Zone, type and API are checked first, then grants and finally prices, because a free node needs no price.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_NAMED = 5  # keeps the prompt readable: a search may have dozens of candid
 
 
 class UnknownPriceError(Exception):
-    """The error that nodes are offered, but their price is unknown and no grant covers them: ask the user.
+    """The error raised when the price of offered nodes is unknown and no grant covers them: ask the user.
 
     Attributes:
         specs: the nodes.
@@ -57,7 +57,8 @@ async def require_known_price(
 ) -> None:
     """Check that each node has a known price, is covered by a grant, or is accepted by the user without a price.
 
-    If there are several nodes, skip those that the cloud doesn't offer: a search reports each one when it tries it.
+    If there are several nodes, skip those that the cloud doesn't offer, because a search reports such a node when it
+    tries to create it.
 
     Raises:
         UnknownPriceError: the price of some nodes is unknown; ask the user about them.
@@ -88,7 +89,7 @@ def run_with_consent(options: argparse.Namespace, question: str, request: Callab
     """Run a request that uses `require_known_price`; if a price is unknown, ask the user and run it again.
 
     Args:
-        options: `accept_unknown_price` is set here.
+        options: the command's options; `accept_unknown_price` is set if the user agrees.
         question: the question to the user, such as "Create it anyway?".
 
     Raises:

@@ -56,7 +56,7 @@ def run_create(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
-    """The notebook's input data: its buckets, and the GiB read from each per epoch (None if unknown)."""
+    """The notebook's input data: its buckets, and the GiB read from each bucket in one epoch (None if unknown)."""
 
     buckets: tuple[str, ...] = ()
     epoch_gib: float | None = None
@@ -82,12 +82,12 @@ class Wanted:
 
     @property
     def price_text(self) -> str:
-        """The price on these terms, such as ``$9.60/h``."""
+        """The node's price with its provisioning model, such as ``$9.60/h``."""
         return terms_text(self.accelerator_type, self.zone, self.provisioning)
 
     @property
     def costs(self) -> str:
-        """The predicate of a sentence about the node: who pays, or its cost and duration."""
+        """The end of a sentence about the node: who pays, or its cost and duration."""
         if self.coverage and self.coverage.is_covered:
             return _("is {text}", text=_(self.coverage.text))
         costs = costs_text(self.accelerator_type, self.zone, self.provisioning)
@@ -105,7 +105,7 @@ class Wanted:
 
 
 def _wanted(options: argparse.Namespace) -> Wanted:
-    """Fill in the defaults, and reject requests that are invalid even without querying the cloud."""
+    """Fill in the defaults, and reject requests that can be recognised as invalid without querying the cloud."""
     kind = accelerators.accelerator(options.type)
     zone = options.zone or _first_zone(kind.type)
     NodeName(project="any-project", zone=zone, node_id=options.node)  # raises BadInput for an invalid name or zone
@@ -169,7 +169,7 @@ async def _say_egress(work: RunningFleet, wanted: Wanted, reads: Reads) -> None:
 
 
 def _say_interrupted(wanted: Wanted) -> None:
-    """Print the state after Ctrl-C: the intent is in the journal, and the cloud may be executing it."""
+    """Print the state after Ctrl-C: the intent is in the journal, and the cloud may be carrying it out."""
     if not wanted.was_asked:
         note("\n" + _("interrupted: no request was sent to the cloud."))
         return

@@ -1,4 +1,4 @@
-"""The command `doctor`: find problems that keep kernels from using their TPU, locally, in the project and on a node."""
+"""The command `doctor`: check this machine, the project and a node for problems that prevent TPU use."""
 
 from __future__ import annotations
 

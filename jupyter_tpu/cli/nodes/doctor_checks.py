@@ -1,4 +1,4 @@
-"""The doctor's read-only checks of this machine, the project, and a node as seen from here."""
+"""The doctor's read-only checks of this machine, the project and, over the network, a node."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def _budgets(settings: CloudSettings) -> list[Finding]:
 
 
 async def examine_node(settings: CloudSettings, name: str, zone: str) -> list[Finding]:
-    """Check a node: its state, clock, first worker's response, and the findings of the doctor there."""
+    """Check a node's state and, if it is READY, its clock and first worker, where the doctor also runs."""
     try:
         async with _cloud(settings) as cloud:
             node = await find_node(cloud, name, zone)
@@ -263,7 +263,7 @@ async def _worker(settings: CloudSettings, node: Node) -> list[Finding]:
 
 
 def _seen_from_here(node: Node, finding: Finding) -> Finding:
-    """Adapt a worker's finding to this terminal, where the node's name is known."""
+    """Add details from the node to a worker's finding, such as its name in commands to run in this terminal."""
     # the worker can't always find out its runtime version, but the API has returned it
     if (finding.check, finding.state) == ("runtime version", UNKNOWN):
         return _runtime_version(node)

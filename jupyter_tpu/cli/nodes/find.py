@@ -37,7 +37,7 @@ async def find_node(cloud: CloudApi, text: str, zone: str) -> Node:
 
 
 async def find_node_or_intent(cloud: CloudApi, text: str, zone: str) -> Node:
-    """Return the node as in `find_node`, or one that is being created, so that it can be cancelled."""
+    """Return the node as in `find_node`, or a node that is being created, so that its creation can be cancelled."""
     try:
         return await find_node(cloud, text, zone)
     except NodeNotFound:

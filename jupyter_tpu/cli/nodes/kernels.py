@@ -42,7 +42,7 @@ class LiveKernel:
 
     @property
     def noted(self) -> Mapping[str, Any]:
-        """The Jupyter server's note about the kernel, stored with the agent; empty if there is none."""
+        """The Jupyter server's note about the kernel, stored by the agent; empty if there is none."""
         found = self.info.get("note")
         return found if isinstance(found, dict) else {}
 

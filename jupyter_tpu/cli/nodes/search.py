@@ -60,7 +60,7 @@ def run_search(options: argparse.Namespace) -> int:
 
 
 def _candidates(options: argparse.Namespace) -> tuple[Candidate, ...]:
-    """Return each type in each zone; if no zones are given, in those that offer it."""
+    """Return each combination of type and zone. If no zones are given, use those that offer the type."""
     types = [accelerators.accelerator(name) for name in _names(options.types)]
     if not types:
         raise BadInput(
@@ -92,7 +92,7 @@ def _names(text: str) -> list[str]:
 async def _searched(
     options: argparse.Namespace, wanted: Iterable[Candidate], for_s: float | None, begun: list[Search]
 ) -> Search:
-    """Run the search and return it when finished; set `begun` once it is saved, so that it can be cancelled."""
+    """Run the search and return it when finished; set `begun` once the search is saved and can be cancelled."""
     from jupyter_tpu.fleet.assembly import open_fleet
     from jupyter_tpu.fleet.capacity.ranking import rank_by_cost
 

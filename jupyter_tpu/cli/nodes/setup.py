@@ -1,4 +1,4 @@
-"""The command `setup`: show step by step what is missing before the first node, and set it up."""
+"""The command `setup`: check each step that is required to create the first node, and set up missing ones."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _engine(options: argparse.Namespace) -> SetupEngine:
 
 
 async def _use_what_is_given(options: argparse.Namespace) -> None:
-    """Save the file, project and grant that the user gave, before checks use them."""
+    """Save the credentials file, project and grant from the options, so that the checks use them."""
     engine = _engine(options)
     if options.credentials:
         await engine.perform("use_credentials", {"path": options.credentials})

@@ -66,7 +66,7 @@ def render_config(access: SshAccess) -> str:
 
 
 def write_login_config(access: SshAccess) -> Path:
-    """Write a file for ``ssh -F`` to the one worker of `access`, which includes the user's own file at the end."""
+    """Write a file for ``ssh -F`` to the only worker of `access`; the file includes the user's own at the end."""
     path = data_dir() / "ssh" / f"{access.addresses[0].alias}.conf"
     write_whole(path, (render_config(access) + _INCLUDE_USER_CONFIG).encode())
     return path
@@ -81,7 +81,7 @@ def write_shared_config(access: SshAccess) -> Path:
 
 
 def _include_in_user_config(file: Path) -> None:
-    """Add an Include of `file` at the top of ``~/.ssh/config`` once: ssh uses the first value that it finds."""
+    """Include `file` at the top of ``~/.ssh/config`` if not yet included: the first value that ssh finds applies."""
     target = Path.home() / ".ssh" / "config"
     line = f'Include "{file}"'
     present = target.read_text() if target.exists() else ""

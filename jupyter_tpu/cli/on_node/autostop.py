@@ -173,7 +173,7 @@ def _say_one(options: argparse.Namespace, brake: AutostopStatus) -> int:
 
 
 def _ends_with_extension(brake: AutostopStatus) -> bool:
-    """Whether the node stops when the extension ends, so that only one time is shown."""
+    """Whether the node stops exactly when the extension ends; then only one time is shown."""
     return brake.keep.until is not None and brake.verdict.ends_at == brake.keep.until
 
 

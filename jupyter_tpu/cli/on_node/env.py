@@ -156,7 +156,7 @@ async def _removed(options: argparse.Namespace) -> tuple[Node, bool]:
 
 
 async def _worker(options: argparse.Namespace) -> tuple[Node, WorkerKey]:
-    """Return the READY node from the options and its first worker's key, where environments are created."""
+    """Return the READY node from the options, and the key of its first worker, which has the environments."""
     from jupyter_tpu.cli.nodes.find import find_node
     from jupyter_tpu.fleet.assembly import open_cloud
     from jupyter_tpu.kernels.agents.agent_calls import workers_with_kernels

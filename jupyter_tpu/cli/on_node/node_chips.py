@@ -27,7 +27,7 @@ Found = TypeVar("Found")
 
 
 class NodeChips:
-    """The workers of one node, over links opened by this process; `close` closes the links."""
+    """The workers of one node, called over links that this process opens; `close` closes the links."""
 
     def __init__(self, node: Node, endpoint: str) -> None:
         from jupyter_tpu.kernels.agents.agent_calls import workers_of
@@ -43,7 +43,7 @@ class NodeChips:
         Args:
             method: the agent's method.
             params: its parameters.
-            patience_s: seconds to wait for each worker; None for a moment only, if the caller will retry.
+            patience_s: seconds to wait for each worker; None to wait only briefly, if the caller will retry.
 
         Returns:
             One response per worker; an error for a worker that didn't respond.
@@ -144,7 +144,7 @@ def holder_text(holder: Holder) -> str:
 
 
 def _kernel_text(holder: Holder) -> str:
-    """Return a phrase for the kernel that the process is, or that started it; empty if there is none."""
+    """Return a phrase that says which kernel the process is or was started by; empty if there is none."""
     if holder.notebook:
         template = Text(", the kernel of {kernel}") if holder.is_kernel else Text(", started by the kernel of {kernel}")
     else:

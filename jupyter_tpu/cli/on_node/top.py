@@ -57,7 +57,7 @@ async def _view(chips: NodeChips, patience_s: float | None) -> dict[str, Any]:
 
 
 def screen(node_id: str, view: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of one view of `metrics_view`."""
+    """Yield the lines that display a view from `metrics_view`."""
     yield plain(
         _(
             "{node} ({type}) at {time}",

@@ -76,7 +76,7 @@ def _add(options: argparse.Namespace) -> int:
 
 
 def enter_grant(options: argparse.Namespace) -> tuple[Grant, list[Any]]:
-    """Read, confirm and save a grant from the options of `grant add`; return it and any unread parts.
+    """Read, confirm and save a grant from the options of `grant add`; return it and the email's unread lines.
 
     Raises:
         BadInput: the email or the options are incomplete, or the user declines; nothing is saved.
@@ -144,10 +144,10 @@ def _refuse(options: argparse.Namespace, names: tuple[str, ...]) -> None:
 
 
 def _mail(options: argparse.Namespace) -> TrcMail | None:
-    """Parse the email or the rows; None for a credit.
+    """Parse the email or the rows from the options; None for a credit.
 
     Raises:
-        BadInput: no line of the email can be read, or one of the rows can't be.
+        BadInput: no line of the email can be read, or a row from the options can't be read.
     """
     if options.credit is not None:
         return None
@@ -195,7 +195,7 @@ def _print_mail(mail: TrcMail) -> None:
 
 
 def _refuse_unread(options: argparse.Namespace, mail: TrcMail) -> None:
-    """Reject an email with unread lines unless the user accepts it, because nodes they cover would be billed."""
+    """Reject an email with unread lines unless the user accepts it, because those lines' chips count as billed."""
     if mail.problems and not options.skip_unread:
         problems = " ".join(map(_, mail.problems))
         raise BadInput(
@@ -216,7 +216,7 @@ def _can_confirm(options: argparse.Namespace) -> bool:
 
 
 def _confirm(options: argparse.Namespace, mail: TrcMail, grant: Grant) -> None:
-    """Ask about anything missing in the options: dates from the email, and lines that were not read."""
+    """Ask the user to confirm dates that aren't in the options, and to skip lines that couldn't be read."""
     is_proposed = not options.starts_on or not (options.days or options.ends_on)
     unread = (
         "" if options.skip_unread or not mail.problems else _(" without the unread lines (their chips count as billed)")

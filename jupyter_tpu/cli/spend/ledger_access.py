@@ -51,7 +51,7 @@ def open_ledger(place: Place) -> Iterator[SpendLedger]:
 
 
 def warn_of_unwritten(place: Place) -> None:
-    """Retry journal writes that failed on a full disk; warn if they will be lost with this process."""
+    """Retry journal writes that failed on a full disk; warn if they fail again and will be lost."""
     from jupyter_tpu.journal import Journal
 
     with closing(Journal.of_user(place.endpoint)) as journal:
@@ -86,7 +86,7 @@ async def warn_if_project_unreadable(cloud: CloudApi) -> None:
 
 
 def warn_of_clock(cloud: CloudApi) -> None:
-    """Warn if this computer's clock is wrong; call this after a response from the cloud, which includes the time."""
+    """Warn if this computer's clock is wrong; call this after the cloud has responded with its time."""
     if notice := cloud.clock.notice:
         warn(_(notice))
 

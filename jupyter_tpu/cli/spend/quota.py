@@ -1,4 +1,4 @@
-"""The command `quota`: show the project's limits, their use, and the rest available."""
+"""The command `quota`: show the project's limits, and how much of each is used and available."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _users_text(users: list[_JSON]) -> str:
 
 
 def _user_text(user: _JSON) -> str:
-    """Describe a user of quota as ``my-node 8``; a leftover is marked with its state."""
+    """Describe a resource that uses quota as ``my-node 8``; add the state of a leftover."""
     text = f"{user['name'].rpartition('/')[2]} {user['amount']}"
     if user["kind"] == "queued_resource":
         text = _("queued {node}", node=text)
