@@ -1,4 +1,4 @@
-"""Auto-stop rules: when a node is idle and when it must stop. Shared by server and agent; pure; runs on Python 3.10.
+"""Auto-stop rules: when a node is idle and when it must stop. Pure, for server and agent (Python 3.10).
 
 Start with `judge`, which takes rules and activity and returns a `Verdict`. Activity is chip use, output or a user
 action. A running cell alone is a sign of activity, not proof: with idle chips, no output and no client connected, it
@@ -448,7 +448,7 @@ def _age_s(source: Source, now: float) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """One reading of both clocks of a machine.
+    """One reading of a machine's two clocks.
 
     Attributes:
         wall: Unix seconds; users and NTP may set this clock.

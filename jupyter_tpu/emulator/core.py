@@ -238,7 +238,7 @@ class Cloud:
         return answer
 
     def _answer_once(self, handler: Handler, call: ApiRequest) -> Message:
-        """Handle a request; a repeated request id starts nothing."""
+        """Handle a request; if its request id is repeated, start nothing."""
         known = self.operations.repeated(call)
         if known is not None:
             return known

@@ -24,7 +24,7 @@ class Dispatcher:
         self._queue_effects = queue_effects
 
     async def perform(self, operation: OperationRecord) -> None:
-        """Perform an operation; a bug in the emulator fails it like an internal error of the real service."""
+        """Perform an operation; after a bug in the emulator, it fails like an internal error of the real service."""
         try:
             await self._effects_of(operation).perform(operation)
         except Exception:  # noqa: BLE001 - the performing loop: whatever it is, the operation must end

@@ -11,7 +11,7 @@ Content = Mapping[str, Any]
 
 
 class CellFailed(Exception):
-    """The cell failed on the node; shown with the node's traceback."""
+    """The cell failed on the node; this is shown with the node's traceback."""
 
     def __init__(self, content: Content) -> None:
         super().__init__(f"{content.get('ename', 'Error')}: {content.get('evalue', '')}")

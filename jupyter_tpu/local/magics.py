@@ -136,14 +136,14 @@ def _note_trial() -> None:
 
 
 class StoppedWaiting(Exception):
-    """The user interrupted the wait; shown as a message without a traceback."""
+    """The user interrupted the wait; this is shown as a message without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
 
 
 class CommandFailed(Exception):
-    """The command failed and has printed the reason; raised to fail the cell without a traceback."""
+    """The command failed and has printed the reason; this makes the cell fail without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return []

@@ -137,7 +137,7 @@ def _ended_at_latest(span: Span, successor: ObservedNode | None, observation: No
 
 
 def _closed(span: Span, at: float) -> Span:
-    """Close a span at the time when its node was last seen READY; the time from then until `at` is unmonitored."""
+    """Close a span when its node was last seen READY. The time from then until `at` counts as unmonitored."""
     return replace(span, is_open=False, unwatched_after_s=at - span.ended_at)
 
 

@@ -64,7 +64,7 @@ def allot(
 
 
 def is_for(row: GrantRow, accelerator_type: str, zone: str, spot: bool) -> bool:
-    """Return whether a row applies to nodes of this type in this zone, spot or not; free chips are not counted."""
+    """Return whether a row applies to nodes of this type, zone and `spot`, regardless of the number of free chips."""
     kind = find_accelerator(accelerator_type)
     same = kind is not None and (row.generation, row.zone, row.spot) == (kind.generation, zone, spot)
     return same and row.device in ("", accelerator_type)

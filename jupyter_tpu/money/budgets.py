@@ -1,7 +1,8 @@
 """Budgets: a cap in US dollars or in hours of READY nodes, per day, week or month, or in total.
 
-Windows begin at the user's wall time, so each function that uses windows takes `offset_at`, the wall clock's offset
-from UTC at any time. Costs are counted as in `Cost.worst_usd`: an unknown price counts as the highest known price.
+Windows begin at times of the user's wall clock, so each function that uses windows takes `offset_at`, the wall clock's
+offset from UTC at any time. Costs are counted as in `Cost.worst_usd`: an unknown price counts as the highest known
+price.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class Coverage:
 def coverage(
     request: NodeRequest, grants: Iterable[Grant], allotment: Allotment, *, now: float, left: Mapping[str, float | None]
 ) -> Coverage:
-    """Return whether a grant currently covers the whole node; if several do, return the one that expires last.
+    """Return who pays for the node: the grant that covers the whole node now and expires last, or the user.
 
     Args:
         allotment: the current nodes' usage of these grants.

@@ -67,7 +67,7 @@ class Grant:
 
     Attributes:
         kind: ``trc`` for rows of chips, ``credit`` for an amount in `usd`.
-        first_day, last_day: day numbers, see `jupyter_tpu.money.days`; the grant is valid on both.
+        first_day, last_day: day numbers, see `jupyter_tpu.money.days`; the grant is valid on both days.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Grant:
         return began_at(self.first_day)
 
     def days_left(self, today: int) -> int:
-        """Return the number of days left, including today; if the grant has not started yet, all of its days."""
+        """Return the number of days left, including today. All days are left if the grant has not started yet."""
         return max(0, self.last_day - max(today, self.first_day) + 1)
 
     def is_over(self, today: int) -> bool:

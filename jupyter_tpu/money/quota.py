@@ -111,7 +111,7 @@ class QuotaUse:
 
 
 def node_holder(node: Node) -> QuotaHolder:
-    """Return a node as a quota user."""
+    """Return the `QuotaHolder` of a node."""
     return QuotaHolder(
         name=str(node.name),
         kind="node",
@@ -124,7 +124,7 @@ def node_holder(node: Node) -> QuotaHolder:
 
 
 def queued_holder(queued: QueuedResource) -> QuotaHolder:
-    """Return a queued resource without nodes as a quota user."""
+    """Return the `QuotaHolder` of a queued resource without nodes."""
     return QuotaHolder(
         name=str(queued.name),
         kind="queued_resource",
@@ -154,7 +154,7 @@ def quota_holders(nodes: Iterable[Node], queued: Iterable[QueuedResource]) -> tu
 
 
 def keys_of(held: QuotaHolder) -> tuple[Key, ...]:
-    """Return the quotas that a quota user counts against; none for reserved capacity or an unknown type."""
+    """Return the quotas that a quota user counts against. Reserved capacity and unknown types count against none."""
     kind = accelerators.find_accelerator(held.accelerator_type)
     if kind is None or held.is_reserved:
         return ()

@@ -112,7 +112,7 @@ def quotas_by_metric() -> Mapping[tuple[str, Scope], Quota]:
 
 
 def quotas_of(kind: Accelerator, *, is_preemptible: bool) -> tuple[Quota, ...]:
-    """Return the zonal and regional quotas that a node of this type counts against; both must be sufficient."""
+    """Return the zonal and regional quotas that a node of this type counts against; both quotas must be sufficient."""
     bucket = _bucket_of(kind)
     return tuple(
         Quota(generation=kind.generation, is_preemptible=is_preemptible, bucket=bucket, scope=scope) for scope in SCOPES

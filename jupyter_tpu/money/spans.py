@@ -1,6 +1,6 @@
 """Spans: the periods during which a node was READY, and their cost at list price.
 
-Money is in US dollars, time in Unix seconds. An unknown price is None, never 0; for a cap, it counts as the highest
+Money is in US dollars, time in Unix seconds. An unknown price is None, never 0. For a cap, it counts as the highest
 known price.
 """
 
@@ -65,7 +65,7 @@ class Span:
 
     @property
     def terms(self) -> Provisioning:
-        """The provisioning model; a guess for spans from older versions."""
+        """The provisioning model; it is guessed for spans from older versions."""
         return self.provisioning or ("spot" if self.spot else "on-demand")
 
     @property

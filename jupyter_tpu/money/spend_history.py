@@ -119,8 +119,8 @@ def history(account: Account, at: Sequence[float]) -> list[Slot]:
 def spread(spans: Iterable[Span], at: Sequence[float], now: float, per_second: Callable[[Span], float]) -> list[float]:
     """Distribute a quantity that grows with READY time over the slots between the times `at`.
 
-    A span takes a few steps, no matter how many slots it covers. It is added directly to its first and last slot, and
-    to the slots in between as a change of a running sum.
+    Each span takes a constant number of steps, no matter how many slots it covers: it is added directly to its first
+    and last slot, and to the slots in between as a change of a running sum.
 
     Args:
         per_second: the amount that a span adds per second.

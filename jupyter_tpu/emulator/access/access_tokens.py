@@ -32,7 +32,7 @@ _PREFIX = "ya29.emulated."  # Google's access tokens start with ya29
     "token-lifetime", "A worker's access token is valid for one hour of real time, however fast virtual time runs."
 )
 class AccessTokens:
-    """Issuer and checker of tokens; `now` is real time in seconds since the epoch."""
+    """Issue and check tokens; `now` returns real time in seconds since the epoch."""
 
     def __init__(self, key: bytes, now: Callable[[], float] = time.time) -> None:
         self._key = key
@@ -86,7 +86,7 @@ class AccessTokens:
 
 
 def read_or_create_key(path: Path) -> bytes:
-    """Return the key of a state folder; create it if it is missing, readable by its owner only."""
+    """Return the key of a state folder; if it is missing, create a file that only its owner can read."""
     return read_or_create(path, lambda: secrets.token_bytes(32))
 
 

@@ -1,4 +1,4 @@
-"""Scripted faults, as requested: each is for a method, a node or a zone, and they are consumed in order.
+"""Scripted faults, as requested: each is limited to a method, a node or a zone, and faults are consumed in order.
 
 A fault hits the next matching calls: `times` of them, starting with the `nth`; each of these calls is hit with the
 given `probability`. Its kind (`kinds`) defines the effect, which `scripted` applies.
@@ -60,7 +60,8 @@ class Fault:
         times: how many calls it hits; None if it hits calls until it is cleared.
         nth: the first call that it hits, counted from 1.
         probability: the probability of hitting a call; `seed` makes random decisions repeatable.
-        applied: the call is performed although the caller gets an error, a broken connection or a late response.
+        applied: whether the call is performed although the caller gets an error, a broken connection or a late
+            response.
     """
 
     method: str

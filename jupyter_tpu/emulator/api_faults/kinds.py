@@ -10,7 +10,7 @@ Fits = Callable[[str], bool]
 
 
 class Sort(enum.StrEnum):
-    """Sort of a fault; at most one of each sort hits a call, so that a call can be both slow and rejected."""
+    """The sort of a fault. At most one fault of each sort hits a call, so a call can be slow and also rejected."""
 
     OUTCOME = "outcome"
     VIEW = "view"

@@ -169,7 +169,7 @@ class ScriptedFaults:
 
 
 def not_allowlisted(request: Any, zone: str) -> errors.Refusal:
-    """Return E7 for the accelerator type in a create request; for a queued resource, the type of its first node."""
+    """Return E7 for the accelerator type in a create request, or for the first node's type of a queued resource."""
     if "node" in request.DESCRIPTOR.fields_by_name:
         return errors.not_allowlisted(str(request.node.accelerator_type), zone)
     types = [str(spec.node.accelerator_type) for spec in request.queued_resource.tpu.node_spec]

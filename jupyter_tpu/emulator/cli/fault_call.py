@@ -1,4 +1,4 @@
-"""``jupyter tpu emulator fault call``, ``list``, ``clear`` and ``worker``: faults of calls and workers, by hand."""
+"""``jupyter tpu emulator fault call``, ``list``, ``clear`` and ``worker``: script faults of calls and workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The signals on which an emulator process shuts down cleanly, with its workers and its temporary folder."""
+"""The signals that shut down an emulator process cleanly, including its workers and its temporary folder."""
 
 from __future__ import annotations
 

@@ -203,8 +203,8 @@ class EmulatorControl:
     def links(self, node: str = "") -> list[dict[str, Any]]:
         """Return the links to the workers of a node, or of all.
 
-        Each is ``{"node", "worker_id", "port", "connections", "accepted", "round_trips", "faults"}``; `accepted` counts
-        all connections since the start.
+        Each link is ``{"node", "worker_id", "port", "connections", "accepted", "round_trips", "faults"}``; `accepted`
+        counts all connections since the start.
         """
         return list(self._request("GET", f"links?node={urllib.parse.quote(node)}")["links"])
 

@@ -75,7 +75,7 @@ class ControlRules:
         return {"quotas": [use.to_json() for use in uses]}
 
     async def set_quota(self, request: web.Request) -> Any:
-        """Limit a quota in its zone or region; null for no limit."""
+        """Limit a quota in its zone or region; null means no limit."""
         settings = fields.checked(await json_object(request), _QUOTA, required=("quota_id", "limit"))
         # JSON has no infinity, and the engine writes -1 as Service Usage does
         limit = UNLIMITED if settings["limit"] is None else settings["limit"]

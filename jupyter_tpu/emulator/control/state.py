@@ -72,6 +72,6 @@ def faults_json(cloud: Cloud) -> list[dict[str, Any]]:
 
 
 def links_to(cloud: Cloud, name: str = "") -> list[WorkerLink]:
-    """Return the links to the nodes with this full name or id; without a name, to all nodes."""
+    """Return the links to the nodes with this full name or id, or to all nodes if no name is given."""
     nodes = [node for node in cloud.store.nodes() if name in ("", node.name, last_part(node.name))]
     return [link for node in nodes for link in worker_links(node.name, cloud.workers.ssh_servers(node))]

@@ -1,4 +1,4 @@
-"""Long-running operations: started by methods of nodes and queued resources, finished by their effects or a cancel."""
+"""Long-running operations: started by methods of nodes and queued resources, finished by an effect or cancelled."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ class Operations:
         return rendered(self._required(request.name))
 
     def list_operations(self, request: Any) -> Message:
-        """Handle ``ListOperations``: one page, sorted by name, of one zone or of all."""
+        """Handle ``ListOperations``: return one page, sorted by name, of one zone or of all zones."""
         location = parse_location(request.name, "name")
         size = paging.page_size_of(request.page_size)
         after = paging.name_before(request.page_token)

@@ -1,4 +1,4 @@
-"""The cloud's time, controlled by the control API with a scale, pauses and jumps; restored after a restart."""
+"""The cloud's time, controlled by the control API with a scale, pauses and jumps. It is restored after a restart."""
 
 from __future__ import annotations
 

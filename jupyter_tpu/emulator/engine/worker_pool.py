@@ -11,7 +11,7 @@ class WorkerPool(Protocol):
     """The machines of all nodes."""
 
     async def start(self, node: NodePb) -> None:
-        """Start the node's workers; no effect if they are running."""
+        """Start the node's workers, unless they are running."""
 
     async def stop(self, node: NodePb) -> None:
         """Kill every process of the node's workers; keep their home folders."""

@@ -1,6 +1,6 @@
 """Check a call before anything is created: whether the project may do this, in this zone, at this time and size.
 
-A check returns nothing or raises an error; only the creates of the last minute are counted.
+A check returns nothing or raises an error. The only state is the number of creates in the last minute.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _SEPARATOR = "/"
     "test or a demo sets its size. Existing nodes are kept when their pool shrinks.",
 )
 class Capacity:
-    """The pools of all zones; settings survive a restart."""
+    """The pools of all zones. Their settings survive a restart."""
 
     def __init__(self, facts: Facts, now: Callable[[], float]) -> None:
         self._now = now

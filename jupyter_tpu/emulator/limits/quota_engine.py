@@ -1,6 +1,6 @@
 """The quota engine: limits per quota and location, and whether a request still fits.
 
-A node counts against the limits of its region and of its zone; both must have room.
+A node counts against the limits of its region and of its zone, and must fit both.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class QuotaUse:
         return self.limit != UNLIMITED and self.used > self.limit
 
     def to_json(self) -> dict[str, Any]:
-        """Return the use as the control API shows it."""
+        """Return the limit and usage as the control API shows them."""
         return {
             "quota_id": str(self.quota),
             self.quota.scope: self.place,
@@ -72,7 +72,7 @@ def _count(used: Usage, node: NodePb, zone: str, count: int) -> None:
 
 
 class QuotaEngine:
-    """The limits of the project: stored ones, or defaults from its profile."""
+    """The limits of the project: stored limits, or the defaults of its profile."""
 
     def __init__(self, facts: Facts, project: Project) -> None:
         self._project = project

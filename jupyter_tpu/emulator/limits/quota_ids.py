@@ -37,7 +37,7 @@ class QuotaId:
 
     @property
     def counts_chips(self) -> bool:
-        """Whether the quota counts chips; others count TensorCores."""
+        """Whether the quota counts chips, not TensorCores."""
         return accelerators.generation_facts(self.generation).quota_unit == "chips"
 
 

@@ -1,4 +1,4 @@
-"""Default limits: three profiles of projects."""
+"""Default quota limits, for three kinds of projects."""
 
 from __future__ import annotations
 

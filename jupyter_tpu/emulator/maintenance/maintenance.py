@@ -62,7 +62,7 @@ class Maintenance:
         self._events = {row["node"]: event_from_json(row) for row in self._setting.read() or []}
 
     def announce(self, node: NodePb, kind: str, in_s: float | None = None) -> MaintenanceEvent:
-        """Plan maintenance of a node; without `in_s`, in seven days, or immediately if UNSCHEDULED.
+        """Plan maintenance of a node. Without `in_s`, it starts in seven days, or immediately if UNSCHEDULED.
 
         Raises:
             ValueError: unknown kind.

@@ -137,7 +137,7 @@ def named_worker(worker_ids: Iterable[str], count: int) -> int:
 
 
 def chosen(nodes: list[NodePb], names: Iterable[str]) -> list[NodePb]:
-    """Return the nodes with these ids or full names; without names, all."""
+    """Return the nodes with these ids or full names, or all nodes if no names are given."""
     by_id = {last_part(node.name): node for node in nodes}
     wanted = [last_part(name) for name in names]
     unknown = [node_id for node_id in wanted if node_id not in by_id]

@@ -1,4 +1,4 @@
-"""The data for the metadata server of one worker: about the worker, its node and its project."""
+"""The data for one worker's metadata server, about the worker, its node and its project."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Pipe:
     # -- called by the connection
 
     def connect(self, *, source: asyncio.Transport | None = None, sink: asyncio.Transport | None = None) -> None:
-        """Connect one end or both."""
+        """Set the source, the sink or both."""
         self.source, self.sink = source or self.source, sink or self.sink
         self._pump()
 

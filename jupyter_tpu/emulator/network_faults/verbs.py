@@ -1,8 +1,8 @@
 """The faults of a link: verbs, their fields, and the conditions that lasting faults cause. Pure.
 
-Some last until cleared or for `for_s` seconds; faults with different verbs add up. Some happen at once, to every open
-connection. Some wait for a byte, counted from the request, on `times` connections. `direction` is ``up`` (from the
-client to the server), ``down`` or ``both``.
+Some faults last until they are cleared or for `for_s` seconds; faults with different verbs add up. Some faults happen
+immediately, to every open connection. Some wait for a byte, counted from the request, on `times` connections.
+`direction` is ``up`` (from the client to the server), ``down`` or ``both``.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ LASTING = frozenset({*_CONDITIONS, "refuse"})
 
 
 def conditions(faults: list[LinkFault], direction: str) -> Conditions:
-    """Return the conditions in one direction from all lasting faults; the newest of each verb applies."""
+    """Return the conditions in one direction from all lasting faults; for each verb, the newest fault applies."""
     now = FAIR
     for fault in faults:
         if fault.verb in _CONDITIONS and fault.hits(direction):

@@ -61,7 +61,7 @@ class Nodes:
         self._settle = settle
 
     def list_nodes(self, request: Any) -> Any:
-        """Handle ``ListNodes``: one page, sorted by name, of one zone or, with ``-``, of all."""
+        """Handle ``ListNodes``: return one page, sorted by name, of one zone or, with ``-``, of all zones."""
         location = parse_location(request.parent, "parent")
         size = paging.page_size_of(request.page_size)
         after = paging.name_before(request.page_token)

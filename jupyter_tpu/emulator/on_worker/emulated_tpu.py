@@ -32,7 +32,7 @@ _SERVICE_NEEDS = ("HOME", "PATH", "LANG", "TMPDIR", "JUPYTER_TPU_WORKER_UID")
 
 
 class ChipsInUse(RuntimeError):
-    """Another process uses the chips; the text is libtpu's."""
+    """Another process uses the chips; the message is libtpu's."""
 
 
 class NoChips(RuntimeError):
@@ -48,7 +48,7 @@ class Taken:
         self._service = service
 
     def release(self) -> None:
-        """Release the chips; no effect if they are already released, or in a fork of the process that acquired them."""
+        """Release the chips, unless they are already released or this is a fork of the process that acquired them."""
         global _taken
         # a fork inherits this object, but the chips belong to the original process
         if self.pid != os.getpid() or not self._descriptors:
@@ -158,7 +158,7 @@ class _Service:
 
     @staticmethod
     def start(folder: Path) -> _Service | None:
-        """Start the service; return None if this fails (see its log). The chips are in use in both cases."""
+        """Start the service; return None if this fails (see its log). The chips are in use in either case."""
         how = json.loads((folder / "chips.json").read_text(encoding="utf-8"))["service"]
         # don't pass the worker's PYTHONPATH to the service, which runs in the emulator's own Python
         environment = {name: os.environ[name] for name in _SERVICE_NEEDS if name in os.environ}

@@ -228,7 +228,7 @@ class Queue:
     # -- what follows from the nodes
 
     def settle(self, name: str) -> None:
-        """Update this queued resource after a change of one of its nodes; no effect for an empty name."""
+        """Update this queued resource after a change of one of its nodes; ignore an empty name."""
         queued = self._store.queued(name) if name else None
         if queued is None:
             return

@@ -69,7 +69,7 @@ class QueuedResources:
         }
 
     def list_queued_resources(self, call: ApiRequest) -> Message:
-        """Handle ``ListQueuedResources``: return one page, sorted by name, of one zone or of all."""
+        """Handle ``ListQueuedResources``: return one page, sorted by name, of one zone or all zones."""
         request = call.request
         location = parse_location(request.parent, "parent")
         size = paging.page_size_of(request.page_size)

@@ -1,4 +1,4 @@
-"""Undocumented fields of queued resources that the real service has returned; a switch turns each on."""
+"""Undocumented fields of queued resources that the real service has returned. Each has a switch that turns it on."""
 
 from __future__ import annotations
 

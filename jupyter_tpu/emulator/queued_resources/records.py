@@ -39,7 +39,7 @@ def in_state(
 ) -> QueuedRecord:
     """Return the queued resource in another state.
 
-    It has no next step unless `wake` is given; `error` is the reason of FAILED.
+    It has no next step unless `wake` is given; `error` is the reason for FAILED.
     """
     body = type(queued.body)()
     body.CopyFrom(queued.body)

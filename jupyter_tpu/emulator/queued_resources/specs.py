@@ -66,7 +66,7 @@ def _spec_extras(extras: Mapping[str, Any], index: int) -> Mapping[str, Any]:
 
 @assumed("best-effort", "Nodes of the best_effort tier are preemptible nodes.")
 def scheduled(requested: NodePb, queued: Any, extras: Mapping[str, Any]) -> NodePb:
-    """Return the node with the tier of its queued resource; without a tier, unchanged."""
+    """Return the node with the tier of its queued resource, or unchanged if that has no tier."""
     node = type(requested)()
     node.CopyFrom(requested)
     model = extras.get("provisioningModel", "")

@@ -1,6 +1,7 @@
 """One request and its response, as a file that `record` writes and `replay-check` replays.
 
-The golden cases of the tests have the same fields (and more), so a recorded case can be turned into one by hand.
+The golden cases of the tests have the same fields (and more), so a recorded case can be turned into a golden case by
+hand.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ _RESOURCE = re.compile(
 
 
 class UpstreamRefused(ValueError):
-    """An address that can't be recorded; the message gives the reason."""
+    """An upstream address that can't be recorded; the message gives the reason."""
 
 
 def checked_upstream(text: str) -> str:

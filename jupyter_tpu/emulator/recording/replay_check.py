@@ -86,7 +86,7 @@ def main(argv: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class EmulatorAddress:
-    """An emulator's REST address and the file with its token (None: from the environment, if set there)."""
+    """An emulator's REST address and the file with its token (if None, the environment may name it)."""
 
     url: str
     token_file: str | None = None

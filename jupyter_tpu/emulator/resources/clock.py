@@ -59,7 +59,7 @@ class VirtualClock:
         return missing / self.rate if self.rate else math.inf
 
     def move_to(self, moment: float) -> None:
-        """Jump ahead to a virtual time; a past time has no effect."""
+        """Jump ahead to a virtual time; ignore a time in the past."""
         self._restart_at(max(moment, self.now()))
 
     def set_scale(self, scale: float) -> None:

@@ -55,7 +55,7 @@ def ended(
     error: status_pb2.Status | None = None,
     response: bytes | None = None,
 ) -> OperationRecord:
-    """Return the operation after it has taken effect; a stuck operation is never done."""
+    """Return the operation after it has taken effect; a stuck operation is still not done."""
     if operation.is_stuck and error is None:
         return replace(operation, due=None)
     return replace(operation, due=None, ended=now, error=error, response=response)

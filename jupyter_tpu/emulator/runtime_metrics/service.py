@@ -33,7 +33,7 @@ LOOK_FOR_SCRIPT_S = 0.1
 
 
 def main(arguments: list[str]) -> int:
-    """Serve until the holder exits; return the exit status. `arguments`: folder of the chips, pid of the holder."""
+    """Serve until the holder exits; return the exit status. `arguments`: the chips' folder and the holder's pid."""
     folder, holder = Path(arguments[0]), int(arguments[1])
     is_gone = _watch(holder)
     # fork before gRPC starts threads
