@@ -47,7 +47,7 @@ _MOST_ACTIONS = 8
 
 
 def elsewhere(spec: NodeSpec, *, queue: bool = False) -> tuple[Action, ...]:
-    """Return actions to get the same node elsewhere: in another zone and, with `queue`, through a queued resource."""
+    """Return actions that create the same node in another zone or, with `queue`, through a queued resource."""
     zones = _other_zones(spec)
     return (
         *((_open_form("now", spec, zones[0], f"Try {zones[0]}"),) if zones else ()),

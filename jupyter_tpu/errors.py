@@ -1,4 +1,4 @@
-"""The exceptions of jupyter_tpu, one small tree.
+"""The exceptions of jupyter_tpu, in one small class hierarchy.
 
     TpuError
     ├── BadInput             the request is not valid
@@ -253,7 +253,7 @@ class TpuError(Exception):
         return [f"\x1b[31m{type(self).__name__}\x1b[39m: {message}", *filter(None, rest)]
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both errors have the same content; needed to compare records from the journal."""
+        """Return whether the two errors have the same content; needed to compare records from the journal."""
         return isinstance(other, TpuError) and self.to_json() == other.to_json()
 
     def __hash__(self) -> int:

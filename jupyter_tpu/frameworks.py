@@ -2,7 +2,7 @@
 
 Start with `newest` and `release_of`; to add a version, add a row to `RELEASES`. Pins come from the frameworks' own
 package metadata, and the bounds on Python from their published wheels, all read on 2026-11-22. libtpu is loaded once
-per process, and no version of it supports two of these frameworks, so each framework gets a separate environment.
+per process, and no libtpu version supports two of these frameworks, so each framework has a separate environment.
 """
 
 from __future__ import annotations

@@ -52,13 +52,13 @@ class Core:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreMetric:
-    """A value of a core: its validation and display.
+    """How to validate and display one value of a core.
 
     Attributes:
-        name: its field in `Core`.
-        title: its label in texts and column headers.
+        name: the value's field in `Core`.
+        title: the value's label in texts and column headers.
         kind: kind of the value; `capacity` is the total in bytes for another value and has no separate column.
-        served_as: its name in libtpu, as in tpu-info 0.14.2.
+        served_as: the value's name in libtpu, as in tpu-info 0.14.2.
     """
 
     name: str
@@ -90,7 +90,7 @@ CORE_METRICS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """The TPU VM of the chips; the disk is that of the home folder."""
+    """The TPU VM that contains the chips; the disk values describe the disk with the home folder."""
 
     cpus: int | None = None
     cpu_percent: float | None = None

@@ -1,7 +1,7 @@
 """Records exchanged between the parts of jupyter_tpu: nodes, queued resources, operations, prices.
 
-Frozen values; those that leave the process have `to_json`. This module must not depend on clouds, SSH or Jupyter; it
-also runs on the worker (Python 3.10, standard library only).
+The records are frozen; those that leave the process have `to_json`. This module must not depend on clouds, SSH or
+Jupyter; it also runs on the worker (Python 3.10, standard library only).
 """
 
 from __future__ import annotations

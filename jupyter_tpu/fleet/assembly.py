@@ -85,7 +85,7 @@ async def open_fleet(
     `jupyter_tpu.fleet.termination.termination_executor` can stop or delete them.
 
     Args:
-        ssh_user: login name on new nodes; empty: derived from the local user.
+        ssh_user: login name on new nodes; if empty, the name is derived from the local user.
         agents: access to the agents, for a process that has links to them.
 
     Raises:

@@ -3,7 +3,7 @@
 Start with `magics.registration`, which registers ``%tpu``, ``%tpu_init``, ``%%tpu_time`` and ``%%tpu_on_preempt``. The
 package runs on the worker, where Python may be 3.10 and only the standard library is guaranteed: frameworks are
 imported on demand, and IPython is used only through the shell that loads the extension. It must not depend on the
-cloud, SSH or the Jupyter server: their data comes from the agent.
+cloud, SSH or the Jupyter server: the agent provides their data.
 """
 
 from __future__ import annotations

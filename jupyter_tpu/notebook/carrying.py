@@ -41,7 +41,7 @@ def pack(name: str, namespace: Mapping[str, Any]) -> str:
 
 
 class _Packing:
-    """Conversion of one variable, which stops before the result exceeds `MOST_BYTES`."""
+    """The conversion of one variable; it stops if the result would exceed `MOST_BYTES`."""
 
     def __init__(self, name: str) -> None:
         self._name = name

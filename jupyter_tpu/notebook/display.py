@@ -41,7 +41,7 @@ class Section:
     Attributes:
         age: how old its data is, such as ``as of 40 s ago``.
         lines: shown above the table; `header` and `rows` are the table.
-        verbatim: lines from a file or for programs, the only ones that are never shortened.
+        verbatim: lines from a file, or lines for programs; only these lines are never shortened.
     """
 
     title: str = ""
@@ -96,7 +96,7 @@ class MagicOutput:
         return "".join(part for section in self.sections for part in section.to_html())
 
     def to_mimebundle(self) -> dict[str, str]:
-        """Return both forms by media type, for the front end to choose from."""
+        """Return the plain-text and HTML forms by media type; the front end chooses one."""
         return {"text/plain": str(self), "text/html": self.to_html()}
 
 

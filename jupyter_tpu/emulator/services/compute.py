@@ -16,7 +16,7 @@ _FINGERPRINT = "AAAAAAAAAAA="
 
 
 def compute_service(cloud: Cloud) -> GoogleService:
-    """Return the service with its only method."""
+    """Return the service, which has a single method."""
     return GoogleService(
         name="compute",
         owns=r"compute/v1/.*",
@@ -37,7 +37,7 @@ def compute_service(cloud: Cloud) -> GoogleService:
 
 
 class Compute:
-    """The API of one project, whose metadata is empty and can't be changed."""
+    """The API of one project. The project's metadata is empty and can't be changed."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud

@@ -1,6 +1,7 @@
-"""SFTP on a worker, also for OpenSSH's scp: asyncssh's server, in the worker's home.
+"""SFTP on a worker, also used by OpenSSH's scp: asyncssh's SFTP server, starting in the worker's home folder.
 
-It runs in the emulator, as the same user as a login shell: both access the same files with the same permissions.
+The server runs in the emulator, as the same user as a login shell, so SFTP and shells access the same files with the
+same permissions.
 """
 
 from __future__ import annotations

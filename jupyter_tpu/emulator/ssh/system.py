@@ -1,8 +1,8 @@
 """This computer's own OpenSSH server as the SSH server of a worker.
 
 The emulator accepts each TCP connection and passes it to a separate ``sshd -i``, so that no other process can take the
-port before it is used, and no listener outlives the emulator. A forced command gives the login the worker's
-environment; only the user who runs the emulator can log in.
+port in the meantime, and no listener outlives the emulator. A forced command gives the login the worker's environment;
+only the user who runs the emulator can log in.
 """
 
 from __future__ import annotations

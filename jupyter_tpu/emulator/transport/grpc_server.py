@@ -74,7 +74,7 @@ class GrpcServer:
         return self._port
 
     async def close(self) -> None:
-        """Break all calls and stop."""
+        """Abort all calls and stop the server."""
         await self._server.stop(grace=None)
 
     def _handler(self, service: str, version: str, name: str) -> Any:

@@ -163,7 +163,7 @@ class View:
     extras_of: Callable[[str], Mapping[str, Any]]
 
     def shown(self, answer: Message) -> Message:
-        """Return the response in the client's version, with its extras; operations in the version that started them."""
+        """Return the response, with its extras, in the client's version; operations keep their original version."""
         if isinstance(answer, operations_pb2.Operation):
             return self._operation(answer)
         if isinstance(answer, operations_pb2.ListOperationsResponse):

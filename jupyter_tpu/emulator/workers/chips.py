@@ -1,7 +1,7 @@
 """The chips of an emulated worker: device files, libtpu's lock, and the port of their runtime metrics.
 
-Only the lock shows whether a process uses the chips. `on_worker/emulated_tpu.py` acquires them, in the worker's own
-processes.
+Only the lock shows whether a process uses the chips. `on_worker/emulated_tpu.py` acquires the chips, in the worker's
+own processes.
 """
 
 from __future__ import annotations
@@ -153,7 +153,8 @@ class ReservedPort:
     def __init__(self, number: int, *, is_served: bool = False) -> None:
         """Reserve a port; 0 means any free one.
 
-        `is_served`: a process that acquired the chips before this emulator started is already listening on it.
+        `is_served` is true if a process is already listening on the port, because it acquired the chips under an
+        earlier emulator.
 
         Raises:
             OSError: the port is in use.

@@ -1,4 +1,4 @@
-"""Cut the TCP connections between two workers like a firewall that drops packets: both ends wait.
+"""Cut the TCP connections between two workers like a firewall that drops packets: the processes at both ends wait.
 
 On Linux, a process can duplicate another's socket and attach a packet filter to it, with no more privileges than a
 debugger. A filter that accepts no packet drops all incoming data; when it is removed, TCP retransmits the lost data.

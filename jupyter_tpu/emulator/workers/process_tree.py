@@ -53,7 +53,7 @@ def kill_processes_of(tokens: Iterable[str]) -> None:
 def kill_server(pid: int, token: str) -> None:
     """Kill an SSH server and the sessions that it is starting; sessions that already have the token keep running.
 
-    All processes are frozen before they are examined, so that none can fork or get the token in between.
+    All processes are frozen before they are examined, so that none can fork or receive the token in the meantime.
     """
     try:
         server = psutil.Process(pid)

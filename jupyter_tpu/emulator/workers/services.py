@@ -150,7 +150,7 @@ class WorkerServices:
     "also pass coordinator_bind_address.",
 )
 def slice_variables(node: NodePb, worker_id: int) -> dict[str, str]:
-    """Return the variables with which JAX on one of several workers finds the others; empty for a single worker."""
+    """Return the variables that JAX needs to find the other workers of a slice; empty for a single worker."""
     addresses = [str(endpoint.ip_address) for endpoint in node.network_endpoints]
     if len(addresses) < 2:
         return {}

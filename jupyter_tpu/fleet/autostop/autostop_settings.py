@@ -205,7 +205,7 @@ def default_rules(node: Node) -> Rules:
 
 
 def _read(found: Found | None, read: Callable[[Document], T | None], damaged: str) -> tuple[T | None, float, str]:
-    """Return a document's contents, its revision (0 = older than any other) and its damage."""
+    """Return a document's contents, its revision (0 if older than any other) and its damage."""
     if found is None:
         return None, 0.0, ""
     if not isinstance(found, Document):
@@ -247,8 +247,8 @@ def reminder_of(
 ) -> Reminder | None:
     """Return the reminder that the node is billed although unused; None if none is due.
 
-    Nodes that others created get none until the user sets rules. Setting rules counts as using the node, because a node
-    without a connection can't report its use.
+    Nodes that others created have no reminder until the user sets rules. Setting rules counts as using the node,
+    because a node without a connection can't report its use.
     """
     if not settings.is_ours and not settings.revision:
         return None

@@ -218,7 +218,7 @@ class AutostopController:
         )
 
     def _by_local_clock(self, settings: NodeSettings) -> NodeSettings:
-        """Convert the ledger's time from the cloud's clock to this computer's, which is used for all other times."""
+        """Convert the ledger's time from the cloud's clock to this computer's clock, which dates all other times."""
         since = settings.ready_since
         return settings if since is None else replace(settings, ready_since=self._cloud_clock.to_local(since))
 
@@ -347,7 +347,7 @@ def _cause(status: AutostopStatus) -> EndCause:
 
 
 def _is_due(status: AutostopStatus) -> bool:
-    """Return whether to stop the node now. Only a deadline deletes a node that is not READY: it costs only its disk."""
+    """Return whether to stop the node now. Only a deadline deletes a node that is not READY and costs only its disk."""
     if not status.verdict.is_due or status.node.state in _ENDING:
         return False
     return status.node.is_billed or (status.verdict.ends_why == "deadline" and status.rules.action == "delete")

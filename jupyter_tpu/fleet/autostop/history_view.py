@@ -1,4 +1,4 @@
-"""The guard's history of the last hour of a node, as JSON for the REST API. Pure."""
+"""The history of a node's last hour, recorded by its guard, as JSON for the REST API. Pure."""
 
 from __future__ import annotations
 

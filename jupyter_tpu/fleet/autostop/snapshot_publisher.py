@@ -1,7 +1,7 @@
 """Send nodes data that only this computer has, for their notebooks: price and cost, quota, grants, budgets.
 
-It uses only open links, sends only to billed nodes, and never sends a credential. The data is the same as in the REST
-API, with its time.
+The module uses only open links, sends only to billed nodes, and never sends a credential. The data is the same as in
+the REST API, with its time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Results of recent node creations by zone and accelerator type, as a hint on likely capacity. Pure."""
+"""Results of recent node creations by zone and accelerator type, as a hint about likely capacity. Pure."""
 
 from __future__ import annotations
 

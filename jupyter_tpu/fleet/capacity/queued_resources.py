@@ -108,7 +108,7 @@ class Queue:
         """Queue a node; a second call for the same node returns the same queued resource.
 
         Args:
-            spec: the node, whose id the queued resource gets too.
+            spec: the node; its id is also the id of the queued resource.
             valid_for_s: seconds after which the cloud gives up.
             run_for_s: for flex-start: seconds after READY at which the cloud deletes the node.
             reservation: id of the reservation for a reserved node; empty means any that fits.

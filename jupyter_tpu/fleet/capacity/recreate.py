@@ -143,13 +143,13 @@ class RecreateController:
         )
 
     def _chosen_at(self, recovery: Recovery) -> float:
-        """Return when the setting was made, by the cloud's clock, like the ledger; the local clock may have changed."""
+        """Return when the user made the setting, by the cloud's clock; the local clock may have changed since."""
         if recovery.chosen_at_of_cloud is not None:
             return recovery.chosen_at_of_cloud
         return self._cloud.clock.to_cloud(recovery.chosen_at)
 
     def _is_witnessed(self, name: NodeName, now: float) -> bool:
-        """Return whether this process saw the node shortly before it disappeared; False after the computer slept."""
+        """Return whether this process saw the node shortly before it disappeared; False if the computer was asleep."""
         went_at = self._missing_since.get(name, now)
         return went_at - self._seen_at.get(name, 0.0) <= _MOST_GAP_S
 
@@ -275,7 +275,7 @@ async def set_recovery(
 ) -> Recovery:
     """Turn auto-recovery of a node on or off.
 
-    Attempts and costs are counted from now on, unless the node is just being recreated.
+    Attempts and costs are counted from now on, unless the node is currently being recreated.
 
     Args:
         max_attempts: 1 to `MOST_ATTEMPTS`.

@@ -1,7 +1,8 @@
 """Search for capacity: the controller of the searches that `SearchService` starts.
 
-A search is a document in the journal, so that another process continues it if its own has died. Each try is an ordinary
-intent to create a node: it is saved before the request, found again by its label, and undone by a deletion.
+A search is a document in the journal, so that another process can continue the search if the first process has died.
+Each try is an ordinary intent to create a node: it is saved before the request, found again by its label, and undone by
+a deletion.
 """
 
 from __future__ import annotations

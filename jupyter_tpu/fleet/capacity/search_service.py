@@ -22,7 +22,7 @@ LONGEST_S = 7 * 86_400.0
 
 
 class SearchService:
-    """Starts, lists and cancels searches; a running fleet with a `SearchController` does the rest.
+    """Starts, lists and cancels searches; a running fleet with a `SearchController` performs them.
 
     `clock` returns Unix seconds.
     """
@@ -121,7 +121,7 @@ class SearchService:
         return found
 
     async def watch(self, search_id: str, *, every_s: float = 0.5) -> AsyncIterator[Search]:
-        """Yield the search now and after each change until it has finished; raises as `get` does."""
+        """Yield the search now and after each change until it has finished; raises the same errors as `get`."""
         shown: Search | None = None
         while shown is None or not shown.has_ended:
             search = await self.get(search_id)
@@ -132,7 +132,7 @@ class SearchService:
                 await asyncio.sleep(every_s)
 
     async def cancel(self, search_id: str) -> Search:
-        """Start to cancel a search; its phase becomes ``cancelled`` when nothing is left of its open try.
+        """Start to cancel a search; the search's phase becomes ``cancelled`` when its open try has no leftovers.
 
         Raises:
             IntentNotFound: there is no such search.

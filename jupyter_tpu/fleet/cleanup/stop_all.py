@@ -78,7 +78,7 @@ def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] =
 
 
 def _known_nodes(holdings: Holdings, snapshot: FleetSnapshot) -> Iterable[Node]:
-    """Yield the nodes in the list and, for missing parts of the list, the nodes seen before."""
+    """Yield the nodes in the list and, for missing parts of the list, the nodes seen earlier."""
     gaps = {*holdings.unreachable}
     yield from (node for node in snapshot.nodes if holdings.error or node.name.zone in gaps)
     yield from holdings.nodes

@@ -19,8 +19,8 @@ class AdmissionCheck(Protocol):
         """Check whether a node with these properties may be requested.
 
         Raises:
-            TpuError: it may not; gives the reason and what to do.
+            TpuError: it may not be requested; the error contains the reason and what to do.
         """
 
     async def check_start(self, name: NodeName) -> None:
-        """Check whether this stopped node may be started; raises as `check_create` does."""
+        """Check whether this stopped node may be started; raises the same errors as `check_create`."""

@@ -1,4 +1,4 @@
-"""Reject a node that the cloud does not offer, before requesting it, with a list of the offers."""
+"""Reject a node that the cloud does not offer and list the offers, before any request is sent."""
 
 from __future__ import annotations
 

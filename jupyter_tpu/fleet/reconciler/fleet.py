@@ -44,7 +44,7 @@ _BEFORE = {"stop": "READY", "start": "STOPPED"}
 
 
 async def _cancelled(tasks: set[asyncio.Task[None]]) -> None:
-    """Cancel tasks until they have finished, because a library that they call may swallow a cancellation."""
+    """Cancel tasks repeatedly until they have finished, because a library that they call may swallow a cancellation."""
     while tasks:
         for task in tasks:
             task.cancel()
@@ -229,7 +229,7 @@ class Fleet:
         return await self._begin_on_node("stop", name, because)
 
     async def start_node(self, name: NodeName) -> Intent:
-        """Request the start of a stopped node; raises as `stop` does.
+        """Request the start of a stopped node; raises the same errors as `stop`.
 
         Raises:
             BudgetExceeded: a budget is used up.
@@ -240,7 +240,7 @@ class Fleet:
         return await self._begin_on_node("start", name)
 
     async def wait(self, intent_id: str) -> Intent:
-        """Wait until an intent is settled: done (`Intent.succeeded`) or failed (`Intent.error`).
+        """Wait until an intent has finished: done (`Intent.succeeded`) or failed (`Intent.error`).
 
         If the fleet is closed while waiting, return the intent in its current phase.
 
@@ -258,7 +258,7 @@ class Fleet:
             await news.wait()
 
     async def intent(self, intent_id: str) -> Intent | None:
-        """Return an intent by its id, settled or not; None if this cloud has none with this id."""
+        """Return an intent by its id, open or finished; None if this cloud has none with this id."""
         shown = self._state.intents.get(intent_id)
         found = shown or await asyncio.to_thread(self._journal.find, intent_id)
         return found if found and found.endpoint == self._cloud.settings.endpoint else None
@@ -282,7 +282,7 @@ class Fleet:
     # -- intents
 
     async def _known(self, wanted: Intent) -> Intent:
-        """Return an equivalent open intent, or `wanted`; raises as `settle_conflict` does."""
+        """Return an equivalent open intent, or `wanted`; raises the same errors as `settle_conflict`."""
         return settle_conflict(await self._listed(self._clock()), wanted)
 
     async def _listed(self, failed_since: float) -> tuple[Intent, ...]:
@@ -455,7 +455,7 @@ class Fleet:
                 log.debug("The journal cannot be read: %s", error)
 
     async def _forget_all_but(self, listed: tuple[Intent, ...]) -> None:
-        """Drop intents that are no longer listed; notify listeners of intents that another process settled."""
+        """Drop intents that are no longer listed; notify listeners of intents that another process finished."""
         shown = {intent.intent_id for intent in listed}
         for intent_id in [each for each in self._state.intents if each not in shown and each not in self._tasks]:
             over = self._state.intents.pop(intent_id)
@@ -480,6 +480,6 @@ class Fleet:
             self._state.intent_changed(intent)
 
     async def _write_late(self, known: Intent | None) -> None:
-        """Write an intent that was settled while the journal could not be written."""
+        """Write an intent that finished while the journal could not be written."""
         if known is not None and known.settled:
             await asyncio.to_thread(self._journal.save, known)

@@ -22,7 +22,7 @@ class FleetState:
 
     Attributes:
         node_cache: the nodes as last seen.
-        intents: open and recently settled intents, by id.
+        intents: open and recently finished intents, by id.
         due: set when the nodes should be listed soon.
         intent_moved: set, and replaced with a new event, whenever an intent has progressed.
     """

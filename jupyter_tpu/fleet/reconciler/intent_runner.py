@@ -1,4 +1,4 @@
-"""Perform one intent from its current phase until it is settled.
+"""Perform one intent from its current phase until it has finished.
 
 `IntentRunner._advance` ensures the order on which the guarantees depend: decide, save, send. No request that may cost
 money is sent before it is on disk.
@@ -76,7 +76,7 @@ class IntentRunner:
         self._woken.set()
 
     async def run(self, first: Event) -> None:
-        """Perform the intent until it is settled or another process owns it."""
+        """Perform the intent until it has finished or another process owns it."""
         try:
             await self._advance(first)
             while not self._intent.settled:

@@ -18,11 +18,11 @@ Listed = TypeVar("Listed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdings:
-    """Both lists, as read at one time.
+    """The lists of nodes and of queued resources, read at one time.
 
     Attributes:
         unreachable: zones that did not respond.
-        error: why a whole list is missing; None if none is.
+        error: why a whole list is missing; None if no list is missing.
         as_of: when the lists were read (Unix seconds).
     """
 
@@ -34,7 +34,7 @@ class Holdings:
 
     @property
     def is_complete(self) -> bool:
-        """Whether both lists are complete."""
+        """Whether the lists of nodes and of queued resources are complete."""
         return not self.unreachable and self.error is None
 
     @property

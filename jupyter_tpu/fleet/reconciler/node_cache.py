@@ -10,8 +10,8 @@ from jupyter_tpu.models import Node, NodeList, NodeName
 class NodeCache:
     """The last known state of the nodes.
 
-    A list is already old when it arrives, so a node that was read after the list was requested is not replaced. The
-    order is decided by the monotonic clock, because the wall clock may be set back.
+    A list is already outdated when it arrives, so it does not replace a node that was read after the list was
+    requested. The order is decided by the monotonic clock, because the wall clock may be set back.
 
     Attributes:
         unreachable: zones that did not respond to the last list request.

@@ -1,4 +1,4 @@
-"""The records that server and CLI get from the fleet."""
+"""The records that the fleet returns to the server and the CLI."""
 
 from __future__ import annotations
 

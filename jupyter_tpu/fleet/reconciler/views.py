@@ -1,7 +1,7 @@
 """Nodes, intents and offers as JSON, for the REST API and the CLI's ``--json``.
 
-Pure: converts values to JSON-ready dictionaries. Text from the cloud is not escaped; callers must do so before showing
-it.
+Pure: converts values to JSON-ready dictionaries. Text from the cloud is not escaped; callers must escape it before they
+show it.
 """
 
 from __future__ import annotations

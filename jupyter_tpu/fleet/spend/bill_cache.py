@@ -23,7 +23,7 @@ class BillCache:
         self._kept: JSON | None = None
 
     async def view(self) -> JSON:
-        """Return the billed amounts; ``as_of`` is when BigQuery was queried. Raises as `read_billed` does."""
+        """Return the billed amounts; ``as_of`` is the time of the query. Raises the same errors as `read_billed`."""
         # lock, so that two simultaneous requests don't pay for two queries
         async with self._lock:
             if self._kept is None or time.time() - self._kept["as_of"] > KEPT_S:

@@ -54,7 +54,7 @@ class BudgetEnforcer:
         cloud: the cloud with the nodes.
         journal: contains the ledger and the budgets.
         ask_again_s: seconds between two requests to stop a node at the cap, which increase with each request.
-        checkpoint_hooks: runs the checkpoint hooks before a node is stopped; None without links to agents.
+        checkpoint_hooks: runs the checkpoint hooks before a node is stopped; None if there are no links to agents.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class BudgetEnforcer:
             fleet.notify(FleetChange(kind="budgets"))
 
     def _show(self, *notices: str) -> None:
-        """Show the notices and log each new one once."""
+        """Show the notices, and log each new notice once."""
         for notice in notices:
             if notice not in self._notices:
                 log.warning("%s", notice)
@@ -241,7 +241,7 @@ class BudgetEnforcer:
         return asked.refused(intent.verb, intent.error)
 
     async def _log_stop(self, intent: Intent, now: float, reason: str) -> None:
-        """Write the entry once per intent, because another process may have started the same intent."""
+        """Add the stop to the audit log once per intent, because another process may have started the same intent."""
         detail = {"intent_id": intent.intent_id}
         at, subject = self._clock.to_local(now), str(intent.node_name)
         entry = Entry(at=at, action=intent.verb, subject=subject, reason=reason, detail=detail)
@@ -292,7 +292,7 @@ class BudgetEnforcer:
             raise _unpriced(spec)
 
     async def check_start(self, name: NodeName) -> None:
-        """Check whether the budgets allow this node to be started; raises as `check_create` does."""
+        """Check whether the budgets allow this node to be started; raises the same errors as `check_create`."""
         account = await self._readable()
         used_up = _used_up(account.usages()) if account else []
         if account is None or not used_up:
@@ -303,7 +303,7 @@ class BudgetEnforcer:
         _refuse_used_up(used_up, account, is_free=is_free)
 
     async def _readable(self) -> Account | None:
-        """Return an up-to-date account; None without budgets. Raises JournalUnwritable if a budget can't be read."""
+        """Return an up-to-date account, or None if there are no budgets; raises JournalUnwritable."""
         if not await asyncio.to_thread(self._ledger.has_budgets):
             return None
         await self._update()

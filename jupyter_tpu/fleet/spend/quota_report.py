@@ -39,7 +39,7 @@ class QuotaReport:
 
     @property
     def as_of(self) -> float:
-        """Return when the older part was read (Unix seconds)."""
+        """Return when the limits or the usage were read, whichever was earlier (Unix seconds)."""
         return min(self.holdings.as_of, self.limits_asked_at)
 
     @property

@@ -54,7 +54,7 @@ _SET: Mapping[Period, Text] = {
 
 
 class Place(Protocol):
-    """A project of a cloud; `CloudSettings` is one."""
+    """A project of a cloud; implemented by `CloudSettings`."""
 
     @property
     def endpoint(self) -> str:
@@ -171,7 +171,7 @@ class SpendLedger:
             return {}
 
     def set_budget(self, name: str, wanted: Mapping[str, Any], *, now: float) -> Budget:
-        """Write a budget, replacing any with the same name; also confirm the others, see `confirm_budgets`.
+        """Write a budget, replacing any with the same name; also confirm all other budgets, see `confirm_budgets`.
 
         Args:
             now: Unix seconds by this computer's clock, which dates all changes by the user.
@@ -205,7 +205,7 @@ class SpendLedger:
         self._losses.record()
 
     def remove_budget(self, name: str, *, now: float) -> None:
-        """Remove a budget; removing `LOST` confirms the others.
+        """Remove a budget; removing the budget `LOST` confirms all other budgets.
 
         Raises:
             BudgetNotFound: there is no budget with this name.

@@ -1,7 +1,7 @@
 """Bound the time for which a node may have been READY unobserved, from the cloud's operations.
 
-The cloud's list of operations contains each stop, deletion and start, including those by the node's guard. If it
-contains none, for example for a pre-empted node, the longest possible time counts.
+The cloud's list of operations contains each stop, deletion and start, including those by the node's guard. If there is
+no such operation, for example for a pre-empted node, the longest possible time counts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Run a node's checkpoint hooks before auto-stop or a budget stops it, and add their outcome to the audit log.
 
-It uses only open links; without one, only the guard on the node can run the hooks.
+This module uses only open links; without an open link, only the guard on the node can run the hooks.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class CheckpointHooks:
         return self._agents.was_reached(node)
 
     async def is_ready(self, node: Node, reason: str, *, ends_in_s: float = math.inf) -> bool:
-        """Return whether the node may be stopped: it has no hooks, they have run, or their time is over.
+        """Return whether the node may be stopped: it has no hooks, its hooks have run, or their time is over.
 
         Call this in every turn when the stop is near; `ends_in_s` is how long the stop can be postponed, in seconds.
         """

@@ -1,4 +1,4 @@
-"""Interpret an error from a stop request. Most are temporary, and deleting the node would needlessly lose its disk."""
+"""Interpret errors from stop requests. Most are temporary; deleting the node would needlessly lose its disk."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def ignore_result(result: Result) -> None:
 
 
 class TerminationExecutor:
-    """Stops and deletes items and logs each result in the audit log. A failure with one does not affect the others.
+    """Stops and deletes items, and adds the results to the audit log. A failure with one does not affect others.
 
     Args:
         reason: for the audit log.
@@ -214,7 +214,7 @@ class TerminationExecutor:
             await self._until_ended(intent)
 
     async def _until_ended(self, intent: Intent) -> None:
-        """Wait until an intent is settled, but only briefly once the cloud has accepted it.
+        """Wait until an intent has finished, but only briefly once the cloud has accepted it.
 
         Raises:
             TpuError: the intent failed, or the cloud has not accepted it.
@@ -258,7 +258,7 @@ class TerminationExecutor:
 async def end_directly(cloud: CloudApi, verb: str, node: NodeName, *, wait: bool = True) -> None:
     """Stop or delete a node without the journal, so that a full disk does not keep a node billed.
 
-    With `wait`, wait for the operation, up to 2 min.
+    If `wait` is set, wait up to 2 min for the operation.
 
     Raises:
         TpuError: the cloud rejected the request, or the operation failed.
@@ -292,7 +292,7 @@ class DirectEnds:
     async def request(
         self, verb: Verb, node: NodeName, asked: EndRequest, at: float, *, because: EndCause, reason: str
     ) -> EndRequest:
-        """Stop or delete a node for auto-stop or a budget; return the resulting state of the request.
+        """Stop or delete a node for auto-stop or a budget; return the updated record of requests.
 
         Args:
             at: time of the request, by the same clock as `asked`.

@@ -149,7 +149,7 @@ def _guard_text(guard: Mapping[str, Any]) -> Text:
 
 
 def _has_no_rules(answer: Answer) -> bool:
-    """Return whether the node has received no rules; its owner's computer may still have some."""
+    """Return whether the node has received no rules; its owner's computer may still have rules for the node."""
     return answer.get("has_rules", True) is False and answer["ends_in_s"] is None
 
 

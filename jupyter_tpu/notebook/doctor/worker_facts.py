@@ -19,7 +19,7 @@ class Facts:
         pid: pid of this process, which may be a kernel that uses the chips.
         versions: the version of each library, by framework.
         requirements: the requirements in each framework's package metadata.
-        platforms: ``tpu``, ``cpu`` … by framework, for the frameworks that have started in this process.
+        platforms: the platform (``tpu``, ``cpu``, …) of each framework that has started in this process, by framework.
         disks: free and total bytes by folder.
         read_only: the folders among `disks` that are not writable.
         clock_ahead_s: seconds that this machine's clock is ahead of the cloud's; None if unknown.

@@ -78,7 +78,7 @@ def no_snapshot_lines(command: str) -> list[str]:
 
 
 def usd(value: float | None) -> str:
-    """Return ``$12.30`` or ``unknown``; small sums get more digits instead of being rounded to zero."""
+    """Return ``$12.30`` or ``unknown``; small amounts have more digits, so that they are not rounded to zero."""
     if value is None:
         return UNKNOWN
     if value >= 0.1 or not value:
@@ -142,7 +142,7 @@ def node_lines(data: JSON) -> Iterator[str]:
 
 
 def spent_text(view: JSON) -> str:
-    """Return the amount spent in a time, or its lower bound."""
+    """Return the amount spent in a period, or a lower bound of the amount."""
     if view["usd"] is not None:
         return usd(view["usd"])
     return Text("unknown, at least {usd}", usd=usd(view["known_usd"])) if view["known_usd"] else UNKNOWN

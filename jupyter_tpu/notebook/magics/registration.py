@@ -24,7 +24,7 @@ def register_magics(shell: Any) -> None:
 
 
 def _without_worker_0(lines: list[str]) -> list[str]:
-    """Drop a line ``%%worker 0``: outside a slice, all cells run there."""
+    """Drop a line ``%%worker 0``: on a node with one worker, all cells run on worker 0."""
     if not lines or not lines[0].startswith("%%worker"):
         return lines
     from jupyter_tpu.errors import BadInput

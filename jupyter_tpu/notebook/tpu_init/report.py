@@ -132,7 +132,7 @@ class Report:
         )
 
     def to_mimebundle(self) -> dict[str, str]:
-        """Return both forms by media type, for the front end to choose from."""
+        """Return the plain-text and HTML forms by media type; the front end chooses one."""
         return {"text/plain": str(self), "text/html": self.to_html()}
 
 

@@ -57,7 +57,7 @@ class _Refused(ComputeRefusal):
 
 
 def bigquery_service(cloud: Cloud) -> GoogleService:
-    """Return the service with its only method."""
+    """Return the service, which has a single method."""
     return GoogleService(
         name="bigquery",
         # all of BigQuery, so that an unsupported method gets BigQuery's own error

@@ -81,7 +81,8 @@ class GoogleService:
         unnamed: leading parts of a path (without the version) that are omitted from the method ids.
         makes: the verb in the method id of a POST to a collection.
         has_actions: whether the last part of a path may be a verb, as in ``instances/{instance}/setMetadata``.
-        denial: returns the error for a missing permission (the first argument) on a project (the second).
+        denial: a function that returns the error for a missing permission (first argument) on a project (second
+            argument).
     """
 
     name: str
@@ -105,7 +106,7 @@ class GoogleService:
         raise unimplemented(self.method_id(verb, raw_path))
 
     def method_id(self, verb: str, raw_path: str) -> str:
-        """Return ``serviceusage.services.get`` for ``GET v1/projects/p/services/s``."""
+        """Return the method id of a call: ``serviceusage.services.get`` for ``GET v1/projects/p/services/s``."""
         above, slash, last = raw_path.rpartition("/")
         last, _, action = last.partition(":")
         _, _, path = f"{above}{slash}{last}".partition("/")
