@@ -107,7 +107,7 @@ def show_quota(zone: str) -> Action:
 
 
 def clean_up() -> Action:
-    """Return the action that lists resources that are billed or count towards the quota, for deletion."""
+    """Return the action that lists, for deletion, the resources that are billed or count towards the quota."""
     return _action(SHOW_SECTION, "Clean up", section="cleanup", zone="")
 
 

@@ -89,6 +89,6 @@ def without_nulls(value: Any) -> Any:
 
 @assumed("side-permissions", "The switch for denied permissions also applies to the side services.")
 def check_allowed(cloud: Cloud, service: GoogleService, permission: str) -> None:
-    """Raise the service's 403 for a denied permission."""
+    """Raise the service's 403 error if the permission is denied."""
     if permission and is_denied(permission, cloud.rules.project.switches.denied_permissions):
         raise service.denial(permission, cloud.project)

@@ -132,7 +132,7 @@ class SearchService:
                 await asyncio.sleep(every_s)
 
     async def cancel(self, search_id: str) -> Search:
-        """Start to cancel a search; the search's phase becomes ``cancelled`` when its open try has no leftovers.
+        """Begin cancelling a search; the search's phase becomes ``cancelled`` when its open try has no leftovers.
 
         Raises:
             IntentNotFound: there is no such search.

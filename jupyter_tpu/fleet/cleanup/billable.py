@@ -113,7 +113,7 @@ def _queued_item(queued: QueuedResource, *, holds_quota: bool) -> Item:
 
 
 def billable_view(holdings: Holdings) -> JSON:
-    """Return the list as JSON."""
+    """Return the list of billable items as JSON."""
     return {
         "as_of": holdings.as_of,
         "is_complete": holdings.is_complete,

@@ -205,7 +205,7 @@ class Fleet:
         return await self._begin(wanted) if known is wanted else known
 
     async def delete(self, name: NodeName, *, because: EndCause | None = None) -> Intent:
-        """Start to delete a node, even one not created by jupyter_tpu; cancel all other open intents for it.
+        """Begin deleting a node, even one not created by jupyter_tpu; cancel all other open intents for it.
 
         Args:
             because: reason shown to the users of the node's kernels; None if the user requested the deletion.
@@ -217,7 +217,7 @@ class Fleet:
         return await self._begin_on_node("delete", name, because)
 
     async def stop(self, name: NodeName, *, because: EndCause | None = None) -> Intent:
-        """Start to stop a node; see `delete` for `because`.
+        """Begin stopping a node; see `delete` for `because`.
 
         Raises:
             NodeNotFound: there is no such node.

@@ -109,7 +109,7 @@ def nodes_view(
     costs: NodeCosts = NO_COSTS,
     creation_seconds: Mapping[tuple[str, str], float] = MappingProxyType({}),
 ) -> JSON:
-    """Return the whole list.
+    """Return the nodes, intents and notices of the fleet as JSON.
 
     Args:
         kernelspecs: kernelspec names by the node's full name.

@@ -54,7 +54,7 @@ def places(scope: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """One quota in all its places.
+    """The limits of one quota in all its zones or regions.
 
     Attributes:
         default: the limit in most places, in chips or TensorCores; -1 means unlimited.
@@ -82,7 +82,7 @@ class EngineLimits:
         return [self.of(quota) for quota in sorted(all_quota_ids(), key=str)]
 
     def of(self, quota: QuotaId) -> Limits:
-        """Return one quota in all its places."""
+        """Return the limits of one quota in all its zones or regions."""
         here = places(quota.scope)
         defaults = Counter(self._cloud.rules.quotas.default_limit(quota, place) for place in here)
         # use the most frequent value, so that the list of exceptions is short

@@ -72,7 +72,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoogleService:
-    """One API.
+    """One of Google's other APIs: its paths, methods and errors.
 
     Attributes:
         name: the first part of the API's method ids, such as ``cloudbilling``.
