@@ -184,7 +184,7 @@ def generations() -> tuple[str, ...]:
 
 @functools.cache
 def generation_facts(name: str) -> Generation:
-    """Return one of `generations`; raises KeyError for any other."""
+    """Return a generation; raises KeyError if it is not one of `generations`."""
     row = catalogue()["generations"][name]
     quota = row["quota"]
     return Generation(

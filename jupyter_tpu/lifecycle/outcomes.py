@@ -62,7 +62,7 @@ def unchanged(intent: Intent) -> Outcome:
 
 def missing_for(intent: Intent, at: float) -> tuple[Intent, float]:
     """Return the intent with `missing_since` set, and the number of seconds since its node was first missing."""
-    # use the first time that the node was missing, not the last
+    # count from the first time, so that later checks do not restart the wait
     since = intent.missing_since or at
     return replace(intent, missing_since=since), at - since
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn, cast
 _DELIMITER = b"<IDS|MSG>"
 # Levels of nesting that may be added around a value before writing it: a route's response, its lists, its views.
 _HEADROOM = 64
-_LONGEST_CACHED = 2000  # in bytes; Jupyter clients' parent headers have a few hundred, larger ones would fill the cache
+_LONGEST_CACHED = 2000  # in bytes; a parent header of a Jupyter client has a few hundred
 
 
 class Malformed(ValueError):

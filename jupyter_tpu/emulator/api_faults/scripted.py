@@ -132,7 +132,7 @@ class ScriptedFaults:
         return answer
 
     def _seen(self, request: Any, perform: Callable[[], Any], met: Mapping[str, Fault]) -> Message:
-        """Return the response as changed by faults of the sorts VIEW and SKEW."""
+        """Return the response after applying the VIEW and SKEW faults."""
         view, skew, now = met.get(Sort.VIEW), met.get(Sort.SKEW), self._clock.now()
         answer = seen_by(view, request, perform, self._store, now) if view else perform()
         self.table.record_token(str(getattr(answer, "next_page_token", "")), now)

@@ -41,7 +41,7 @@ def end_of_node(
 
     Args:
         node: the node's current state in the cloud; None if it doesn't exist.
-        at: when the end was noticed (Unix seconds), used unless a recorded end has a time.
+        at: when the termination was noticed (Unix seconds); used if no recorded termination has a time.
         is_another: whether `node` is a newer node with the same name.
         queued: the queued resource that was suspended with the node, if any.
     """

@@ -125,7 +125,7 @@ def processes_section(holders: Sequence[Holder], now: float, age: str = "") -> S
     """Return a table of TPU processes; `now` is in Unix seconds."""
     title = Text("TPU processes")
     if not holders:
-        return Section(title=title, age=age, lines=[Text("The agent sees no process.")])
+        return Section(title=title, age=age, lines=[Text("The agent found no TPU processes.")])
     rows = [(str(each.pid), each.user or UNKNOWN, _of(each), _since(each, now), _command(each)) for each in holders]
     header = (Text("pid"), Text("user"), Text("notebook"), Text("for"), Text("command"))
     return Section(title=title, age=age, header=header, rows=rows)
@@ -188,7 +188,7 @@ def _nothing_to_free(holders: Sequence[Holder], pid: int | None, now: float) -> 
     elif holders:
         text = Text("Only other users' processes use the chips: choose one with --pid. Nothing was done.")
     else:
-        return text_output(Text("The agent sees no process that uses the chips. Nothing was done."))
+        return text_output(Text("The agent found no process that uses the chips. Nothing was done."))
     return MagicOutput(sections=[Section(lines=[text]), *([processes_section(holders, now)] if holders else [])])
 
 

@@ -50,7 +50,7 @@ class Meeting:
         if self.port == COORDINATOR_PORT:
             return ""
         return Text(
-            "port {usual} of worker 0 is in use by {process}, so the coordinator has port {port}",
+            "port {usual} of worker 0 is in use by {process}, so the coordinator uses port {port}",
             usual=COORDINATOR_PORT,
             process=who_listens(COORDINATOR_PORT) or Text("another process"),
             port=self.port,

@@ -1,4 +1,4 @@
-"""The routes of a node's TPU metrics and of releasing its chips."""
+"""Routes for a node's TPU metrics and for releasing its chips."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def choice_from_body(body: bytes) -> dict[str, Any]:
     if type(attempts) is not int:
         raise BadInput("The field 'max_attempts' is not a whole number.", hint="Send 1 or more.")
     if usd is not None and type(usd) not in (int, float):
-        raise BadInput("The field 'max_usd' is not a number.", hint="Send US dollars, or null for no cap.")
+        raise BadInput("The field 'max_usd' is not a number.", hint="Send an amount in US dollars, or null for no cap.")
     return {"is_on": data["is_on"], "max_attempts": attempts, "max_usd": usd}
 
 

@@ -46,7 +46,7 @@ async def with_cells_refilled(
     result = []
     for message in messages:
         result.append(message)
-        # right after the last repeated output, so that live messages of the cell follow its refill
+        # right after the last repeated output, so that the live messages of the cell come after the restored outputs
         if last_outputs.get(message.parent_id) is message:
             outputs = await _refill(kernel, message, make_header)
             filling = [each.at(message.seq) for output in outputs for each in unless_left_out(output)]
