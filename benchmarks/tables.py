@@ -22,9 +22,10 @@ _COUNTED = "Cold start, in round trips as the fault proxy counts them"
 
 _INTRODUCTION = """# Benchmarks
 
-Written by `make bench`; [its README](../../benchmarks/README.md) says what is measured, and how. Kernel, agent, sshd,
-fault proxy and client shared {cores} cores; the machine's load was {load:.1f} in the end. Medians of all repetitions.
-Compare only inside one run, and quote ratios and round trips: speeds drift with the machine.
+`make bench` writes this page; [its README](../../benchmarks/README.md) describes what is measured and how. The kernel,
+agent, sshd, fault proxy and client shared {cores} cores; the machine's load was {load:.1f} at the end. All values are
+medians of all repetitions. Compare values only within one run, and quote ratios and round trips, because absolute
+speeds vary with the machine.
 """
 
 

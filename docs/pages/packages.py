@@ -9,8 +9,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "jupyter_tpu"
 _INTRODUCTION = """# Packages
 
-Where to find what: each folder of `jupyter_tpu/` with what it is for, what it must not know, and its modules.
-[architecture.md](../explanation/architecture.md) says how they work together."""
+This page lists the folders of `jupyter_tpu/`: the purpose of each folder, what it must not depend on, and its modules.
+[architecture.md](../explanation/architecture.md) describes how they work together."""
 
 
 def packages_page(generated: str) -> str:

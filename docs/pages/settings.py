@@ -41,8 +41,8 @@ VARIABLES = {
     "JUPYTER_TPU_PATIENCE_S": "In the kernel: seconds that `%tpu` waits for the agent. Default: 2.",
     "JUPYTER_TPU_GRACE_S": "In the kernel of a slice: seconds until the other workers are interrupted after one has "
     "failed. Default: 2.",
-    "JUPYTER_TPU_LOST_WORKER_S": "In the kernel of a slice: seconds until the kernel ends after a worker is lost while "
-    "worker 0 hangs; 0 waits. Default: 10.",
+    "JUPYTER_TPU_LOST_WORKER_S": "In the kernel of a slice: seconds until the kernel exits after a worker is lost "
+    "while worker 0 hangs; 0 means never. Default: 10.",
     "JUPYTER_TPU_WORKER_LOCK": "Lock file for packages on workers. Set it there and, for `--push`, on your machine.",
 }
 """What users may set; other variables pass values between our own processes."""

@@ -103,7 +103,7 @@ def bearer(authorization: str) -> str:
 
 @recorded(
     "bad-token",
-    "An invalid token is refused with 401 and the recorded text; an ErrorInfo has the reason.",
+    "An invalid token is refused with 401 and the recorded text; an ErrorInfo contains the reason.",
     source="responses of Google APIs in many public logs",
 )
 def _unauthenticated(reason: str, method: str) -> Refusal:

@@ -43,7 +43,8 @@ _TEXTS = {
 
 
 @assumed(
-    "words-of-codes", "A refusal by the servers themselves has the text that other Google APIs use for the same code."
+    "words-of-codes",
+    "If the servers themselves refuse a request, the error has the text that other Google APIs use for the same code.",
 )
 def default_text(code: int) -> str:
     """Return Google's usual text for a code."""

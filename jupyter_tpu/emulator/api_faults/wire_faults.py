@@ -37,7 +37,8 @@ BAD_GATEWAY = b"""<!DOCTYPE html>
 
 
 @assumed(
-    "html-502", "If the front end can't reach a server, it returns 502 with an HTML page; the text of the page is ours."
+    "html-502",
+    "If the front end can't reach a server, it returns 502 with an HTML page; the text of the page is invented.",
 )
 def rest_answer(fault: WireFault, request: web.Request, rendered: Rendered) -> web.StreamResponse:
     """Return the response that an HTTP client gets."""

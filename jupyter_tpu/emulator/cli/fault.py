@@ -52,8 +52,8 @@ def link_parser() -> argparse.ArgumentParser:
     """Return the parser of ``fault link``."""
     link = argparse.ArgumentParser(
         add_help=False,
-        description="Break the SSH connections to a node's workers. The emulator must run with --link-faults, as in "
-        "the demo.",
+        description="Simulate faults of the SSH connections to a node's workers. The emulator must run with "
+        "--link-faults, as in the demo.",
         epilog=" ".join(f"{verb}: {meaning}." for verb, meaning in MEANINGS.items()),
     )
     link.add_argument("node", metavar="NODE", help="short or full name of the node")

@@ -123,7 +123,7 @@ COMMANDS = (
     ),
     Command(
         name="fault worker",
-        summary="Break a worker of a node: kill its processes, slow it down, cut it off from another worker.",
+        summary="Make a worker of a node fail: kill its processes, slow it down, or disconnect it from another worker.",
         arguments=_worker_arguments,
         perform=_worker,
         format_lines=_format_workers,

@@ -27,8 +27,8 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of ``proxy``."""
     options = argparse.ArgumentParser(
         prog="jupyter tpu emulator proxy",
-        description="Forward a TCP port or Unix socket to another, and simulate network faults. "
-        "Standard input takes further faults, one JSON object a line.",
+        description="Forward a TCP port or Unix socket to another, and simulate network faults. To add faults later, "
+        "write them to standard input, one JSON object per line.",
     )
     options.add_argument(
         "--listen",

@@ -34,7 +34,7 @@ class Placement:
 
     @assumed(
         "E10-nodes",
-        "If no external address is left, creating or starting a node fails in the same way as without capacity, "
+        "If no external address is left, creating or starting a node fails as it does without capacity, but "
         "with the text of `E10-addresses`.",
     )
     def verdict(self, node: NodePb, zone: str) -> status_pb2.Status | None:

@@ -61,7 +61,7 @@ class MaintenanceMethods:
     )
     @assumed(
         "perform-maintenance-operation",
-        "When maintenance is started manually, its operation ends with the maintenance.",
+        "When maintenance is started manually, its operation ends when the maintenance ends.",
     )
     def perform(self, call: ApiRequest) -> Message:
         """Handle ``PerformMaintenance``: begin the pending maintenance of a node now."""
@@ -148,7 +148,7 @@ def chosen(nodes: list[NodePb], names: Iterable[str]) -> list[NodePb]:
 
 @assumed(
     "perform-maintenance-refusal",
-    "Without pending maintenance that can be rescheduled, the request is refused with code 9; the text is ours.",
+    "Without pending maintenance that can be rescheduled, the request is refused with code 9; the text is invented.",
 )
 def no_maintenance_pending(name: str) -> errors.Refusal:
     """Return the error for a node without pending maintenance."""

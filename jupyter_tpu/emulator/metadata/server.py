@@ -132,8 +132,8 @@ class MetadataServer:
 
     @documented(
         "wait-for-change",
-        "With wait_for_change=true, the server responds when the value changes, or at once if it differs from "
-        "last_etag. After timeout_sec, it returns the current value.",
+        "With wait_for_change=true, the server responds when the value changes, or at once if the value's "
+        "ETag differs from last_etag. After timeout_sec, it returns the current value.",
         source="cloud.google.com/compute/docs/metadata/querying-metadata",
     )
     async def _after_change(self, path: str, query: Mapping[str, str]) -> Reply:

@@ -105,8 +105,8 @@ def _scheduling(facts: WorkerFacts) -> dict[str, str]:
 
 @documented(
     "maintenance-notices",
-    "upcoming-maintenance shows scheduled maintenance in snake_case, or a text that no notifications have been "
-    "received.",
+    "upcoming-maintenance shows scheduled maintenance in snake_case. If none is scheduled, it contains "
+    "the text that no notifications have been received.",
     source="cloud.google.com/tpu/docs/view-maintenance-notifications; GoogleCloudPlatform/sapagent (the text)",
 )
 def _upcoming_maintenance(facts: WorkerFacts) -> Announcement:

@@ -28,11 +28,11 @@ class Addresses:
 
     @assumed(
         "internal-addresses",
-        "On Linux the workers of a node have the internal addresses 127.A.B.1, 127.A.B.2 and so on, which no other "
-        "node has, so that a port of one worker is not in the way of another. Other systems have no loopback address "
-        "but 127.0.0.1: there all workers share it, and programs that listen on the same port of each worker, such as "
-        "the coordinators of two slices with JAX, are in each other's way. A real worker has an address of its VPC "
-        "network.",
+        "On Linux, the workers of a node have the internal addresses 127.A.B.1, 127.A.B.2 and so on. No two "
+        "workers have the same address, so they can listen on the same port. On other systems, all workers "
+        "share 127.0.0.1, the only loopback address. Programs that listen on the same port of each worker, "
+        "such as the coordinators of two slices with JAX, conflict there. A real worker has an address in "
+        "its VPC network.",
     )
     def assign(self, node: NodePb, workers: int) -> list[str]:
         """Return the address of each worker: the node's existing addresses, or new ones that no other node has."""

@@ -165,8 +165,9 @@ class Nodes:
     )
     @assumed(
         "guest-namespaces",
-        "Host keys are in the namespace hostkeys and the host name is in guestInventory, as on Compute Engine. "
-        "Guest attributes are published only while the node is READY. The namespace emulator is ours.",
+        "Host keys are in the namespace hostkeys and the host name is in guestInventory, as on Compute "
+        "Engine. Guest attributes are published only while the node is READY. Only the emulator has the "
+        "namespace `emulator`.",
     )
     def get_guest_attributes(self, request: Any) -> Any:
         """Handle ``GetGuestAttributes`` for the workers and keys in the request."""

@@ -56,8 +56,8 @@ class NewNodes:
 
     @assumed(
         "external-address-default",
-        "A node without a network configuration gets external addresses. The real API was observed to give it none "
-        "(gcloud requests them explicitly).",
+        "A node without a network configuration gets external addresses. According to observations, the real API "
+        "gives such a node no external addresses; gcloud requests them explicitly.",
     )
     def _fill_in(self, node: NodePb, location: Location) -> None:
         # unlike the real API (see the behaviour above)

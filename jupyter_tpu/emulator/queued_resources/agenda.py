@@ -161,12 +161,12 @@ class Queue:
 
     @documented(
         "valid-until",
-        "A request that has not got resources by the end of its interval is FAILED, and is kept until it is deleted.",
+        "A request that gets no resources by the end of its interval becomes FAILED, and is kept until it is deleted.",
         source="cloud.google.com/tpu/docs/queued-resources; google-cloud-tpu, QueuedResourceState.State.FAILED",
     )
     @assumed(
         "valid-until-error",
-        "A queued resource that did not get resources in time fails with code 4; the message is ours.",
+        "A queued resource that did not get resources in time fails with code 4; the message is invented.",
     )
     def _expire(self, queued: QueuedRecord) -> None:
         message = f"The queued resource {last_part(queued.name)} could not be provisioned within its interval."

@@ -27,12 +27,14 @@ class QueuedResourceQuirks:
 
     @recorded(
         "queued-undocumented",
-        "Nodes in queued resources have the undocumented fields bootDisk and useTpuVm (a switch).",
+        "Nodes in queued resources have the undocumented fields bootDisk and useTpuVm. In the emulator, a "
+        "switch adds them.",
         source="docs.cloud.google.com/ai-hypercomputer, Serve Qwen2-7B with vLLM on TPUs (output of describe)",
     )
     @recorded(
         "queued-project-number",
-        "Queued resources name the project by its number in nodeSpec.parent and node.queuedResource (a switch).",
+        "Queued resources name the project by its number in nodeSpec.parent and node.queuedResource. In the "
+        "emulator, a switch turns this on.",
         source="docs.cloud.google.com/ai-hypercomputer, Serve Qwen2-7B with vLLM on TPUs (output of describe)",
     )
     def _show_spec(self, spec: Fields) -> None:

@@ -234,7 +234,7 @@ def project_denied(project: str) -> Refusal:
 )
 @assumed(
     "E9-details",
-    "The refusal by a disabled API contains an ErrorInfo SERVICE_DISABLED, like the refusals of other Google APIs.",
+    "The error of a disabled API contains an ErrorInfo SERVICE_DISABLED, as in other Google APIs.",
 )
 def api_disabled(project_number: str) -> Refusal:
     """Return E9, for a project whose API is off."""
@@ -258,7 +258,8 @@ def api_disabled(project_number: str) -> Refusal:
 )
 @assumed(
     "E11-words",
-    "The refusal names the limit in its message and in the details that other Google APIs use for rate limits.",
+    "If a rate limit refuses a request, the error names the limit in its message and in its details, as "
+    "in other Google APIs.",
 )
 def create_rate_exceeded(limit: int, project_number: str) -> Refusal:
     """Return E11, for too many creates per minute."""
@@ -290,7 +291,8 @@ def zone_unavailable() -> Refusal:
 
 @assumed(
     "E14-exists",
-    "Creating a node with an existing id is refused with 409 ALREADY_EXISTS and a ResourceInfo; the wording is ours.",
+    "Creating a node with an existing id is refused with 409 ALREADY_EXISTS and a ResourceInfo; the "
+    "wording is invented.",
 )
 def already_exists(name: str) -> Refusal:
     """Return E14 for a name that already exists."""
@@ -300,7 +302,7 @@ def already_exists(name: str) -> Refusal:
 
 @assumed(
     "E14-missing",
-    "A request for a missing resource is refused with 404 NOT_FOUND and a ResourceInfo; the wording is ours.",
+    "A request for a missing resource is refused with 404 NOT_FOUND and a ResourceInfo; the wording is invented.",
 )
 def not_found(name: str) -> Refusal:
     """Return E14 for a resource that does not exist."""
@@ -308,7 +310,7 @@ def not_found(name: str) -> Refusal:
     return Refusal(status_of(code_pb2.NOT_FOUND, f"Resource '{name}' was not found", [info]))
 
 
-@assumed("bad-field", "A request with an invalid field is refused with 400 and a BadRequest; the wording is ours.")
+@assumed("bad-field", "A request with an invalid field is refused with 400 and a BadRequest; the wording is invented.")
 def bad_field(field: str, description: str) -> Refusal:
     """Return the error for an invalid field."""
     violation = error_details_pb2.BadRequest.FieldViolation(field=field, description=description)

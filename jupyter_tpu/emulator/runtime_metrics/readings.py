@@ -119,8 +119,9 @@ _WITHOUT_BANDWIDTH = ("v2", "v3")
 
 @recorded(
     "metric-names",
-    "Names and granularity of the runtime metrics: memory per device (a TensorCore of v2 and v3, otherwise a chip), "
-    "duty cycle per chip, the use of HBM bandwidth from v4 on, and no megascale metrics without a multislice.",
+    "The runtime metrics have the names that clients use. They contain memory per device (a TensorCore "
+    "of v2 and v3, otherwise a chip), duty cycle per chip and, from v4 on, the use of HBM bandwidth. "
+    "Without a multislice, there are no megascale metrics.",
     source="tpu-info 0.14.2, tpu_info/metrics.py; libtpu 0.0.51's SDK as a client",
 )
 def supported(chips: Chips) -> list[str]:
@@ -143,7 +144,7 @@ def supported_metrics(chips: Chips, part: str) -> Any:
     return new("ListSupportedMetricsResponse", supported_metric=found)
 
 
-@assumed("runtime-status", "No core runs a program, and every sequencer is at 0.")
+@assumed("runtime-status", "The runtime status shows no program on any core, and every sequencer at 0.")
 def runtime_status(chips: Chips) -> Any:
     """Return the ``GetTpuRuntimeStatusResponse``."""
     states = [new("CoreStatesEntry", key=core, value=_core_state(core, chips)) for core in _devices(chips)]

@@ -59,8 +59,8 @@ async def _answer(request: web.Request) -> web.Response:
 
 @documented(
     "discovery",
-    "/$discovery/rest?version=v2 (or v2alpha1) describes the available methods, for clients that are built from"
-    " it. It has no field descriptions.",
+    "/$discovery/rest?version=v2 (or v2alpha1) describes the available methods. Client libraries can be "
+    "built from this document. It has no field descriptions.",
     source="developers.google.com/discovery/v1/reference/apis; google-api-python-client 2.202.0, discovery.py",
 )
 def discovery_document(version: str, root: str) -> dict[str, Any]:

@@ -75,7 +75,8 @@ class _Connection(web.RequestHandler):
 
 
 @assumed(
-    "no-http", "A request that is not valid HTTP/1.1 is refused with 400 in the usual error format; the text is ours."
+    "no-http",
+    "A request that is not valid HTTP/1.1 is refused with 400 in the usual error format; the text is invented.",
 )
 def _text_of(error: HttpProcessingError) -> str:
     if isinstance(error, LineTooLong):

@@ -78,7 +78,9 @@ async def limited_content(request: web.Request) -> bytes:
     "A request body sent as a form is read as query parameters, and every method refuses their names as unknown.",
     source="GoogleCloudPlatform/php-docs-samples#460",
 )
-@assumed("content-type", "A request body with a content type other than JSON is refused with 400; the text is ours.")
+@assumed(
+    "content-type", "A request body with a content type other than JSON is refused with 400; the text is invented."
+)
 def _check_content_type(kind: str, content: bytes) -> None:
     if kind == "application/x-www-form-urlencoded":
         name = content.partition(b"=")[0].decode(errors="replace")[:200]

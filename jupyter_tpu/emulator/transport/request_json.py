@@ -267,8 +267,8 @@ def _enum(found: FieldDescriptor, value: Any) -> int:
 
 @recorded(
     "times",
-    "A timestamp requires an offset, and a duration requires the suffix s. The refusal names the field in JSON "
-    "and the error.",
+    "A timestamp requires an offset, and a duration requires the suffix s. The error message names the "
+    "JSON field and the problem.",
     source="YouTube, Job and Pub/Sub APIs in public repositories (published_before, messageRetentionDuration)",
 )
 def _time(found: FieldDescriptor, value: Any) -> str:

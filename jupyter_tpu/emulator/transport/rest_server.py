@@ -188,7 +188,7 @@ def _without_configurations(fields: Fields) -> None:
         each.pop("acceleratorConfigs", None)
 
 
-@assumed("unrouted", "A request for an unknown path or verb gets 404 NOT_FOUND; the text is ours.")
+@assumed("unrouted", "A request for an unknown path or verb gets 404 NOT_FOUND; the text is invented.")
 def _unrouted(verb: str, path: str) -> errors.Refusal:
     return errors.Refusal(errors.status_of(code_pb2.NOT_FOUND, f"The emulator has no route {verb} {path[:200]}"))
 

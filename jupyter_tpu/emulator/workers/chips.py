@@ -89,9 +89,9 @@ def device_files(chips: Chips) -> list[str]:
 
 @recorded(
     "chips-in-use",
-    "Only one process at a time can use a worker's chips, which it locks with lockf on a file; the lock is "
-    "released when the process exits. Another process is refused with libtpu's text, which includes the pid of "
-    "the first process.",
+    "Only one process at a time can use a worker's chips. The process locks them with lockf on a file, "
+    "and the lock is released when the process exits. A second process is refused with libtpu's text, "
+    "which includes the pid of the first process.",
     source="openxla xla/tsl tpu_initializer_helper.cc; libtpu 0.0.42 in our own trials",
 )
 @documented(

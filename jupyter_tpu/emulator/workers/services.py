@@ -143,11 +143,12 @@ class WorkerServices:
 
 @assumed(
     "jax-joins-the-workers",
-    "On a node of several workers jax.distributed.initialize() without arguments joins the workers, as on a slice. A "
-    "real VM needs no variables for it: JAX sees the chips and reads the rest from the metadata server. Here a login "
-    "has JAX_FORCE_TPU_INIT and TPU_WORKER_HOSTNAMES, because JAX sees no chip, and JAX_COORDINATOR_BIND_ADDRESS, so "
-    "that the coordinators of two nodes do not share port 8482; a program that passes coordinator_address itself must "
-    "also pass coordinator_bind_address.",
+    "On a node with several workers, jax.distributed.initialize() without arguments connects the "
+    "workers, as on a real slice. A real VM needs no environment variables for this: JAX sees the chips "
+    "and reads the rest from the metadata server. On an emulated worker, JAX sees no chips, so a login "
+    "sets JAX_FORCE_TPU_INIT and TPU_WORKER_HOSTNAMES. It also sets JAX_COORDINATOR_BIND_ADDRESS, so "
+    "that the coordinators of two nodes do not share port 8482. A program that passes "
+    "coordinator_address itself must also pass coordinator_bind_address.",
 )
 def slice_variables(node: NodePb, worker_id: int) -> dict[str, str]:
     """Return the variables that JAX needs to find the other workers of a slice; empty for a single worker."""

@@ -25,9 +25,9 @@ if TYPE_CHECKING:  # the command line needs only the verbs and must not load an 
 MEANINGS: Mapping[str, str] = {
     "kill": "all processes of the worker are killed; its SSH server stays up",
     "slow": "the worker's processes take this many times as long",
-    "freeze": "the worker's processes stand still, as if the machine hung",
-    "cut": "no packet passes between the worker and another one; both ends of each connection wait",
-    "clear": "the end of all faults of the worker",
+    "freeze": "the worker's processes are paused, as if the machine hung",
+    "cut": "no packets pass between the worker and another worker; both ends of each connection wait",
+    "clear": "remove all faults of the worker",
 }
 FIELDS: Mapping[str, Mapping[str, fields.Check]] = {
     "slow": {"factor": fields.counting},

@@ -76,7 +76,9 @@ def bigquery_service(cloud: Cloud) -> GoogleService:
     )
 
 
-@assumed("bigquery-refusals", "The texts of BigQuery's refusals follow those that users of BigQuery quote.")
+@assumed(
+    "bigquery-refusals", "The error messages of the emulated BigQuery follow those that users of BigQuery have quoted."
+)
 def _denied(permission: str, project: str) -> Exception:
     message = f"Access Denied: Project {project}: User does not have {permission} permission in project {project}."
     return _Refused(403, "PERMISSION_DENIED", message, "accessDenied")

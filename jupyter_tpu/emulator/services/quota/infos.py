@@ -77,7 +77,7 @@ class QuotaInfos:
     " strings.",
     source="scripts of public repositories that read quotaInfos; gcloud 528.0.0",
 )
-@assumed("quota-info-texts", "The titles of quotas and metrics are ours.")
+@assumed("quota-info-texts", "The titles of quotas and metrics are invented.")
 def quota_info(parent: str, limits: Limits) -> dict[str, Any]:
     """Return a ``QuotaInfo``."""
     quota = limits.quota

@@ -56,7 +56,9 @@ def invalid_argument(message: str, field: str = "") -> Refusal:
     return Refusal(status_of(code_pb2.INVALID_ARGUMENT, message, details))
 
 
-@assumed("side-missing", "If a side service does not find a resource, it returns 404 NOT_FOUND; the wording is ours.")
+@assumed(
+    "side-missing", "If a side service does not find a resource, it returns 404 NOT_FOUND; the wording is invented."
+)
 def missing(name: str) -> Refusal:
     """Return the 404 for an entity that does not exist."""
     return Refusal(status_of(code_pb2.NOT_FOUND, f"Requested entity '{name[:200]}' was not found."))
@@ -64,7 +66,7 @@ def missing(name: str) -> Refusal:
 
 @assumed(
     "side-foreign",
-    "Reading any project or billing account other than the emulator's own is refused; the wording is ours.",
+    "Reading any project or billing account other than the emulator's own is refused; the wording is invented.",
 )
 def foreign(permission: str, resource: str) -> Refusal:
     """Return the 403 for a resource of another owner."""
