@@ -13,9 +13,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from jupyter_tpu.notebook.node.this_slice import this_slice
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers need loopback addresses of their own")
 
@@ -170,3 +173,11 @@ def test_a_framework_for_one_worker_is_refused_with_the_way_out(start, framework
     (text,) = texts(start(0, f"%tpu_init {framework}"))
     assert words in text
     assert "%tpu_init jax" in text
+
+
+def test_a_slice_whose_controller_is_starting_has_no_address_yet(tmp_path: Path) -> None:
+    file = tmp_path / "slice.json"
+    file.write_text(json.dumps({"version": 1, "workers": 4, "client_file": str(tmp_path / "client.json")}))
+    place = this_slice({"TPU_SLICE_FILE": str(file)})
+    assert place is not None
+    assert (place.worker, place.workers, place.address) == (0, 4, "")

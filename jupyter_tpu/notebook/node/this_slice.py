@@ -16,7 +16,7 @@ class ThisSlice:
     Attributes:
         worker: its number; worker 0 is the notebook's kernel.
         workers: how many there are.
-        address: the address of worker 0 in the slice's network.
+        address: the address of worker 0 in the slice's network; empty while the slice's controller is starting.
         kernel_id: the same on all workers.
     """
 
@@ -38,11 +38,12 @@ def this_slice(environ: Mapping[str, str]) -> ThisSlice | None:
         )
     if file := environ.get("TPU_SLICE_FILE"):
         facts = _read(file)
+        # the controller listens on worker 0's own address
+        client = Path(facts["client_file"])
         return ThisSlice(
             worker=0,
             workers=int(facts["workers"]),
-            # the controller listens on worker 0's own address
-            address=str(_read(facts["client_file"])["location"]),
+            address=str(_read(str(client))["location"]) if client.exists() else "",
             kernel_id=kernel_id,
         )
     return None
