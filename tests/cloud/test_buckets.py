@@ -62,7 +62,7 @@ def door() -> Iterator[RestClient]:
 @pytest.mark.parametrize(
     ("bucket", "verdict", "text"),
     [
-        ("near", "same", "is in us-central1 too"),
+        ("near", "same", "is also in us-central1"),
         ("far", "elsewhere", "is in europe-west4, the node in us-central1"),
         ("wide", "spread", "is spread over US"),
         ("mute", "unknown", "The location of gs://mute is unknown."),

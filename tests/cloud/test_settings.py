@@ -71,6 +71,6 @@ async def test_the_number_of_a_project_is_not_taken_for_its_id() -> None:
 
 
 async def test_without_a_project_the_ways_to_name_one_are_told() -> None:
-    with pytest.raises(BadInput, match="No Google Cloud project is chosen") as refused:
+    with pytest.raises(BadInput, match="No Google Cloud project is selected") as refused:
         await connect_cloud(CloudSettings(endpoint="127.0.0.1:1"))
     assert "--project" in refused.value.hint

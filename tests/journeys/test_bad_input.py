@@ -225,7 +225,7 @@ def test_both_say_why_a_kernel_cannot_be(
 
     status, answer = server.post("api/sessions", body)
 
-    assert status == 500
+    assert status == 502
     assert kernel.failed in answer["message"].splitlines()[0]
     assert kernel.hint in answer["message"]
     logged = server.log()[logged_before:]

@@ -56,7 +56,7 @@ def test_a_text_of_a_million_repetitions_ends(piece: str) -> None:
 @pytest.mark.parametrize(
     ("location", "verdict", "text"),
     [
-        ("US-CENTRAL1", "same", "gs://mine is in us-central1 too"),
+        ("US-CENTRAL1", "same", "gs://mine is also in us-central1"),
         (
             "EUROPE-WEST4",
             "elsewhere",

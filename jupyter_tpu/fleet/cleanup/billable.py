@@ -189,7 +189,7 @@ def all_leftovers(holdings: Holdings) -> tuple[Item, ...]:
                 zones=", ".join(holdings.unreachable),
             )
             if holdings.unreachable
-            else "The list is not complete, so only items that you name can be deleted.",
+            else "The list is incomplete, so only items that you name can be deleted.",
             exists="Nothing was deleted.",
             hint="Name the items to delete, or try again when all zones respond.",
             raw=holdings.error.message if holdings.error else "",

@@ -107,13 +107,13 @@ def test_a_search_that_is_interrupted_undoes_what_it_began(terminal: Terminal) -
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("search", "x"), "needs --types"),
+        (("search", "x"), "requires --types"),
         (("search", "x", "--types", "v5litepod-7"), "v5litepod-8"),
         (("search", "Bad_Name", *WANTED), "not a valid node name"),
         (("search", "x", *WANTED, "--for", "soon"), "is not a duration"),
         (("search", *WANTED), "requires a name"),
         (("queue", "add", "x"), "requires --zone and --type"),
-        (("queue", "add"), "needs a name"),
+        (("queue", "add"), "requires a name"),
         (("queue", "add", "x", *HERE, "--valid-for", "6"), "is not a duration"),
         (("search", "x", *WANTED, "--provisioning", "cheap"), "is not a provisioning model"),
         (("search", "x", *WANTED, "--provisioning", "reserved", "--spot"), "contradict each other"),

@@ -169,7 +169,7 @@ def test_cleanup_of_leftovers_refuses_a_list_that_is_not_complete(terminal: Term
     refused = terminal.tpu("cleanup", "--delete-leftovers", "--yes")
 
     assert "The list is incomplete" in shown.stderr
-    assert (refused.returncode, "not complete" in refused.stderr) == (1, True)
+    assert (refused.returncode, "is incomplete" in refused.stderr) == (1, True)
     assert states(terminal) == {"preempted": "PREEMPTED"}
 
 

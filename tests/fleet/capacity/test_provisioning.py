@@ -139,8 +139,8 @@ async def test_a_flex_start_node_is_not_made_again(bench: Any, queue: Queue) -> 
 @pytest.mark.parametrize(
     ("terms", "options", "said"),
     [
-        ({"spot": True}, {"run_for_s": 3600.0}, "spot node too"),
-        ({"reserved": True}, {"run_for_s": 3600.0}, "reserved node too"),
+        ({"spot": True}, {"run_for_s": 3600.0}, "also be a spot node"),
+        ({"reserved": True}, {"run_for_s": 3600.0}, "also be a reserved node"),
         ({}, {"reservation": "ours"}, "Only a reserved node can use"),
         ({"reserved": True}, {"reservation": "../other"}, "is not a reservation id"),
     ],

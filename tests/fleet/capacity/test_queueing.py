@@ -71,7 +71,7 @@ async def test_what_found_no_room_in_time_is_a_leftover_that_holds_quota_until_i
     assert "could not be provisioned within its interval" in leftover.error.raw
     with pytest.raises(NodeExists, match="already") as refused:
         await queue.add(bench.spec())
-    assert refused.value.exists == "It is FAILED and counts towards your quota."
+    assert refused.value.exists == "The queued resource is FAILED and counts towards your quota."
     await queue.remove(queued.name)
     control.advance(60)
     assert await states(queue) == []
@@ -164,7 +164,7 @@ async def test_a_refused_flex_start_says_why(bench: Any, queue: Queue, known_emu
     assert "Quota limit" in refused.value.raw
     with pytest.raises(BadInput, match="7 days"):
         await queue.add(bench.spec(), run_for_s=1e6)
-    with pytest.raises(BadInput, match="spot node too"):
+    with pytest.raises(BadInput, match="also be a spot node"):
         await queue.add(bench.spec(spot=True), run_for_s=3600)
     assert await states(queue) == []
 

@@ -200,7 +200,7 @@ PARTS = {
 def test_a_partial_list_is_never_deleted_but_by_name(part: str) -> None:
     holdings = Holdings(nodes=(node("dead", "PREEMPTED"), node("other")), **PARTS[part])  # type: ignore[arg-type]
 
-    with pytest.raises(BadInput, match="not complete") as refused:
+    with pytest.raises(BadInput, match="is incomplete") as refused:
         all_leftovers(holdings)
 
     assert refused.value.exists == "Nothing was deleted."

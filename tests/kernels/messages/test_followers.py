@@ -341,7 +341,7 @@ async def test_a_message_too_large_for_the_link_is_refused_to_who_sends_it(manag
 
 
 async def test_a_kernel_that_was_never_started_cannot_be_followed() -> None:
-    with pytest.raises(WrongState, match="no kernel"):
+    with pytest.raises(WrongState, match="No kernel"):
         await TPUProvisioner(kernel_id="x").follow(0, lambda messages: None)
 
 

@@ -110,7 +110,7 @@ def test_a_question_of_a_command_is_asked_below_the_cell(local: LocalKernel, clo
         ("%tpu attach no-such-node", "no-such-node"),
         ("%%tpu no-such-node\n1", "No node named no-such-node"),
         ("%%tpu -x\n1", "-x is not a valid argument here"),
-        ("%%tpu -o\n1", "-o needs a value"),
+        ("%%tpu -o\n1", "-o requires a value"),
         ("%%tpu -o a-b\n1", "not a valid variable name"),
     ],
 )

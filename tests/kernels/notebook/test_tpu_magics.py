@@ -127,7 +127,7 @@ def test_words_that_ask_nobody_show_text_and_html(notebook: Notebook, word: str)
         ("%tpu extend forever", "is not a valid duration or time"),
         ("%tpu logs 1e9", "is not a whole number from 1 to 1,000"),
         ("%tpu top --fast", "--fast is not a valid argument here"),
-        ("%tpu release --pid", "--pid needs a value"),
+        ("%tpu release --pid", "--pid requires a value"),
         ("%tpu release --pid -1", "is not a whole number"),
         ("%tpu " + "a" * 10_000, "%tpu has no command"),
         ("%tpu \x1b[2J", "%tpu has no command"),
@@ -244,4 +244,4 @@ def test_the_chips_are_freed_after_a_question(notebook: Notebook, kernel_name: s
         assert "Nothing was done" in kept.text
         freed = notebook.run("%tpu release", answer="y")
         assert "The chips are free." in freed.text, freed
-    assert "No process" in notebook.run("%tpu ps").text
+    assert "found no TPU processes" in notebook.run("%tpu ps").text

@@ -330,7 +330,7 @@ async def test_a_kernel_that_cannot_start_leaves_no_traceback_in_the_log(server:
 
         server.tpu("DELETE", f"nodes/{ZONE}/asleep")
         await events.until(reaches("deleted", "asleep"))
-    assert refused.status == 500
+    assert refused.status == 409
     assert "asleep is STOPPED" in server.log()
     assert "Traceback" not in server.log()
 
