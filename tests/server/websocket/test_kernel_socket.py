@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import os
 import re
@@ -664,16 +665,18 @@ async def test_a_start_that_a_full_disk_prevents_says_where_how_full_it_is_and_w
     server: Server, cloud: Cloud, kernel_id: str, route: str
 ) -> None:
     (node,) = server.tpu("GET", "nodes").json["nodes"]
-    processes = processes_of([cloud.control.workers(node["name"])[0]["token"]])
-    agent = next(process for process in processes if "agent" in process.cmdline())
+    token = cloud.control.workers(node["name"])[0]["token"]
+    agent = next(process for process in processes_of([token]) if "agent" in process.cmdline())
     agent.rlimit(psutil.RLIMIT_FSIZE, (1, psutil.RLIM_INFINITY))  # fails as a full disk does
-    for process in processes:
-        if "--spare" in process.cmdline():  # a start with a pre-warmed kernel is answered before it has succeeded
-            process.kill()
     spec = {"name": "tpu-my-node-us-central1-a"}
     bodies = {"kernels": spec, "sessions": {"path": "full.ipynb", "name": "", "type": "notebook", "kernel": spec}}
 
     def refused() -> Any:
+        # A start with a pre-warmed kernel is answered before it has succeeded, and one may have started just now.
+        for process in processes_of([token]):
+            with contextlib.suppress(psutil.Error):
+                if "--spare" in process.cmdline():
+                    process.kill()
         answer = server.request("POST", f"api/{route}", bodies[route])
         if answer.status == 201:
             server.request("DELETE", f"api/{route}/{answer.json['id']}")
