@@ -209,9 +209,13 @@ def wait_at(gate):
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that stays free until the server binds it, and again while the server is restarted."""
+    while True:
+        # Below the ports that Linux gives to connections and to other tests' servers.
+        port = 20_000 + secrets.randbelow(12_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @contextlib.contextmanager
