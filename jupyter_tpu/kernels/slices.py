@@ -258,7 +258,9 @@ class Slice:
             async with asyncio.timeout(ANSWER_S):
                 await self._call(worker, "stop_slice", {})
         except (TpuError, TimeoutError) as error:
-            log.info("worker %s ends its part of the kernel by itself: %s", worker, error or "no answer")
+            log.info(
+                "the engine of worker %s stops without the controller's heartbeats: %s", worker, error or "no response"
+            )
 
     def _cancel(self) -> None:
         for task in (self._starting, self._watching):

@@ -151,7 +151,8 @@ def _server_config() -> dict[str, object]:
     shell = [os.environ.get("SHELL") or shutil.which("bash") or "/bin/sh"]
     return {
         "ServerApp": {
-            "jpserver_extensions": {"jupyter_tpu": True},
+            # its kernels use ipyparallel; the server extension that comes with it would only delay the start
+            "jpserver_extensions": {"jupyter_tpu": True, "ipyparallel": False},
             "terminado_settings": {"shell_command": shell},
         },
         # shut down kernels with the demo, because its cloud stops too

@@ -40,7 +40,7 @@ def _fault(each: Mapping[str, Any]) -> LinkFault:
 
 
 def random_script(seed: int, every_s: float, verbs: Sequence[str] = HARMFUL) -> Iterator[Moment]:
-    """Yield an endless series of faults, one every `every_s` seconds on average; each fault ends by itself."""
+    """Yield an endless series of faults, one every `every_s` seconds on average; each fault has a limited duration."""
     rng = random.Random(seed)
     while True:
         yield rng.expovariate(1 / every_s), random_fault(rng, rng.choice(verbs))

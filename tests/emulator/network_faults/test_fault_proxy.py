@@ -112,7 +112,9 @@ async def a_server(address: Address) -> tuple[asyncio.Server, Address, asyncio.Q
 @pytest.fixture(params=["tcp", "unix"])
 async def route(request: pytest.FixtureRequest) -> AsyncIterator[Route]:
     with tempfile.TemporaryDirectory(prefix="jt-") as folder:
-        places: tuple[Address, Address] = (("127.0.0.1", 0), ("127.0.0.1", 0))
+        # Other tests' clients may still call a port of 127.0.0.1 that is free again.
+        host = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
+        places: tuple[Address, Address] = ((host, 0), (host, 0))
         if request.param == "unix":
             places = Path(folder) / "server", Path(folder) / "proxy"
         server, address, accepted = await a_server(places[0])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 
@@ -141,12 +139,10 @@ def test_an_interrupt_reaches_the_one_worker_that_is_busy(shared_slice):
 
 
 def test_a_failure_is_shown_while_the_others_run_and_ends_them_after_a_grace(shared_slice):
-    begin = time.monotonic()
-    request = shared_slice.send("if w == 1: 1/0\ntime.sleep(100)")
+    request = shared_slice.send("if w == 1: 1/0\ntime.sleep(1_000_000)")
     shared_slice.wait_for_output(request, "worker 1: ZeroDivisionError")
     ran = shared_slice.result(request)
     assert ran.error == "ZeroDivisionError: division by zero (worker 1)"
-    assert time.monotonic() - begin < 90
     assert shared_slice.run("1").others == "workers 1, 2: same output"
 
 
