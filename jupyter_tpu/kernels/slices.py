@@ -73,9 +73,10 @@ class Slice:
         Raises:
             TpuError: a link cannot be opened. The error names its worker, and no link stays open.
         """
-        progress = _Progress(self._workers, on_progress)
         try:
-            await all_of(self._named(worker, self._acquire(worker, progress.of(worker))) for worker in self.others)
+            await all_of(
+                self._named(worker, self._acquire(worker, _of_worker(worker, on_progress))) for worker in self.others
+            )
         except BaseException:
             await self._release()
             raise
@@ -191,7 +192,7 @@ class Slice:
                 )
         except TimeoutError:
             raise WorkerUnreachable(
-                "A worker of the slice did not answer.",
+                "A worker of the slice did not respond.",
                 exists="Nothing was changed.",
                 hint="Try again when the node is connected, or check the node in the TPU panel.",
             ) from None
@@ -269,21 +270,14 @@ class Slice:
         self._starting = self._watching = None
 
 
-class _Progress:
-    """A progress line for all workers: the step of a worker that isn't ready, and how many workers are ready."""
+def _of_worker(worker: int, on_progress: OnProgress) -> OnProgress:
+    """Return a progress callback that adds the worker's number to each message."""
 
-    def __init__(self, workers: int, on_progress: OnProgress) -> None:
-        self._workers = workers
-        self._on_progress = on_progress
+    def report(progress: Mapping[str, Any]) -> None:
+        message = Text("{message} (worker {worker})", message=progress["message"], worker=worker)
+        on_progress({**progress, "message": message})
 
-    def of(self, worker: int) -> OnProgress:
-        """Return the progress callback for one worker."""
-
-        def report(progress: Mapping[str, Any]) -> None:
-            message = Text("{message} (worker {worker})", message=progress["message"], worker=worker)
-            self._on_progress({**progress, "message": message})
-
-        return report
+    return report
 
 
 def _merged(answers: list[dict[str, Any]]) -> dict[str, Any]:
