@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import psutil
 import pytest
 from tiers import mostly_nightly
 
+from jupyter_tpu.errors import WorkerDiskFull
 from jupyter_tpu.notebook.node.holders import find_holder
 
 DESCRIBE = """
@@ -150,6 +152,25 @@ async def test_a_start_does_not_fail_because_the_spares_files_were_removed(clien
     await spare_of(client)
     for log in (worker.home / ".jupyter-tpu").glob("spare-*.log"):
         log.unlink()
+    await client.start()
+    await client.run("print('it runs')")
+    assert client.printed() == "it runs\n"
+
+
+async def test_a_spare_is_withdrawn_where_a_full_disk_prevents_a_start(client: Any) -> None:
+    await spare_of(client)
+    agent = client.link.agent["pid"]
+    _, hard = resource.prlimit(agent, resource.RLIMIT_FSIZE)
+    resource.prlimit(agent, resource.RLIMIT_FSIZE, (1, hard))
+    try:
+        with pytest.raises(WorkerDiskFull):
+            await client.start()
+        # a client that still knew of a spare would announce the next kernel before its start has failed
+        async with asyncio.timeout(60):
+            while client.link.spare is not None:  # noqa: ASYNC110 - the link has no way to tell that it was told
+                await asyncio.sleep(0.02)
+    finally:
+        resource.prlimit(agent, resource.RLIMIT_FSIZE, (hard, hard))
     await client.start()
     await client.run("print('it runs')")
     assert client.printed() == "it runs\n"

@@ -83,7 +83,11 @@ class Kernels:
         return self._kernels.get(kernel_id) or self._make(kernel_id)
 
     def _make(self, kernel_id: str) -> Kernel:
-        kernel = Kernel(kernel_id, self._around, self._on_output)
+        try:
+            kernel = Kernel(kernel_id, self._around, self._on_output)
+        except OSError:
+            self._around.launcher.spares.withdraw()
+            raise
         self._kernels[kernel_id] = kernel
         return kernel
 

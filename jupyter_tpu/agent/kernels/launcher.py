@@ -83,6 +83,7 @@ class Launcher:
             arguments = [launch.cwd, str(connection_file), EXTENSION, *launch.extra_arguments]
             return self._start(python, arguments, own, folder.output)
         except OSError as error:
+            self.spares.withdraw()
             raise disk_full(folder.output.parent, error) or KernelFailed(
                 f"Could not start a kernel on the worker with {python}.",
                 hint="Check that this Python exists there and that the disk is not full.",

@@ -171,6 +171,14 @@ class Spares:
         spare.agent_end.close()
         return spare.process
 
+    def withdraw(self) -> None:
+        """Terminate the spare after a failed start, because clients take a spare as proof that a start succeeds."""
+        if self._ready is not None:
+            spare, self._ready = self._ready, None
+            spare.discard()
+            self._on_change()
+            self._make_after(_AFTER_FAILURE_S)
+
     async def close(self) -> None:
         """Terminate the spare."""
         if self._making is not None:

@@ -27,6 +27,8 @@ from jupyter_tpu.setup.example import NOTEBOOK, example_bytes
 _MARKER = ".jupyter-tpu-demo.json"
 # at its first start, JupyterLab would ask whether to fetch news and would check for updates on the network
 _NO_NEWS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
+# kernels of the demo use ipyparallel, which also brings a panel of its own
+_NO_IPYPARALLEL_PANEL = {"disabledExtensions": {"ipyparallel-labextension": True}}
 
 
 def default_folder() -> Path:
@@ -110,6 +112,7 @@ class DemoFolder:
         shutil.rmtree(self.root / "jupyter" / "tpu" / "kernels", ignore_errors=True)
         config = self.root / "jupyter" / "config"
         _write_json(config / "labconfig" / "default_setting_overrides.json", _NO_NEWS)
+        _write_json(config / "labconfig" / "page_config.json", _NO_IPYPARALLEL_PANEL)
         _write_json(config / "jupyter_server_config.json", _server_config())
         self._put_notebook()
 
@@ -151,7 +154,6 @@ def _server_config() -> dict[str, object]:
     shell = [os.environ.get("SHELL") or shutil.which("bash") or "/bin/sh"]
     return {
         "ServerApp": {
-            # its kernels use ipyparallel; the server extension that comes with it would only delay the start
             "jpserver_extensions": {"jupyter_tpu": True, "ipyparallel": False},
             "terminado_settings": {"shell_command": shell},
         },
