@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -131,7 +132,12 @@ class Server:
 
     def stop(self) -> int:
         self.process.terminate()
-        return self.process.wait(timeout=120)
+        try:
+            return self.process.wait(timeout=120)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)  # it writes its stacks into its log
+            self.process.wait(timeout=120)
+            raise AssertionError(f"the server did not stop:\n{self.log()[-8000:]}") from None
 
 
 StartServer = Callable[..., Server]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import array
 import atexit
 import contextlib
+import faulthandler
 import functools
 import gc
 import importlib
@@ -201,6 +202,7 @@ def _become(request: dict[str, Any]) -> str:
         )
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
+    faulthandler.enable(2)
     return str(request["module"])
 
 
