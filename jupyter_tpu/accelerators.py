@@ -1,8 +1,9 @@
 """Accelerator types: their shape, the zones that offer them and their list prices.
 
-Pure look-ups in ``catalogue.json``, which contains dated facts from public pages, with their sources. The catalogue
+The functions look up ``catalogue.json``, which contains dated facts from public pages and their sources. The catalogue
 doesn't show what is available to a project: offered ≠ quota ≠ capacity ≠ allow-list. Prices read later from Google's
-Billing Catalog take precedence, see `set_live_prices`. Also runs on the worker (Python 3.10, standard library only).
+Billing Catalog take precedence, see `set_live_prices`. This module also runs on the worker (Python 3.10, standard
+library only).
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ class Generation:
     """A TPU generation, as the Cloud TPU API offers it.
 
     Attributes:
-        name: as in the catalogue, such as ``v5e``.
+        name: its name in the catalogue, such as ``v5e``.
         api_type: its ``AcceleratorConfig.Type``, such as ``V5LITE_POD``.
         quota_family: its name in the ids of its quotas, such as ``V5s``.
         quota_metrics: names of its Service Usage metrics, such as ``tpu-v5s-litepod``, keyed by the part of the quota
             id after the family, such as ``Litepod``; the metric of small nodes comes first.
         quota_unit: the unit of its quotas.
         gce_machine_type: template of its machine types, such as ``ct5lp-hightpu-{chips}t``.
-        device_files: glob pattern, such as ``/dev/vfio/*``.
+        device_files: glob pattern of its device files, such as ``/dev/vfio/*``.
         flex_start_zones: the zones that offer flex-start.
         is_wrapped: whether a slice's long axes have wraparound links.
         has_torch_tpu: whether TorchTPU supports its chips.
@@ -152,7 +153,7 @@ def refuse_unserved(accelerator_type: str) -> None:
 
 
 def find_accelerator(accelerator_type: str) -> Accelerator | None:
-    """Return the type with this name; None if it is not in the catalogue, for example because it is new."""
+    """Return the type with this name, or None if it is not in the catalogue, for example because it is new."""
     return accelerators().get(canonical_type(accelerator_type))
 
 
@@ -184,7 +185,7 @@ def generations() -> tuple[str, ...]:
 
 @functools.cache
 def generation_facts(name: str) -> Generation:
-    """Return a generation; raises KeyError if it is not one of `generations`."""
+    """Return a generation by name; raise KeyError if `generations` doesn't contain it."""
     row = catalogue()["generations"][name]
     quota = row["quota"]
     return Generation(
@@ -246,12 +247,12 @@ def region_of(zone: str) -> str:
 
 
 def list_price(accelerator_type: str, zone: str, spot: bool) -> Price | None:
-    """Return the list price of a node of this type; None if no source gives one (unknown does not mean free)."""
+    """Return the list price of a node of this type, or None if no source gives one (unknown does not mean free)."""
     return price_in_mode(accelerator_type, zone, "spot" if spot else "on-demand")
 
 
 def price_on_terms(accelerator_type: str, zone: str, provisioning: Provisioning) -> Price | None:
-    """Return the list price under a provisioning model; None if reserved, because the reservation is billed instead."""
+    """Return the list price under a provisioning model, or None for reserved nodes: their reservation is billed."""
     return price_in_mode(accelerator_type, zone, price_mode(provisioning))
 
 
@@ -293,7 +294,7 @@ def _is_price_of(row: Mapping[str, Any], kind: Accelerator, zone: str, mode: str
 
 
 def describe(accelerator_type: str) -> str:
-    """Describe a type for display: ``8 chips of TPU v5e (2x4) on 1 VM, 128 GiB of HBM``; empty if it is unknown."""
+    """Describe a type, such as ``8 chips of TPU v5e (2x4) on 1 VM, 128 GiB of HBM``; return "" for an unknown type."""
     kind = find_accelerator(accelerator_type)
     if kind is None:
         return ""

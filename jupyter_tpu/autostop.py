@@ -1,11 +1,11 @@
-"""Auto-stop rules: when a node is idle and when it must stop. Pure, for server and agent (Python 3.10).
+"""Auto-stop rules: when a node is idle and when it must stop.
 
-Start with `judge`, which takes rules and activity and returns a `Verdict`. Activity is chip use, output or a user
-action. A running cell alone is a sign of activity, not proof: with idle chips, no output and no client connected, it
-counts as idle after `Rules.unattended_after_s`. If chip use can't be measured, output and the CPU time of the kernels
-count instead. If nothing can be measured, the idle timeout treats the node as busy, but the session limit and the
-deadline still apply. All times are Unix seconds of one clock; the caller makes sure that this clock never goes
-backwards.
+The server and the agent both use this module, which needs only Python 3.10 and does no I/O. Start with `judge`, which
+takes rules and activity and returns a `Verdict`. Activity is chip use, output or a user action. A running cell alone is
+a sign of activity, not proof: with idle chips, no output and no client connected, it counts as idle after
+`Rules.unattended_after_s`. If chip use can't be measured, output and the CPU time of the kernels count instead. If
+nothing can be measured, the idle timeout treats the node as busy, but the session limit and the deadline still apply.
+All times are Unix seconds of one clock; the caller makes sure that this clock never goes backwards.
 """
 
 from __future__ import annotations
@@ -99,12 +99,12 @@ class Rules:
         return self.idle_after_s is None and self.session_s is None and self.deadline_at is None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the rules as they are stored and sent."""
+        """Return the rules in the format in which they are stored and sent."""
         return {name: getattr(self, name) for name in (*DURATION_FIELDS, "deadline_at", "action")}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Rules:
-        """Rebuild rules from `to_json`; missing fields get their defaults. Raises `BadInput` for anything else."""
+        """Rebuild rules from `to_json`; missing fields get their defaults. Raise `BadInput` for other data."""
         if not isinstance(data, Mapping) or set(data) - {*DURATION_FIELDS, "deadline_at", "action"}:
             raise BadInput("These are not auto-stop rules.")
         return cls(**data)
@@ -142,7 +142,7 @@ class KeepRunning:
         return self.until is None and not self.while_busy
 
     def to_json(self) -> dict[str, Any]:
-        """Return the request as it is stored and sent."""
+        """Return the request in the format in which it is stored and sent."""
         return {"until": self.until, "while_busy": self.while_busy}
 
 
@@ -283,7 +283,7 @@ def judge(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: floa
 
 
 def _use(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: float | None, now: float) -> _Use:
-    """Judge by proofs of activity, then by signs that count for a while, then by the time since the last activity."""
+    """Judge by proofs of activity, then by signs that count for a limited time, then by the idle time."""
     running = [each for each in activity.in_state("active") if each[0] == "execution"]
     # Older agents do not report the newer sources: an unknown one there must not make the whole node unknown.
     hidden = [each for each in activity.in_state("unknown") if each[0] in OLDEST_SOURCES]
@@ -401,7 +401,7 @@ class Reminder:
         since: time of the last known user action, or when the node became READY (Unix seconds).
         for_s: seconds since then.
         days: the number of whole intervals of `REMIND_EVERY_S` since then; the user is reminded at each.
-        usd: what the node has cost; None if unknown.
+        usd: the node's cost so far in US dollars; None if unknown.
     """
 
     since: float
@@ -470,7 +470,7 @@ class Moment:
         return replace(self, wall=self.wall - seconds, steady=self.steady - seconds)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the moment as it is stored and sent."""
+        """Return the moment in the format in which it is stored and sent."""
         return {"wall": self.wall, "steady": self.steady, "boot": self.boot}
 
 
@@ -486,12 +486,12 @@ def earliest_end(end_at: float, first_seen: Moment, now: Moment) -> float:
 
 
 def moment_from_json(data: Mapping[str, Any]) -> Moment:
-    """Rebuild a moment from `Moment.to_json`; raises TypeError, KeyError or ValueError for anything else."""
+    """Rebuild a moment from `Moment.to_json`; raise TypeError, KeyError or ValueError for other data."""
     return Moment(wall=float(data["wall"]), steady=float(data["steady"]), boot=str(data["boot"]))
 
 
 def number_from(data: Mapping[str, Any], name: str) -> float:
-    """Return a field that must be a finite number; raises `BadInput` if it is not."""
+    """Return a field that must be a finite number; raise `BadInput` if it is not."""
     value = data.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise BadInput(Text("The field '{field}' must be a number.", field=name))

@@ -1,4 +1,4 @@
-"""Findings of the doctor: one record for each check, on the laptop and on the worker. Pure; runs on Python 3.10."""
+"""Findings of the doctor: one record for each check on the laptop or the worker. No I/O; needs only Python 3.10."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ class Finding:
         return replace(self, fix=_filled(text, {**self.fix_values, "node": node})) if text else self
 
     def to_json(self) -> dict[str, Any]:
-        """Return the finding as the worker sends it."""
+        """Return the finding in the format in which the worker sends it."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Finding:
-        """Rebuild a finding from `to_json`; raises KeyError, TypeError or ValueError for anything else."""
+        """Rebuild a finding from `to_json`; raise KeyError, TypeError or ValueError for other data."""
         # The data comes from another machine, so limit the length of the texts.
         texts = {name: str(data[name])[:4000] for name in ("check", "state", "text", "fix")}
         # older agents send no code

@@ -1,4 +1,4 @@
-"""Durations and times of day, as people type and read them. Python 3.10."""
+"""Parse and format durations and times of day for users. This module needs only Python 3.10."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _TIME_OF_DAY = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
 
 
 def parse_duration(text: str) -> float | None:
-    """Convert ``90s``, ``30m``, ``1.5h`` or ``2d`` to seconds; None if the text is not a duration."""
+    """Convert ``90s``, ``30m``, ``1.5h`` or ``2d`` to seconds; return None if the text is not a duration."""
     found = _DURATION.fullmatch(text.strip())
     return float(found[1]) * _SECONDS[found[2]] if found else None
 
 
 def parse_time_of_day(text: str, now: float) -> float | None:
-    """Return when the clock next shows, for example, ``18:00``; None if the text is not a time of day.
+    """Return when the clock next shows, for example, ``18:00``, or None if the text is not a time of day.
 
     `now` and the result are in Unix seconds.
     """

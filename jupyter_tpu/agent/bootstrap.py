@@ -1,7 +1,7 @@
 """The first program on a worker: receive the agent's code, unpack it and run its `prepare`.
 
-Clients send this program on standard input to the worker's own python3. So it is a single file that needs only the
-standard library, and reports a Python version that is too old. Clients then send one JSON line ``{"digest", "size",
+Clients send this program on standard input to the worker's own python3. So it is a single file, needs only the standard
+library, and reports an error if the Python version is too old. Clients then send one JSON line ``{"digest", "size",
 "python", "explain"}``, and the archive only after the response ``{"want": "archive"}``. All output is in JSON lines.
 """
 

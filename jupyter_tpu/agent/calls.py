@@ -200,7 +200,7 @@ class Methods:
         return kernel.describe()
 
     async def forget_kernel(self, params: Params) -> dict[str, Any]:
-        """Shut down a kernel and delete its record, unless it has a different ``owner`` by now."""
+        """Shut down a kernel and delete its record, unless it no longer belongs to ``owner``."""
         await self._kernels.forget(params.get("kernel_id"), str(params.get("owner", "")))
         return {}
 
@@ -209,7 +209,7 @@ class Methods:
         return self._kernels.get(params.get("kernel_id")).describe()
 
     async def list_requests(self, params: Params) -> dict[str, Any]:
-        """Return a kernel's execute requests (see `IndexedRequest`) and the last entry of its record."""
+        """Return a kernel's execute requests (see `IndexedRequest`), its state and the number of its next message."""
         kernel = self._kernels.get(params.get("kernel_id"))
         return {
             "requests": kernel.requests.describe(),
@@ -218,7 +218,7 @@ class Methods:
         }
 
     async def read_request(self, params: Params) -> dict[str, Any]:
-        """Return the recorded messages of one request: all, or the first ``head_bytes`` and the last ``tail_bytes``.
+        """Return a request's recorded messages: all, or only the first ``head_bytes`` and the last ``tail_bytes``.
 
         ``head_seq`` is the last entry of the head; ``omitted_bytes`` and ``omitted_messages`` give the size of the gap.
         """
@@ -268,7 +268,7 @@ class Methods:
         }
 
     def about(self) -> dict[str, Any]:
-        """Return version, pid and paths of this agent; also part of its HELLO frame."""
+        """Return this agent's version, pid and paths, which its HELLO frame also contains."""
         return {
             "pid": os.getpid(),
             "version": __version__,
@@ -281,7 +281,7 @@ class Methods:
 
 
 def _caller(call: Params) -> Caller | None:
-    """Return the caller added by `Calls`; None for a read-only call."""
+    """Return the caller added by `Calls`, or None for a read-only call."""
     caller = call.get("caller")
     return caller if isinstance(caller, tuple) else None
 
@@ -358,7 +358,7 @@ class Calls:
 
 
 def _failed(call: Params, error: Exception) -> TpuError:
-    """Return the error for the client: a fault of the worker, such as a full disk, or else of the agent."""
+    """Return the error for the client: a problem of the worker, such as a full disk, or otherwise an agent error."""
     raw = f"{type(error).__name__}: {error}"
     if isinstance(error, OSError) and (full := disk_full(Home.of_user().root, error)):
         return full

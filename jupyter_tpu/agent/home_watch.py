@@ -32,7 +32,7 @@ _CANNOT = (
 
 
 class HomeWatch:
-    """A check of the agent's folder every second, which restores missing files.
+    """A task that checks the agent's folder every second and restores missing files.
 
     Args:
         serve: called with a new listening socket.
@@ -91,7 +91,8 @@ class HomeWatch:
         self._kernels.restore()
 
     def _restore_code(self) -> None:
-        """Restore the agent's own code, which kernels need to start. A client might send a different version."""
+        """Restore the agent's own code, which kernels need to start, because a client might send a different
+        version."""
         if self._code and not Path(__file__).exists():
             log.warning("%s was removed: created again", _CODE)
             unpack(self._code, _CODE, _CODE.with_name(_CODE.name + ".again"))
@@ -111,7 +112,7 @@ class HomeWatch:
 
 
 def _archive() -> bytes:
-    """Return the agent's own code, about 300 KB; empty if it is missing, because the agent must run without it too."""
+    """Return the agent's own code (about 300 KB), or empty bytes if it is missing: the agent can run without it."""
     with suppress(OSError):
         return (_CODE / ARCHIVE).read_bytes()
     return b""

@@ -106,7 +106,7 @@ class Agent:
     def _fence(self, session: Session) -> None:
         """Close the older connection of a client that reconnects, because it could stay half-open for hours.
 
-        The epoch shows which connection is older, because an old one may arrive late.
+        The epoch shows which connection is older, because an old connection may arrive after a newer one.
         """
         for other in tuple(self._sessions):
             if other is not session and other.client_id == session.client_id:

@@ -20,7 +20,7 @@ def metadata_host(environ: Mapping[str, str]) -> str:
 
 
 def read_metadata(host: str, path: str) -> str:
-    """Read a value; empty if there is none at this path.
+    """Read a value; return an empty string if there is none at this path.
 
     Raises:
         urllib.error.HTTPError: the server refuses the request.

@@ -131,8 +131,8 @@ class Home:
     def close_to_others(self) -> None:
         """Make folders recreated by this user's processes private again; call this only while an agent is running.
 
-        If ipykernel's connection file is missing at its start, ipykernel recreates its folder, and the parent folders
-        with the umask's permissions.
+        If the connection file is missing when ipykernel starts, ipykernel recreates the file's folder, and its parent
+        folders with the umask's permissions.
         """
         for folder in (self.root, self.kernels):
             with suppress(FileNotFoundError):

@@ -61,7 +61,7 @@ def prepare(code: Path, home: Home, request: Mapping[str, Any]) -> dict[str, Any
 
 
 def _lock_of_no_agent(home: Home) -> int | None:
-    """Acquire and return the supervisor's lock if no agent is running; otherwise None.
+    """Acquire and return the supervisor's lock if no agent is running; otherwise, return None.
 
     A free lock doesn't prove that no agent is running, because the folder may have been removed together with the held
     lock. The running agent restores the lock within a second (`home_watch`); a second agent would write to the same

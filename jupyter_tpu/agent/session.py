@@ -193,7 +193,7 @@ class Session:
                 await self._drain_replies()
 
     async def _drain_replies(self) -> None:
-        """Wait until the client has read its replies, with more time because its pings aren't read meanwhile."""
+        """Wait until the client has read its replies; allow extra time, because its pings aren't read meanwhile."""
         self._is_draining = True
         await self._writer.drain()
         self._silent_ticks = 0
@@ -231,7 +231,8 @@ class Session:
         answer.add_done_callback(self._answers.discard)
 
     def _note_pages(self, call: Mapping[str, Any]) -> None:
-        """Read the number of open pages from an ``activity`` call, because servers follow kernels without any."""
+        """Read the number of open pages from an ``activity`` call, because a server may follow a kernel without a
+        page."""
         params = call.get("params")
         pages = params.get("pages") if call.get("method") == "activity" and isinstance(params, dict) else None
         if isinstance(pages, int) and pages >= 0:
@@ -375,7 +376,7 @@ class Session:
 
 
 def _locate(record: Record, seq: int) -> tuple[int, int]:
-    """Return the entry's offset and seq. If it is damaged, return the end of the record, to send only new output."""
+    """Return the entry's offset and seq. If the entry is damaged, return the record's end, to send only new output."""
     with suppress(ProtocolError):
         offset, found = record.locate(seq)
         if found <= record.next_seq:

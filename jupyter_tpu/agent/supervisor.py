@@ -1,9 +1,9 @@
-"""Keep one agent running: restart it when it dies, and reap its kernels meanwhile.
+"""Keep one agent running: restart it when it exits, and reap its kernels meanwhile.
 
 The supervisor holds the lock of the agent's folder and the listening socket, so a client that connects while the agent
-restarts only has to wait. As the subreaper of its descendants, the supervisor receives the exit statuses of a dead
+restarts only has to wait. As the subreaper of its descendants, the supervisor receives the exit statuses of an exited
 agent's kernels and reports them to the next agent. It is small and uses only the standard library, because nothing
-would notice its death until the next client connects.
+would notice a crash of it until the next client connects.
 """
 
 from __future__ import annotations
@@ -117,7 +117,8 @@ def main(arguments: list[str]) -> None:
     """Run the supervisor's process.
 
     Args:
-        arguments: the inherited descriptors of the listening socket and lock, the agent's folder, the kernels' Python.
+        arguments: the inherited descriptors of the listening socket and lock, the agent's folder, and the kernels'
+            Python.
     """
     close_new_files()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s supervisor %(levelname)s: %(message)s")

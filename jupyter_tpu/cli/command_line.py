@@ -87,7 +87,7 @@ def _load_prices(options: argparse.Namespace) -> None:
 
 
 def _parsed(parser: Overview, arguments: list[str]) -> argparse.Namespace:
-    """Parse the arguments; those after ``--`` are for another program and become `options.passed_on`."""
+    """Parse the arguments; arguments after ``--`` are for another program and become `options.passed_on`."""
     own, passed_on = arguments, list[str]()
     if "--" in arguments:
         at = arguments.index("--")

@@ -72,7 +72,7 @@ class CloudClock:
 
         Args:
             text: virtual Unix seconds, and their rate per real second.
-            asked, answered: readings of `steady`: one from before the cloud wrote the response, and one from after.
+            asked, answered: readings of `steady`, taken before and after the cloud wrote the response.
         """
         try:
             now, rate = map(float, text.split())
@@ -128,7 +128,7 @@ class CloudClock:
 
     @property
     def ahead_s(self) -> float:
-        """Seconds by which this computer's clock is ahead of the cloud's; 0 if it is correct or unknown."""
+        """Seconds by which this computer's clock is ahead of the cloud's, or 0 if it is correct or unknown."""
         return self._ahead_s(*self._read())
 
     @property
@@ -174,12 +174,12 @@ class CloudClock:
 
     @property
     def notice(self) -> str:
-        """A warning for the user that this computer's clock is wrong; empty if it is correct."""
+        """A warning for the user that this computer's clock is wrong, or an empty text if it is correct."""
         return wrong_clock_text(self.wrong_s)
 
 
 def _gap_s(one: _Bounds, other: _Bounds) -> float:
-    """Return the seconds between two ranges; 0 if they overlap."""
+    """Return the seconds between two ranges, or 0 if they overlap."""
     return max(one[0] - other[1], other[0] - one[1], 0.0)
 
 

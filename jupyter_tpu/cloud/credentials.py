@@ -110,7 +110,7 @@ def _of_file(content: Mapping[str, Any], path: str, scopes: Sequence[str]) -> An
 
 
 def find_credentials(environment: Mapping[str, str]) -> FoundCredentials | None:
-    """Find the credentials for requests; None if there are none. This may query the machine's metadata server.
+    """Return the credentials for requests, or None if there are none. This may query the machine's metadata server.
 
     Raises:
         BadInput: the chosen file can't be used.

@@ -15,7 +15,7 @@ TOKEN_FILE_VARIABLE = "JUPYTER_TPU_EMULATOR_TOKEN_FILE"
 
 
 def emulator_address(settings: CloudSettings, environment: Mapping[str, str]) -> str:
-    """Return the emulator's REST address; empty for a real cloud or if no address is set.
+    """Return the emulator's REST address, or an empty string for a real cloud or if no address is set.
 
     Only plain HTTP to this machine is accepted, so that a variable set for another purpose can't turn this server into
     a proxy.
@@ -25,7 +25,7 @@ def emulator_address(settings: CloudSettings, environment: Mapping[str, str]) ->
 
 
 def emulator_authorization(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an emulator's authorization header, with a lower-case name; empty if no token file is set.
+    """Return an emulator's authorization header, with a lower-case name, or an empty dict if no token file is set.
 
     An emulator needs the header if the system can't identify the user of a connection (macOS). Never send it to a real
     cloud.

@@ -56,7 +56,7 @@ def flex_start_body(spec: QueuedSpec, valid_for_s: float | None, run_for_s: floa
 
 
 def _refusal(status: int, text: str) -> Refusal:
-    """Parse Google's error envelope; a response without one is from another source, such as a proxy."""
+    """Parse Google's error envelope; a response without an envelope is from another source, such as a proxy."""
     error = _object(text).get("error")
     # UNAVAILABLE means an unknown outcome: the request may have arrived.
     if not isinstance(error, dict):

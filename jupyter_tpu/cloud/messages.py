@@ -198,7 +198,7 @@ def reservation(case: Case) -> TpuError:
 
 
 def exhausted(case: Case) -> TpuError:
-    """Return the error for an unspecified exhaustion: of capacity if the request needs it, else of the rate."""
+    """Return the error for an unspecified exhaustion: a stock-out if the request needs capacity, else a rate limit."""
     return stock_out(case) if case.request.takes_capacity else rate(case)
 
 

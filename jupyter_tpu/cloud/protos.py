@@ -103,7 +103,7 @@ def operation_of(message: operations_pb2.Operation, request: Request) -> Operati
 
 
 def _moment(metadata: Any, field: str) -> float | None:
-    """Return a timestamp field in Unix seconds; None if it is not set."""
+    """Return a timestamp field in Unix seconds, or None if it is not set."""
     stamp = getattr(metadata, field)
     return stamp.seconds + stamp.nanos / 1e9 if metadata.HasField(field) else None
 

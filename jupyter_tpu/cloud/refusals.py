@@ -17,7 +17,8 @@ from jupyter_tpu.errors import TpuError
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The conditions that a refusal must match, and the function that builds its error. Empty ones match anything."""
+    """The conditions that a refusal must match, and the function that builds its error. Empty conditions always
+    match."""
 
     codes: frozenset[int]
     text: str

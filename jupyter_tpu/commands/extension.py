@@ -26,7 +26,7 @@ def extension(options: argparse.Namespace, now: float) -> dict[str, Any]:
         now: Unix seconds on the clock used for times of day.
 
     Returns:
-        One of ``for_s``, ``until`` and ``while_busy``; none of them to cancel an extension.
+        A dict with one of ``for_s``, ``until`` and ``while_busy``, or an empty dict to cancel an extension.
 
     Raises:
         BadInput: the arguments specify no duration, or several.

@@ -30,7 +30,7 @@ _OUTPUT_S = 60.0
 
 
 def this_moment() -> Moment:
-    """Read this machine's two clocks; the steady clock keeps counting while the machine sleeps."""
+    """Read this machine's wall clock and its boot clock, which keeps counting while the machine sleeps."""
     return Moment(wall=time.time(), steady=time.clock_gettime(time.CLOCK_BOOTTIME), boot=boot_id())
 
 
@@ -89,7 +89,7 @@ class ActivityWatch:
         )
 
     async def _chip_use(self) -> ChipUse:
-        """Measure chip use. If the last measurement is too recent to compare CPU times with, return its result.
+        """Measure chip use, or return the last result if it is too recent for a comparison of CPU times.
 
         While checkpoint hooks run, return the last result, so that their own chip use doesn't keep the node running.
         """
@@ -103,7 +103,8 @@ class ActivityWatch:
             return self._use
 
     def _note_requests(self, kernels: Iterable[Kernel], now: Moment) -> None:
-        """Record cells and replies to ``input()`` since the last observation as user actions and executions."""
+        """Record the cells and ``input()`` replies received since the last observation as user actions and
+        executions."""
         asked = {kernel.kernel_id: kernel.user_requests for kernel in kernels}
         if any(count > self._asked.get(kernel_id, 0) for kernel_id, count in asked.items()):
             self._last["human"] = self._last["execution"] = now

@@ -31,7 +31,7 @@ class ActivityPeriod:
     Attributes:
         verdict: see `Verdict`.
         sources: names of the sources that were active or, if the verdict is ``unknown``, unreadable.
-        detail: their details at the last observation.
+        detail: details of these sources at the last observation, for display.
         quiet_since: time of the last activity; None if unknown.
         began_at: time of the first observation, or the end of the previous period.
         ended_at: time of the last observation.
@@ -45,7 +45,8 @@ class ActivityPeriod:
     ended_at: float
 
     def continues_in(self, other: ActivityPeriod) -> bool:
-        """Whether the later period extends this one without a change."""
+        """Whether this period can be merged with `other`, the next one, because both have the same verdict and
+        sources."""
         if (self.verdict, self.sources) != (other.verdict, other.sources):
             return False
         if self.quiet_since is None or other.quiet_since is None or self.verdict != "idle":
@@ -70,7 +71,7 @@ class ActivityHistory:
             self._periods.append(replace(seen, began_at=last.ended_at))
 
     def describe(self, now: float) -> list[dict[str, Any]]:
-        """Return the periods, oldest first. Times are ages, so that clocks don't need to agree."""
+        """Return the periods, oldest first. Times are given as ages, because the clients' clocks may differ."""
         return [_described(each, now) for each in self._periods if now - each.ended_at <= KEPT_S]
 
 

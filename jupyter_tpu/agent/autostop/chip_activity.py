@@ -45,7 +45,7 @@ class ChipUse:
 
 
 class Chips:
-    """Repeated measurements of chip use, each comparing CPU time with the previous one.
+    """The state for measuring chip use: each measurement compares CPU times with those of the previous measurement.
 
     Args:
         environ: environment with the accelerator type and libtpu's ports.
@@ -85,7 +85,8 @@ class Chips:
         return "unknown" if cpu is None else "active" if cpu >= _LEAST_CPU else "quiet"
 
     def _duty(self) -> float | str | None:
-        """Return the busiest chip's duty cycle in percent, or why it is unknown; None if no process serves metrics."""
+        """Return the busiest chip's duty cycle (percent) or why it is unknown; return None if no process serves
+        metrics."""
         raw = read_metrics(self._ports, (DUTY_CYCLE,), _ANSWER_S)
         if raw is None:
             return None
@@ -128,7 +129,7 @@ class CpuTimes:
         return not self._seconds.keys() >= set(pids)
 
     def cores_of(self, pids: Iterable[int]) -> float | None:
-        """Return the average number of cores used since the last measurement; None the first time.
+        """Return the average number of cores used since the last measurement, or None at the first one.
 
         A new process counts with all of its CPU time.
         """
@@ -157,7 +158,7 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def _named(pid: int, kernels: Kernels) -> str:
-    """Name a process for display: by its notebook, else by pid and command."""
+    """Return a process's name for display: its notebook or, if it has none, its pid and command."""
     known = describe(pid, kernels)
     if known is None:
         return f"process {pid}"

@@ -160,7 +160,7 @@ class AutostopDaemon:
             self._notices.report_end(verdict.ends_why or "", self._limit_text(verdict))
 
     def _limit_text(self, verdict: Verdict) -> str:
-        """Return the limit that was reached, such as ``1 h``; empty for a deadline."""
+        """Return the limit that was reached, such as ``1 h``, or an empty string for a deadline."""
         session_s = self._policy.rules.session_s if self._policy.rules else None
         limit_s = {"idle": verdict.idle_limit_s, "session": session_s}.get(verdict.ends_why or "")
         return "" if limit_s is None else duration_text(limit_s)
@@ -213,7 +213,7 @@ class AutostopDaemon:
         self._watch.note_human_act()
 
     async def report_activity(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the current activity and verdict, and the last hour's if ``"past"`` is true."""
+        """Return the current activity and verdict; if ``"past"`` is true, also the periods of the last hour."""
         await self._observe()
         state = self.describe()
         return {**state, "past": self._past.describe(this_moment().steady)} if params.get("past") is True else state
@@ -231,7 +231,7 @@ class AutostopDaemon:
         self._news.set()
 
     def describe(self) -> dict[str, Any]:
-        """Return the state and rules for clients. Times are durations, so that clocks don't need to agree."""
+        """Return the state and rules for clients. Times are durations, because clients' clocks may differ."""
         now, verdict, policy = this_moment(), self._verdict(), self._policy
         keep, since = policy.keep_now(now), policy.ready_since
         rules = policy.rules_now(now)
@@ -296,7 +296,7 @@ class AutostopDaemon:
 
 
 def _wall(moment: Moment | None, now: Moment) -> float | None:
-    """Convert a moment to wall-clock time by the current clock setting, even if the clock has been changed since."""
+    """Convert a moment to a time on the wall clock as set now; the clock may have been changed since that moment."""
     return None if moment is None else now.wall - moment.age_s(now)
 
 

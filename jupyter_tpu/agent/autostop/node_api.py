@@ -93,7 +93,7 @@ class OwnNode:
         return "projects/{}/locations/{}/nodes/{}".format(*(urllib.parse.quote(part, safe=":") for part in parts))
 
     def _read_metadata(self, path: str) -> str:
-        """Read a value from the metadata server; empty if there is none at this path."""
+        """Read a value from the metadata server; return an empty string if there is none at this path."""
         try:
             return read_metadata(self._metadata, path)
         except urllib.error.HTTPError as error:
@@ -122,7 +122,7 @@ class OwnNode:
             raise CannotEnd(f"the Cloud TPU API is not responding: {error}") from error
 
     def _safe_api(self) -> str:
-        """Return the API's address; reject one that would send a token anywhere but Google or this machine."""
+        """Return the API's address; reject any address outside Google and this machine, because it receives a token."""
         parts = urllib.parse.urlsplit(self._api)
         is_here = parts.hostname in ("127.0.0.1", "::1", "localhost")
         is_google = parts.scheme == "https" and (parts.hostname or "").endswith(".googleapis.com")
@@ -132,7 +132,7 @@ class OwnNode:
 
 
 def _lines(text: str) -> list[tuple[str, str]]:
-    """Parse lines of ``KEY: 'value'``."""
+    """Parse lines in the format ``KEY: 'value'``."""
     pairs = (line.partition(":") for line in text.splitlines())
     return [(name.strip(), value.strip().strip("'\"")) for name, colon, value in pairs if colon]
 

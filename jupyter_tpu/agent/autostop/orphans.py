@@ -21,13 +21,13 @@ _EVERY_S = 1.0
 
 
 class Owned(Protocol):
-    """The parts of a kernel that `Orphans` needs."""
+    """The attributes and methods of a kernel that `Orphans` needs."""
 
     kernel_id: str
 
     @property
     def ends_alone_after_s(self) -> float | None:
-        """Maximum seconds that the kernel may be idle without a client; None for no limit."""
+        """Maximum seconds that the kernel may be idle without a client, or None for no limit."""
 
     @property
     def is_alive(self) -> bool:
@@ -35,7 +35,7 @@ class Owned(Protocol):
 
     @property
     def is_executing(self) -> bool:
-        """Whether the user's code is running or waiting."""
+        """Whether the user's code is running or queued."""
 
     def end_because(self, reason: str) -> None:
         """Shut down the kernel, and show the reason to its user."""
@@ -61,7 +61,7 @@ class Orphans:
             await asyncio.sleep(_EVERY_S)
 
     def end_expired(self, now: float) -> None:
-        """Shut down kernels past their time limit. A running cell or one waiting for input counts as a client.
+        """Shut down kernels past their time limit; a cell that runs or waits for input counts as a client.
 
         Args:
             now: seconds on the boot clock.

@@ -89,7 +89,7 @@ class AutostopPolicy:
 
 
 def parse_rules(data: Any, now: Moment) -> Rules:
-    """Parse rules from a client, with the deadline given as ``deadline_in_s``; raise `BadInput` for invalid ones."""
+    """Parse rules from a client, with the deadline given as ``deadline_in_s``; raise `BadInput` for invalid rules."""
     if not isinstance(data, dict):
         raise BadInput("The field 'rules' must be an object.")
     # Older clients don't send all fields.

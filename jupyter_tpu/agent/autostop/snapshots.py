@@ -60,7 +60,7 @@ class Snapshots:
         self._lock = asyncio.Lock()
 
     async def store(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Store ``data`` of a ``kind``; ``as_of`` is its time by the client's clock, ``age_s`` its age.
+        """Store a client's snapshot: its ``kind``, its ``data``, and ``as_of`` (by the client's clock) or ``age_s``.
 
         If both are given, ``age_s`` takes precedence. A snapshot older than the stored one is ignored, because several
         clients may send snapshots.
@@ -78,9 +78,9 @@ class Snapshots:
         return {}
 
     async def read(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return ``{"as_of", "data"}`` of a ``kind``, with ``clock_ahead_s`` if this machine's clock is wrong.
+        """Return a kind's snapshot: ``{"as_of", "data"}``, with ``clock_ahead_s`` if this machine's clock is wrong.
 
-        The result is empty until a client has sent a snapshot. Raises `BadInput` if there is no such kind.
+        The result is empty until a client has sent a snapshot of this kind. Raises `BadInput` if there is no such kind.
         """
         kind = _kind(params)
         async with self._lock:

@@ -1,7 +1,7 @@
 """Find this worker's TPU processes. Everything here blocks, so call it in a thread.
 
-A TPU process is found by its open device file, visible only to its own user and root, or as the owner of libtpu's lock,
-which Linux shows to every user. Its parent processes identify the kernel that started it.
+A TPU process is found by its open device file, which only its own user and root can see, or by libtpu's lock, whose
+owner Linux shows to every user. Its parent processes identify the kernel that started it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Holders:
             return self._found
 
     def scan_if_changed(self) -> list[Holder]:
-        """Return the TPU processes cheaply: search all processes only occasionally, and after a change."""
+        """Return the TPU processes; to save CPU time, search all processes only occasionally and after a change."""
         files, lock_pid = self._found_by
         is_old = time.monotonic() >= self._search_at or self.lock_file().pid != lock_pid
         if is_old or not all(holder.pid == lock_pid or open_files(holder.pid) & files for holder in self._found):
@@ -90,7 +90,7 @@ class Holders:
         return self._found
 
     def _dated(self, found: list[tuple[Holder, float]]) -> list[Holder]:
-        """Add the time when each process began to use the chips, or its start if the first search found it."""
+        """Add the time when each process began to use the chips; for the first search, use the process's start time."""
         now, before = time.time(), self._since
         since = {(holder.pid, began): began if before is None else now for holder, began in found}
         self._since = {key: (before or {}).get(key, at) for key, at in since.items()}
@@ -119,7 +119,7 @@ class Holders:
 
 
 def describe(pid: int, kernels: Kernels) -> tuple[Holder, float] | None:
-    """Return a TPU process and its start time (Unix seconds); None if it has exited."""
+    """Return a TPU process and its start time (Unix seconds), or None if it has exited."""
     try:
         process = psutil.Process(pid)
         began, user = process.create_time(), process.username()

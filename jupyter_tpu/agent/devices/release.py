@@ -1,4 +1,4 @@
-"""Release the TPU by terminating the TPU processes: first with SIGTERM, then SIGKILL, within 5 s."""
+"""Release the TPU by terminating the TPU processes: first with SIGTERM, then with SIGKILL, within 5 s."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ChipRelease:
         self._kernel_of = kernel_of
 
     async def release(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Terminate the TPU processes in ``processes``, the one with ``pid``, or all of this user's.
+        """Terminate the TPU processes in ``processes``, the TPU process ``pid``, or all TPU processes of this user.
 
         ``processes`` are ``{"pid", "since"?}`` as returned by ``who``, so that a later process with the same pid isn't
         terminated. Another user's process is terminated only if ``force`` is true and the system allows it. A kernel
@@ -108,8 +108,8 @@ class _Selection:
     """The processes to terminate.
 
     Attributes:
-        processes: by pid, when each began to use the chips, or None to skip this check. If the whole map is None, all
-            of the user's processes are terminated.
+        processes: the time when each process began to use the chips, by pid; a time of None skips this check. If
+            `processes` itself is None, all of the user's processes are terminated.
         force: whether to terminate other users' processes.
         by: who releases the TPU, for display.
     """

@@ -96,7 +96,7 @@ class Build:
         return BuildRecord(release.version, self.files.python_version(), requirements, lock)
 
     def _tidy(self, error: EnvironmentFailed) -> None:
-        """Remove an environment that a retry couldn't complete, or inform the user that the partial one remains."""
+        """Remove a partial environment that a retry couldn't complete; otherwise, inform the user that it remains."""
         if any(words in error.raw for words in _NEVER):
             self.files.remove()
         elif self.files.folder.exists():

@@ -65,7 +65,7 @@ class EnvironmentFiles:
 
     @property
     def folder(self) -> Path:
-        """The virtual environment."""
+        """The folder of the virtual environment."""
         return self.home.environments / self.framework
 
     @property
@@ -74,7 +74,7 @@ class EnvironmentFiles:
         return str(self.folder / "bin" / "python")
 
     def build_record(self) -> BuildRecord | None:
-        """Return the environment's build inputs; None if its build never finished or its Python is missing."""
+        """Return the environment's build inputs, or None if its build never finished or its Python is missing."""
         try:
             made = BuildRecord.from_json(json.loads(self._made.read_text()))
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -92,7 +92,7 @@ class EnvironmentFiles:
         _write(self._made, made.to_json())
 
     def python_version(self) -> str:
-        """Return the version of the environment's Python, such as ``3.12.4``; empty if it can't be read."""
+        """Return the version of the environment's Python (``3.12.4``), or an empty string if it can't be read."""
         try:
             found = _VERSION.search((self.folder / "pyvenv.cfg").read_text())
         except OSError:
@@ -100,7 +100,7 @@ class EnvironmentFiles:
         return found[1] if found else ""
 
     def pending_request(self) -> EnvironmentRequest | None:
-        """Return the request of a build that has started but not finished; None if there is none."""
+        """Return the request of a build that has started but not finished, or None if there is none."""
         try:
             return EnvironmentRequest.from_params(json.loads(self._order.read_text()))
         except (OSError, ValueError, TypeError, AttributeError, TpuError, RecursionError):
@@ -164,7 +164,7 @@ class EnvironmentFiles:
 
 
 def _changed(folder: str) -> float:
-    """Return when a package was last installed, by its metadata, which is written after its folder appears."""
+    """Return when a package was last installed: the time of its metadata, which is written after its folder."""
     times = [Path(folder).stat().st_mtime]
     for each in Path(folder).glob("*.dist-info"):
         with suppress(OSError):  # the environment is being removed
@@ -187,7 +187,7 @@ def normalised(name: str) -> str:
 
 
 def name_and_version(line: str) -> tuple[str, str]:
-    """Split a line into name and version (or address), such as ``numpy`` and ``2.1``; the latter may be empty."""
+    """Split a line into a name and a version (or address), such as ``numpy`` and ``2.1``; the version may be empty."""
     match = _NAME.match(line)
     return (match[1], match["version"] or match["url"] or "") if match else (line, "")
 

@@ -34,7 +34,7 @@ class _Progress:
 
 
 class FrameworkEnvironments:
-    """The environments below `home`. If an agent dies during a build, the next agent resumes it at the first call."""
+    """The environments below `home`. If an agent exits during a build, the next agent resumes it at its first call."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -51,14 +51,15 @@ class FrameworkEnvironments:
         }
 
     async def environments(self, params: Params) -> dict[str, Any]:
-        """Return all environments, or only that of ``framework``, whether complete, partial or being built."""
+        """Return all environments, or only that of ``framework``, including partial ones and those being built."""
         self._continue_unfinished()
         wanted = [framework_of(params)] if params.get("framework") else FRAMEWORKS
         rows = [await self._describe(framework) for framework in wanted]
         return {"environments": [row for row in rows if row["is_ready"] or row["making"] or row["is_unfinished"]]}
 
     async def make_environment(self, params: Params) -> dict[str, Any]:
-        """Build an environment (see `EnvironmentRequest`); ``notes`` list packages that couldn't be installed."""
+        """Build an environment (see `EnvironmentRequest`); the reply's ``notes`` list packages that weren't
+        installed."""
         self._continue_unfinished()
         order = EnvironmentRequest.from_params(params)
         notes = await self._make(order)
@@ -68,7 +69,7 @@ class FrameworkEnvironments:
         """Remove the environment of ``framework``.
 
         Raises:
-            WrongState: a process is running in it.
+            WrongState: a process is using the environment.
         """
         framework = framework_of(params)
         files = EnvironmentFiles(self._home, framework)

@@ -33,7 +33,7 @@ _SUFFIX = ".tar.gz"
 
 
 def preferred_python(release: Release, own: Python) -> Python | None:
-    """Return the newest Python to use for a release; None if the worker's `own` fits."""
+    """Return the newest Python to use for a release, or None if the worker's `own` Python fits."""
     if release.fits(own):
         return None
     usual = max(_USUAL, release.python_min)
@@ -64,7 +64,7 @@ def no_python(release: Release, own: Python, hint: str) -> tuple[str, str]:
 
 
 def sent_python(home: Home, release: Release) -> str:
-    """Return the path of the newest Python sent to this worker that fits the release; empty if there is none.
+    """Return the path of the newest Python that was sent to this worker and fits the release, or an empty string.
 
     Raises:
         EnvironmentFailed: the Python can't be unpacked.

@@ -21,7 +21,7 @@ class EnvironmentRequest:
 
     Attributes:
         framework: a framework in the matrix (`jupyter_tpu.frameworks`).
-        version: the framework's version; if empty, the installed one or else the newest.
+        version: the framework's version; if empty, the installed version or else the newest.
         requirements: PEP 508 lines, in addition to the framework's own.
         pins: exact versions from an earlier environment to restore; if empty, any compatible versions.
         packages: lines for additional packages that the user had installed.

@@ -75,7 +75,7 @@ def find_uv(home: Home, phase: str, report: Report) -> str:
 
 
 def try_wheels_then_index(home: Home, attempt: Callable[[Sequence[str]], Result]) -> Result:
-    """Call `attempt` with any wheels sent to this worker; if that fails, call it with the package index.
+    """Call `attempt` with the wheels sent to this worker, if any; if that fails, call it with the package index.
 
     Args:
         attempt: called with options for uv; the last EnvironmentFailed that it raises is propagated.
@@ -134,7 +134,7 @@ def run_streaming(argv: Sequence[str], purpose: str, on_line: Callable[[str], No
 
 
 def exit_reason(exit_code: int) -> str:
-    """Return a message for a program killed by a signal; empty for other exits.
+    """Return a message for a program killed by a signal, or an empty string for other exits.
 
     >>> exit_reason(-9)
     'error: it was ended by SIGKILL'
@@ -150,7 +150,7 @@ def failed(purpose: str, output: str) -> EnvironmentFailed:
 
 
 def hint_for(output: str) -> str:
-    """Return the hint for a known cause in the output; empty if there is none."""
+    """Return the hint for a known cause in the output, or an empty string if there is none."""
     return next((hint for pattern, hint in _WAYS_OUT if pattern.search(output)), "")
 
 

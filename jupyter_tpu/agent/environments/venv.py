@@ -33,7 +33,7 @@ class Environments:
     report: Report
 
     def agent_python(self) -> str:
-        """Return the agent's Python, which is separate, so that users can't break the agent by changing theirs.
+        """Return the agent's own Python. Users can't break it by changing their Python.
 
         If no package index is reachable, the worker's Python is used, provided it has the packages that the agent
         needs.
@@ -76,7 +76,7 @@ class Environments:
         return made
 
     def slice_python(self, python: str, packages: str) -> str:
-        """Return a Python with `SLICE_NEEDS`, installed in our own environment or in a new one on top of the user's.
+        """Return a Python with `SLICE_NEEDS`, installed in our own environment or in a new one that extends the user's.
 
         Args:
             python: a Python with ipykernel.

@@ -83,7 +83,7 @@ class Kernel:
         on_output: called after each recorded batch.
 
     Attributes:
-        is_closed: whether the agent has disconnected from the kernel for good.
+        is_closed: whether the agent has permanently disconnected from the kernel.
         record: all messages that the kernel emitted.
         requests: the index of its execute requests.
         user_requests: number of cells and replies to ``input()`` received since this agent started.
@@ -145,8 +145,8 @@ class Kernel:
     async def restart(self, launch: Launch, caller: Caller | None = None) -> None:
         """Kill the process, wait for its exit (it may use the TPU) and start a new one with the same record.
 
-        Do nothing if an earlier agent has already restarted the kernel for the same call, which was not meant for the
-        new process.
+        Do nothing if an earlier agent has already restarted the kernel for the same call, because the call was meant
+        for the old process.
 
         Raises:
             EnvironmentFailed: the disk is full or read-only; the process keeps running.
@@ -202,7 +202,8 @@ class Kernel:
             self._send(channel, parts)
 
     async def kill(self, owner: str = "") -> bool:
-        """Kill the process by SIGKILL; return True once its exit is recorded, False if another owner started it.
+        """Kill the process by SIGKILL; return True once its exit is recorded, or False if another owner started the
+        process.
 
         Args:
             owner: the owner that requests it; empty for any owner.
@@ -222,8 +223,8 @@ class Kernel:
     def signal_for(self, caller: Caller | None, number: int) -> bool:
         """Return whether the signal of a call must be sent, and record it as sent.
 
-        A call that an earlier agent started is repeated only if it terminates the same process, because an interrupt
-        could hit another cell, and a kill the next process.
+        A call that an earlier agent started is repeated only if it terminates the same process, because a repeated
+        interrupt could stop a later cell, and a repeated kill could end the next process.
         """
         if caller is None:
             return True
@@ -412,18 +413,18 @@ class Kernel:
 
     @property
     def ends_alone_after_s(self) -> float | None:
-        """Maximum seconds that the kernel may be idle without a client; None for no limit."""
+        """Maximum seconds that the kernel may be idle without a client, or None for no limit."""
         limit_s = self._folder.state.get("ends_alone_after_s")
         return limit_s if isinstance(limit_s, (int, float)) else None
 
     @property
     def notebook(self) -> str:
-        """The notebook's path, as given by the front end that started the kernel; empty if it gave none."""
+        """The notebook's path, as given by the front end that started the kernel, or an empty string."""
         return str(self._folder.state.get("notebook") or "")
 
     @property
     def client_note(self) -> dict[str, Any]:
-        """The client's stored note; empty if there is none."""
+        """The client's stored note, or an empty dict if there is none."""
         note = self._folder.state.get("note")
         return note if isinstance(note, dict) else {}
 
@@ -439,7 +440,7 @@ class Kernel:
 
     @property
     def pid(self) -> int | None:
-        """The pid of the kernel's process; None while it has none."""
+        """The pid of the kernel's process, or None while it has none."""
         return self._process.pid if self._process else None
 
     @property
@@ -527,7 +528,7 @@ class Kernel:
         self._search_lost_replies()
 
     def _search_lost_replies(self) -> None:
-        """Replace missing replies while a process runs, after handling those that an earlier agent may have lost."""
+        """While a process runs, replace its missing replies; begin with those that an earlier agent may have lost."""
         if self._process is not None and (self._takeover is None or self._takeover.is_done):
             self._lost_replies.search()
 
@@ -608,7 +609,7 @@ def _msg_id_of(parts: list[bytes]) -> str:
 
 
 def _with_caller(noted: Any, caller: Caller | None, value: Any) -> dict[str, Any]:
-    """Store this caller's `value` in the map of callers, and return the newest `_MOST_CALLERS` entries."""
+    """Return the map of callers with this caller's `value` added, limited to the newest `_MOST_CALLERS` entries."""
     callers = dict(noted) if isinstance(noted, dict) else {}
     if caller is not None:
         callers.pop(caller[0], None)

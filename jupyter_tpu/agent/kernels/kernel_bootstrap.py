@@ -1,6 +1,6 @@
 """Start ipykernel with output capture. The script runs in the kernel's process, with any ipykernel version.
 
-`output_capture` changes ipykernel so that no message is lost when the agent dies. If the installed version does not
+`output_capture` changes ipykernel so that no message is lost when the agent crashes. If the installed version does not
 allow that, the kernel starts unchanged.
 """
 
@@ -58,7 +58,7 @@ def forget_own_package() -> None:
 
 
 def go_to(folder: str) -> None:
-    """Change to the requested folder, or to the home folder if it doesn't exist on the worker."""
+    """Change to the requested folder, or to the home folder if that folder doesn't exist on the worker."""
     try:
         os.chdir(folder)
     except OSError:
@@ -66,7 +66,7 @@ def go_to(folder: str) -> None:
 
 
 def run_spare(capture: OutputCapture | None) -> None:
-    """Start a pre-warmed kernel that waits for its hand-over; this requires the output capture."""
+    """Start a pre-warmed kernel, which waits until the agent needs it; this requires the output capture."""
     if capture is None:
         sys.exit("this version of ipykernel can't be pre-warmed")
     from ipykernel.kernelapp import IPKernelApp

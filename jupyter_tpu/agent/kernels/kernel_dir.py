@@ -1,4 +1,4 @@
-"""A kernel's folder on disk, which lets a later agent find the kernel and avoid repeating requests."""
+"""A kernel's folder on disk, from which a later agent finds the kernel and the requests that it must not repeat."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class KernelDirectory:
             self.slice_file.unlink(missing_ok=True)
 
     def check_room(self) -> None:
-        """Check that the disk has space to store a launch, because a later agent finds only stored processes.
+        """Check that the disk has space to store a launch, because a later agent finds only stored launches.
 
         Raises:
             WorkerDiskFull: the disk is full or read-only.
@@ -205,7 +205,7 @@ class KernelDirectory:
             self.save()
 
     def kill_listener(self) -> int:
-        """Kill the process that listens on the kernel's sockets and its children; return its pid, or 0."""
+        """Kill the process that listens on the kernel's sockets, with its children; return its pid, or 0 if none."""
         with socket.socket(socket.AF_UNIX) as probe, suppress(OSError):
             probe.settimeout(1)
             probe.connect(f"{self.socket_prefix}-{PORTS['shell_port']}")
@@ -253,7 +253,7 @@ class KernelDirectory:
             return Signer("", "hmac-sha256")
 
     def output_tail(self) -> str:
-        """Return the last lines of the process's own output; empty if there are none."""
+        """Return the last lines of the process's own output, or an empty string if there are none."""
         return tail_of(self.output)
 
     def trim_output(self) -> None:
@@ -296,7 +296,7 @@ def check_room(folder: Path) -> None:
 
 
 def tail_of(output: Path) -> str:
-    """Return the last lines of a process's output file; empty if there are none."""
+    """Return the last lines of a process's output file, or an empty string if there are none."""
     try:
         with output.open("rb") as file:
             file.seek(max(0, output.stat().st_size - _LAST_WORDS_BYTES))
@@ -342,7 +342,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def _text_of(path: Path) -> str:
-    """Read a file; empty if it is missing or not text."""
+    """Read a file; return an empty string if it is missing or not text."""
     try:
         return path.read_text()
     except (OSError, ValueError):

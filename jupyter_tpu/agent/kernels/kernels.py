@@ -92,7 +92,7 @@ class Kernels:
         return kernel
 
     async def launch(self, kernel_id: Any, start: Callable[[Kernel], Awaitable[None]]) -> Kernel:
-        """Start a kernel with `start`; if the kernel is deleted meanwhile, try again with a new one."""
+        """Start a kernel with `start`; if the kernel is deleted meanwhile, create a new one and try again."""
         while True:
             # If the kernel is being deleted, `start` waits and returns without starting it, so try again.
             kernel = self.get_or_make(kernel_id)

@@ -20,7 +20,7 @@ class Launch:
         cwd: working folder on the worker; the home folder is used if it doesn't exist.
         env: variables to add to the agent's own environment.
         extra_arguments: arguments passed to ipykernel.
-        owner: name of the client that starts the kernel; late calls from another owner don't shut it down.
+        owner: name of the client that starts the kernel; late calls from another owner don't shut down the kernel.
         ends_alone_after_s: maximum seconds that the kernel may be idle without a client; None for no limit.
         workers: the number of workers that the kernel runs on; this one is worker 0.
     """

@@ -1,4 +1,4 @@
-"""Reply to requests that the kernel finished without a reply, once it is certain that none will arrive.
+"""Reply to requests that the kernel finished without a reply, once it is certain that no reply will arrive.
 
 ipykernel sends no reply if an interrupt arrives between the end of the code and the reply, or if its process exits at
 that point. A front end would show the cell as running forever. The reply and the status "idle" arrive over different
@@ -49,7 +49,7 @@ class LostReplies:
         self._settling: asyncio.Task[None] | None = None
 
     def search(self) -> None:
-        """Start to handle requests without a reply; call this after each batch of the kernel's messages."""
+        """Start replying to finished requests without a reply; call this after each batch of the kernel's messages."""
         if self._has_lost and (self._settling is None or self._settling.done()):
             self._settling = asyncio.create_task(self._settle())
 
@@ -61,7 +61,7 @@ class LostReplies:
             probe.set_result(None)
 
     def close(self) -> None:
-        """Stop handling requests, without stopping the kernel."""
+        """Stop sending replies; the kernel keeps running."""
         if self._settling is not None:
             self._settling.cancel()
 
@@ -86,7 +86,7 @@ class LostReplies:
             await asyncio.gather(*(self._settle_shell(shell, lost) for shell, lost in shells.items()))
 
     async def _settle_shell(self, subshell_id: str, lost: list[Lost]) -> None:
-        """Reply to the requests of one subshell, which replies in order."""
+        """Reply to the finished requests of one subshell after a probe, because a subshell replies in order."""
         msg_id, question = self._make_replies().probe(subshell_id)
         self._probes[msg_id] = asyncio.get_running_loop().create_future()
         try:

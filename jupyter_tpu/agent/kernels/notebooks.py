@@ -9,7 +9,7 @@ from jupyter_tpu.agent.kernels.kernels import Kernels
 
 
 def notebook_of(kernel: Kernel) -> str:
-    """Return the path of a kernel's notebook or console; empty if no client has provided one."""
+    """Return the path of a kernel's notebook or console, or an empty string if no client has provided one."""
     note = kernel.client_note
     found = note.get("sessions")
     sessions = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []

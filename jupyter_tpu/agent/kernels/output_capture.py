@@ -1,4 +1,4 @@
-"""Route all of an ipykernel's messages, numbered, to the agent (`output_protocol`).
+"""Number all of an ipykernel's messages and route them to the agent (see `output_protocol`).
 
 This module runs in the kernel's process. The `adapt_…` functions change ipykernel's classes before they are used, and
 raise AttributeError if the installed version is too different. XPUB_NODROP must never be set, because a full pipe would
@@ -34,7 +34,7 @@ _REMEMBERED = 10_000
 
 
 class OutputCapture:
-    """The sender of the kernel's messages to the agent, which resends unacknowledged ones; one per process.
+    """The sender of the kernel's messages to the agent; it resends unacknowledged messages. Each process has one.
 
     Args:
         pipe: Unix socket over which forked processes send their output; it may be replaced later.

@@ -136,7 +136,7 @@ class Spares:
         self._making: asyncio.Task[None] | None = None
 
     def describe(self) -> dict[str, Any] | None:
-        """Return the spare's Python and kernel info for clients; None if there is no spare."""
+        """Return the spare's Python and kernel info for clients, or None if there is no spare."""
         return {"python": self._python, "kernel_info": self._ready.kernel_info} if self._ready else None
 
     def begin(self) -> None:
@@ -148,7 +148,8 @@ class Spares:
         self._make_after(_FIRST_AFTER_S)
 
     async def claim(self, folder: KernelDirectory, launch: Launch, env: Mapping[str, str]) -> Process | None:
-        """Turn the spare into the kernel of `folder`, which has a connection file. None if the spare doesn't fit."""
+        """Turn the spare into the kernel of `folder`, which has a connection file. Return None if the spare doesn't
+        fit."""
         spare = self._fitting(launch)
         if spare is None:
             return None

@@ -85,7 +85,7 @@ class SpareKernel:
 
 
 def _changed_at(path: str) -> float:
-    """Return when a file or folder was last changed; 0 if it doesn't exist."""
+    """Return when a file or folder was last changed, or 0 if it doesn't exist."""
     with suppress(OSError):
         return Path(path).stat().st_mtime
     return 0.0

@@ -2,7 +2,7 @@
 
 A process is identified by pid and start time, never by pid alone. A pidfd signals its exit, even to a process that is
 not its parent. Only the parent receives the exit status. The parent is the agent that started the process, or the
-supervisor, which inherits the kernels of a dead agent and reports their exits to the next one.
+supervisor, which inherits the kernels of an agent that has exited and reports their exits to the next one.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ReportedExits:
                 del self._reports[old]
 
     async def of(self, pid: int) -> Exit:
-        """Return the exit of `pid`; unknown if the supervisor doesn't report it in time."""
+        """Return the exit of `pid`, or an unknown exit if the supervisor doesn't report it soon enough."""
         try:
             return await asyncio.wait_for(asyncio.shield(self._future(pid)), _REPORT_WAIT_S)
         except asyncio.TimeoutError:
@@ -121,7 +121,7 @@ class Process:
 
     @classmethod
     def find(cls, pid: int, started: int, reports: ReportedExits) -> Process | None:
-        """Return the process with this pid and start time, if it is still running."""
+        """Return the process with this pid and start time, or None if it has exited."""
         with suppress(ProcessLookupError):
             process = cls(pid, started, None, reports)
             if start_ticks(pid) == started:
@@ -173,7 +173,7 @@ async def end_of(process: Process, trim: Callable[[], None]) -> Exit:
 
 
 def start_ticks(pid: int) -> int | None:
-    """Return when a process started, in Linux's ticks since boot; None if it has exited or is a zombie."""
+    """Return when a process started, in Linux's ticks since boot, or None if it has exited or is a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

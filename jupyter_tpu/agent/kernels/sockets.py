@@ -1,7 +1,7 @@
 """The agent's end of a kernel's ZMQ sockets, which reads messages as soon as they arrive and sends requests.
 
 The three request sockets share one identity, stored in the kernel's folder, for the lifetime of the kernel's process.
-So a reply that was pending when the agent died reaches the next agent, and a reply to ``input()`` finds its request.
+So a reply that was pending when the agent exited reaches the next agent, and a reply to ``input()`` finds its request.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class KernelSockets:
         return monitor
 
     def send(self, channel: Channel, parts: Sequence[bytes]) -> None:
-        """Send a message once all sockets are connected, because the kernel may reply on a different one."""
+        """Send a message once all sockets are connected, because the kernel may reply on a different socket."""
         if self._has_met:
             self._send(channel, parts)
         else:

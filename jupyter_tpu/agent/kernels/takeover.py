@@ -1,10 +1,10 @@
-"""Complete the requests that were open when an agent died, once the next agent takes over the kernel.
+"""Complete the requests that were open when an agent exited, once the next agent takes over the kernel.
 
-If the dead agent recorded a request but didn't send it to the kernel, the next agent sends it. If the dead agent
-received a reply but didn't record it, the reply is lost, and the next agent makes a new one from the record, so that no
-client waits forever.
+If the old agent recorded a request but didn't send it to the kernel, the next agent sends it. If the old agent received
+a reply but didn't record it, the reply is lost, and the next agent makes a new one from the record, so that no client
+waits forever.
 
-The agent can identify these requests once the kernel has read all messages from the dead agent's connection. The agent
+The agent can identify these requests once the kernel has read all messages from the old agent's connection. The agent
 sends its own request, the probe, and waits for the reply. A kernel reads from its connections in rotation, so the
 probe's reply may overtake requests that are waiting on the old connection. The agent sends probes until the kernel has
 started no other request between two replies.
@@ -70,7 +70,8 @@ class Takeover:
             self._ask()
 
     def hold(self, channel: Channel, parts: list[bytes]) -> bool:
-        """Delay a cell that would overtake one that never reached the kernel; return whether it was delayed."""
+        """Delay a cell if an earlier cell hasn't reached the kernel, to keep their order; return whether it was
+        delayed."""
         is_held = bool(not self.is_done and self._queued and channel == Channel.SHELL and is_execute_request(parts))
         if is_held:
             header = json_object(parts[header_place(parts)])
@@ -148,7 +149,7 @@ class Takeover:
             self._send(Channel.SHELL, asked)
 
     def _is_behind_failure(self, request: IndexedRequest) -> bool:
-        """Whether the kernel would have aborted this cell because an earlier cell failed while this one waited."""
+        """Whether the kernel would have aborted this cell because an earlier cell failed while this cell waited."""
         return any(
             failed.status == "error" and failed.ends_others
             for failed in self._recorder.requests.all()

@@ -69,7 +69,7 @@ class GrpcCalls:
             self._socket.sendall(_questions(port, path, dict(zip(self._bodies, messages, strict=True))))
 
     def answers(self) -> list[bytes | Unreadable | None]:
-        """Return the message of each response, in the order of the requests; None for a call that was refused.
+        """Return the message of each response, in the order of the requests, or None for a call that was refused.
 
         For a call that timed out or failed, return the reason instead; earlier responses are still returned.
         """
@@ -160,7 +160,7 @@ def _message_or_reason(body: bytes) -> bytes | Unreadable | None:
 
 
 def _message(body: bytes) -> bytes | None:
-    """Return the message in a gRPC frame, after its flag and length; None if there is no message, as for errors."""
+    """Return the message that follows the flag and length in a gRPC frame, or None if there is none, as for errors."""
     if not body:
         return None
     is_compressed, length = struct.unpack_from("!BI", body)

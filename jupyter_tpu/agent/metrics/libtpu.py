@@ -32,7 +32,7 @@ def metric_ports(environ: Mapping[str, str], chips: int) -> tuple[int, ...]:
 
 
 def read_metrics(ports: Iterable[int], names: Sequence[str], answer_s: float = ANSWER_S) -> RawMetrics | None:
-    """Read these metrics from all ports within `answer_s` seconds; None if no process serves metrics."""
+    """Read these metrics from all ports within `answer_s` seconds; return None if no process serves metrics."""
     deadline = time.monotonic() + answer_s
     # MetricRequest.metric_name (1), in protobuf.
     messages = [b"\x0a" + bytes([len(name)]) + name.encode() for name in names]
@@ -68,7 +68,8 @@ def _add(name: str, answer: bytes | Unreadable | None, values: dict[str, Pairs],
 def _opened(
     ports: Iterable[int], messages: list[bytes], deadline: float, why_not: dict[str, str]
 ) -> Iterator[GrpcCalls]:
-    """Yield the calls to each open port; all are sent before the first is read, so that they run in parallel."""
+    """Yield the calls to each open port; all calls are sent before the first response is read, so they run in
+    parallel."""
     for port in ports:
         with suppress(NotServed):
             try:

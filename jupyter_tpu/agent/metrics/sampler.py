@@ -116,7 +116,7 @@ class Sampler:
         )
 
     def _unserved(self, holders: list[Holder]) -> tuple[str, str]:
-        """Return the state and the reason while no process serves metrics."""
+        """Return the chips' state (idle or unknown) and its reason, for when no process serves metrics."""
         if holders:
             ports = ", ".join(map(str, self._ports))
             return UNKNOWN, (

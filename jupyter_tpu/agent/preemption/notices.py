@@ -105,7 +105,7 @@ class Notices:
         return notice
 
     def _is_over(self, notice: Notice) -> None:
-        """Record the hooks that didn't finish in time."""
+        """Record the hooks that didn't finish before the deadline."""
         for kernel in self._kernels.all():
             if kernel.kernel_id in notice.waiting:
                 self._note(kernel, notice.notice_id, notice.reason, {"status": "unfinished"})
@@ -156,7 +156,7 @@ class Notices:
         return {"is_ready": not notice.is_open, "hooks": self.describe()}
 
     async def hook_ran(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Record the outcome of a kernel's hook; ``is_repeated`` means that an earlier agent already did so.
+        """Record the outcome of a kernel's hook; ``is_repeated`` means that an earlier agent already recorded it.
 
         Raises:
             BadInput: a parameter is not valid.
@@ -184,7 +184,7 @@ class Notices:
     def _note(
         self, kernel: Kernel, notice_id: str, reason: str, outcome: Mapping[str, Any], *, is_repeated: bool = False
     ) -> None:
-        """Store an outcome, and record it with the kernel unless an earlier agent already did."""
+        """Store an outcome, and record it with the kernel unless an earlier agent has already recorded it."""
         told = {**outcome, "reason": reason, "message": _message(outcome, reason)}
         if not is_repeated:
             kernel.event("checkpoint_hook", notice_id=notice_id, **told)

@@ -90,13 +90,13 @@ class Excerpt:
 
 
 async def asked_frames(record: Record, first_seq: int) -> list[bytes] | None:
-    """Return the frames of the request with this seq; None if the record no longer contains it."""
+    """Return the frames of the request with this seq, or None if the record no longer contains it."""
     entry = await _first_entry(record, Span(first_seq, first_seq, 0), lambda _: True)
     return entry.parts if entry else None
 
 
 async def published_error(record: Record, span: Span, is_part: Callable[[Entry], bool]) -> dict[str, Any] | None:
-    """Return the content of the first error message in the request's entries; None if there is none."""
+    """Return the content of the first error message in the request's entries, or None if there is none."""
     error = await _first_entry(record, span, lambda entry: is_part(entry) and _is_error(entry))
     return json_object(error.parts[header_place(error.parts) + 3]) if error else None
 
@@ -107,7 +107,7 @@ def _is_error(entry: Entry) -> bool:
 
 
 async def _first_entry(record: Record, span: Span, wanted: Callable[[Entry], bool]) -> Entry | None:
-    """Return the first entry within the span for which `wanted` is true; None if there is none."""
+    """Return the first entry within the span for which `wanted` is true, or None if there is none."""
     async for seq, data in _walk(record, span.first_seq):
         if seq > span.last_seq:
             return None
@@ -117,7 +117,7 @@ async def _first_entry(record: Record, span: Span, wanted: Callable[[Entry], boo
 
 
 async def _walk(record: Record, seq: int) -> AsyncIterator[tuple[int, bytes]]:
-    """Yield the seq and bytes of each entry from `seq` on; skip trimmed and damaged ones."""
+    """Yield the seq and bytes of each entry from `seq` on; skip trimmed and damaged entries."""
     offset, _ = record.locate(seq)
     buffer = bytearray()
     while True:

@@ -26,7 +26,7 @@ _LEAST_FRAMES = 6
 
 
 def header_place(parts: Sequence[bytes]) -> int:
-    """Return the index of the header frame, which precedes parent header, metadata and content; 0 if there is none."""
+    """Return the index of the header frame, which precedes parent header, metadata and content, or 0 without one."""
     try:
         place = parts.index(DELIMITER)
     except ValueError:
@@ -35,7 +35,7 @@ def header_place(parts: Sequence[bytes]) -> int:
 
 
 def json_object(frame: bytes) -> dict[str, Any]:
-    """Parse a frame as a JSON object; empty if it isn't one."""
+    """Parse a frame as a JSON object; return an empty dict if it isn't one."""
     try:
         value = json.loads(frame)
     except (ValueError, RecursionError):
@@ -77,12 +77,12 @@ def kind_and_id(header: bytes) -> tuple[str, str]:
 
 
 def subshell_of(parts: Sequence[bytes]) -> str:
-    """Return the id of the subshell that a request is for; empty for the main shell."""
+    """Return the id of the subshell that a request is for, or an empty string for the main shell."""
     return text_of(json_object(parts[header_place(parts)]), "subshell_id")
 
 
 def date_of(parts: Sequence[bytes]) -> datetime | None:
-    """Return the date in the header, on the sender's clock; None if it is missing or has no time zone."""
+    """Return the date in the header, on the sender's clock, or None if it is missing or has no time zone."""
     place = header_place(parts)
     try:
         # Python 3.10 does not parse a "Z".
@@ -93,7 +93,7 @@ def date_of(parts: Sequence[bytes]) -> datetime | None:
 
 
 def text_of(header: dict[str, Any], name: str) -> str:
-    """Return a field that should be a string; empty if it isn't one."""
+    """Return a field that should be a string, or an empty string if it isn't one."""
     value = header.get(name)
     return value if isinstance(value, str) else ""
 
@@ -111,7 +111,7 @@ class Signer:
     scheme: str
 
     def sign(self, frames: Sequence[bytes]) -> bytes:
-        """Return the signature of the four JSON frames; empty if messages are not signed."""
+        """Return the signature of the four JSON frames, or empty bytes if messages are not signed."""
         if not self.key:
             return b""
         digest = hmac.new(self.key.encode(), digestmod=self.scheme.removeprefix("hmac-"))
@@ -121,7 +121,7 @@ class Signer:
 
 
 def without_content(parts: Sequence[bytes], signer: Signer) -> list[bytes]:
-    """Return the message without content and buffers, as evidence only that it was sent."""
+    """Return the message without content and buffers, which is enough to show that it was sent."""
     place = header_place(parts)
     frames = [*parts[place : place + 3], b"{}"]
     return [*parts[: place - 1], signer.sign(frames), *frames]

@@ -36,7 +36,7 @@ def head(channel: int, number: int) -> bytes:
 
 
 def parse_head(frame: bytes) -> tuple[int, int] | None:
-    """Return ``(channel, number)`` from a first frame; None if the kernel doesn't number its messages."""
+    """Return ``(channel, number)`` from a first frame, or None if the kernel doesn't number its messages."""
     if len(frame) != _HEAD.size or not frame.startswith(_MARK):
         return None
     _, channel, number = _HEAD.unpack(frame)
@@ -108,7 +108,7 @@ class ResendBuffer:
         self._number = 0
 
     def attached(self, number: int, identity: bytes) -> Iterator[list[bytes]]:
-        """Accept an agent that has all messages up to `number`, and return the later ones."""
+        """Accept an agent that has all messages up to `number`, and return the later messages."""
         self.identity = identity
         self.acknowledged(number)
         return (frames for frames, _ in list(self._kept.values()))

@@ -46,7 +46,7 @@ class Overflow:
             del self._pieces[0]
 
     def read(self, start: int, size: int) -> bytes:
-        """Return up to `size` bytes from `start`, an offset within the buffer; empty at the end."""
+        """Return up to `size` bytes from `start`, an offset within the buffer, or empty bytes at the end."""
         for _, data in self._pieces:
             if start < len(data):
                 return data[start : start + size]
@@ -54,7 +54,7 @@ class Overflow:
         return b""
 
     def locate(self, seq: int) -> tuple[int, int] | None:
-        """Return the buffer offset and seq of the first entry at or after `seq`; None if there is none."""
+        """Return the buffer offset and seq of the first entry at or after `seq`, or None if there is none."""
         before = 0
         for _, data in self._pieces:
             at = 0

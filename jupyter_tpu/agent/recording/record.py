@@ -2,9 +2,9 @@
 
 Segments are append-only, and named after their first offset and seq. Clients receive slices of these bytes, so the
 record is also the send queue, and the agent's memory use doesn't grow. At the limit, the oldest segment is deleted; a
-client that hadn't read it sees a gap in the seqs. Flushed entries survive the agent's death; after a power failure, the
-checksums reveal incomplete last entries, which are removed. Entries that a full disk rejects stay in memory and remain
-readable.
+client that hadn't read it sees a gap in the seqs. Flushed entries survive a crash of the agent; after a power failure,
+the checksums reveal incomplete last entries, which are removed. Entries that a full disk rejects stay in memory and
+remain readable.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class Record:
         return next(filter(None, places), None) or self._locate_in_memory(0)
 
     def known_seq(self, offset: int) -> int:
-        """Return the seq of an entry at or shortly before `offset`; if that part was trimmed, of the oldest entry."""
+        """Return the seq of an entry at or shortly before `offset`, or of the oldest entry if that part was trimmed."""
         return self._segments[self._segment_at(offset)].known_seq(offset)
 
     def _segment_at(self, offset: int) -> int:
@@ -209,7 +209,7 @@ class Record:
             offset += span[1]
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return up to `size` bytes from `offset`; empty at the end.
+        """Return up to `size` bytes from `offset`, or empty bytes at the end.
 
         Raises:
             LookupError: the bytes at `offset` were trimmed or are damaged; see `resume_at`.

@@ -40,7 +40,7 @@ class Recorder:
 
     Attributes:
         requests: the index of execute requests.
-        last_output_at: when the last batch was recorded (Unix seconds); None until then.
+        last_output_at: when the last batch was recorded (Unix seconds); None before the first batch.
         is_attached: whether the kernel numbers its messages and has resent the missing ones.
         on_probe_answer: called with ``(channel, parts)`` of each reply to the agent's own request.
     """
@@ -150,7 +150,7 @@ class Recorder:
             self._watermark.note(number, given)
 
     def _append(self, channel: int, parts: list[bytes], now: float, reserved_seq: int | None = None) -> int | None:
-        """Record a message and return its seq; None if it isn't for clients."""
+        """Record a message and return its seq, or None if the message isn't for clients."""
         if (place := header_place(parts)) and _PROBE_BYTES in parts[place + 1]:
             self.on_probe_answer(channel, parts)
             return None
@@ -170,7 +170,7 @@ class Recorder:
         self._warn_of_full_disk()
 
     def _note_written(self) -> None:
-        """Acknowledge the messages on disk to the kernel; retry a full disk even if no more output arrives."""
+        """Acknowledge the messages on disk to the kernel; if the disk is full, retry even if no more output arrives."""
         if self._record.has_overflow:
             self._watermark.assign(self._record.next_seq)
             if self._retry is None:

@@ -145,7 +145,7 @@ class RequestIndex:
         self.unanswered = {each.msg_id: each for each in ended if each.reply_seq is None}
 
     def get(self, msg_id: Any) -> IndexedRequest | None:
-        """Return the request with this id; None if there is no such request or it is too old."""
+        """Return the request with this id, or None if there is no such request or it is too old."""
         return self._requests.get(msg_id) if isinstance(msg_id, str) else None
 
     def all(self) -> list[IndexedRequest]:

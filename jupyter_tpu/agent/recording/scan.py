@@ -31,7 +31,7 @@ class SoundEntry:
 
 
 def sound_entries(data: mmap, seq: int, limit: int) -> Iterator[SoundEntry]:
-    """Yield the intact entries in the first `limit` bytes; the first has at least this `seq`."""
+    """Yield the intact entries in the first `limit` bytes, except entries with a lower seq than `seq`."""
     at: int | None = 0
     while at is not None and at < limit:
         entry = _entry(data, at, seq, limit)

@@ -90,7 +90,7 @@ class Segment:
     # -- checking ------------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Find the intact entries, unless already done."""
+        """Find the intact entries, unless they were already found."""
         if self._is_checked:
             return
         self._is_checked = True
@@ -166,7 +166,7 @@ class Segment:
             return os.pread(fd, min(size, self._runs[at].end - offset), offset - self.start)
 
     def locate(self, seq: int) -> tuple[int, int] | None:
-        """Return ``(offset, seq)`` of the first entry at or after `seq`; None if there is none."""
+        """Return ``(offset, seq)`` of the first entry at or after `seq`, or None if there is none."""
         self.check()
         # Start at the index entry before the seq, or at the one after that if there is a gap in between.
         nearest = max(bisect.bisect_right(self._index, (seq, self.end)) - 1, 0)

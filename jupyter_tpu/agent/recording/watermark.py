@@ -78,7 +78,7 @@ class Watermark:
         self._last_number = number
 
     def seq_of(self, number: int) -> int | None:
-        """Return the seq of a message that may not be on disk; None if unknown."""
+        """Return the seq of a message that may not be on disk, or None if unknown."""
         at = bisect.bisect_right(self._numbers, number) - 1
         if at < 0 or number > self._last_number:
             return None

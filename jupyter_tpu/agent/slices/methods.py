@@ -139,7 +139,7 @@ class Slices:
         return {}
 
     async def slice_info(self, params: Params) -> dict[str, Any]:
-        """Return this worker's ``controller`` and ``engine`` for a kernel, with None for one that doesn't exist.
+        """Return this worker's ``controller`` and ``engine`` for a kernel, or None for a process that doesn't exist.
 
         With ``wait``, if a process is running, return only once one has exited.
         """
@@ -166,7 +166,8 @@ class Slices:
         processes[kernel_id].adopt()
 
     def kernel_ended(self, kernel_id: str, generation: int) -> None:
-        """Stop the controller of a kernel whose process has exited, except one for the kernel's next process."""
+        """Stop the controller of a kernel whose process has exited, except a controller for the kernel's next
+        process."""
         controller = self._controllers.get(kernel_id)
         if controller is not None and generation > int(controller.state.get("after", 0)):
             controller.kill()

@@ -48,7 +48,7 @@ class SliceProcess:
 
     @property
     def pid(self) -> int | None:
-        """The pid of the process; None if no process is running."""
+        """The pid of the process, or None if no process is running."""
         return self._process.pid if self._process else None
 
     def make_folder(self) -> Path:
@@ -110,7 +110,7 @@ class SliceProcess:
             self._process.close()
 
     def last_output(self) -> str:
-        """Return the last lines of the process's own output; empty if there are none."""
+        """Return the last lines of the process's own output, or an empty string if there are none."""
         return tail_of(self._output)
 
     # -- internals -----------------------------------------------------------------------------------------------------

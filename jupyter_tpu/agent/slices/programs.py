@@ -54,7 +54,7 @@ class EngineLaunch:
 
     @property
     def notebook(self) -> str:
-        """The notebook's path, as given by the front end that started the kernel; empty if it gave none."""
+        """The notebook's path, as given by the front end that started the kernel, or an empty string."""
         return str(self.kernel.env.get("JPY_SESSION_NAME", ""))
 
     def environment(self, environ: Mapping[str, str], kernel_id: str, agent_socket: str) -> dict[str, str]:

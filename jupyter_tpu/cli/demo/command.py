@@ -160,7 +160,7 @@ async def _wait_for_server(info: Path, lab: Child, ended: asyncio.Future[int]) -
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object; empty if the file is missing or incomplete."""
+    """Read a JSON object; return an empty dict if the file is missing or incomplete."""
     try:
         data: dict[str, Any] = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):

@@ -126,7 +126,7 @@ class DemoFolder:
         (self.root / _MARKER).write_text(json.dumps({NOTEBOOK: _digest(shipped)}))
 
     def _remembered_digest(self) -> str:
-        """Return the stored digest of the copied notebook; empty if unknown."""
+        """Return the stored digest of the copied notebook, or an empty string if unknown."""
         try:
             return str(json.loads((self.root / _MARKER).read_bytes())[NOTEBOOK])
         except (ValueError, KeyError, TypeError):

@@ -140,7 +140,7 @@ def _specs_of(name: NodeName, settings: CloudSettings) -> tuple[InstalledSpec, .
 
 
 def _remove_kernelspecs(options: argparse.Namespace) -> tuple[InstalledSpec, ...]:
-    """Remove kernelspecs without querying the cloud; return the remaining ones of this cloud."""
+    """Remove kernelspecs without querying the cloud; return this cloud's remaining kernelspecs."""
     from jupyter_tpu.kernels.kernelspecs import list_kernelspecs, remove_kernelspec
     from jupyter_tpu.models import NodeName
 

@@ -188,7 +188,7 @@ async def _request_end(options: argparse.Namespace, change: Change, node: Node) 
 
 
 def _say_interrupted(change: Change, node: Node, charge: str) -> None:
-    """Print the state after Ctrl-C: the intent is in the journal, and the cloud may be carrying it out."""
+    """Print the state after Ctrl-C: the intent is in the journal, and the cloud may already be performing it."""
     note("\n" + _(change.interrupted, node=node.name.node_id))
     note_now(charge)
     name = node.name

@@ -169,7 +169,7 @@ async def _say_egress(work: RunningFleet, wanted: Wanted, reads: Reads) -> None:
 
 
 def _say_interrupted(wanted: Wanted) -> None:
-    """Print the state after Ctrl-C: the intent is in the journal, and the cloud may be carrying it out."""
+    """Print the state after Ctrl-C: the intent is in the journal, and the cloud may already be performing it."""
     if not wanted.was_asked:
         note("\n" + _("interrupted: no request was sent to the cloud."))
         return

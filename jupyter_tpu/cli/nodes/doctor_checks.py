@@ -208,7 +208,7 @@ def _budgets(settings: CloudSettings) -> list[Finding]:
 
 
 async def examine_node(settings: CloudSettings, name: str, zone: str) -> list[Finding]:
-    """Check a node's state and, if it is READY, its clock and first worker, where the doctor also runs."""
+    """Check a node's state; if it is READY, also check its clock and run the doctor on its first worker."""
     try:
         async with _cloud(settings) as cloud:
             node = await find_node(cloud, name, zone)
@@ -263,7 +263,7 @@ async def _worker(settings: CloudSettings, node: Node) -> list[Finding]:
 
 
 def _seen_from_here(node: Node, finding: Finding) -> Finding:
-    """Add details from the node to a worker's finding, such as its name in commands to run in this terminal."""
+    """Add the node's details to a worker's finding, such as the node's name in commands for this terminal."""
     # the worker can't always find out its runtime version, but the API has returned it
     if (finding.check, finding.state) == ("runtime version", UNKNOWN):
         return _runtime_version(node)

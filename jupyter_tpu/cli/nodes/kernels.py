@@ -42,13 +42,13 @@ class LiveKernel:
 
     @property
     def noted(self) -> Mapping[str, Any]:
-        """The Jupyter server's note about the kernel, stored by the agent; empty if there is none."""
+        """The Jupyter server's note about the kernel, stored by the agent, or an empty dict if there is none."""
         found = self.info.get("note")
         return found if isinstance(found, dict) else {}
 
     @property
     def notebook(self) -> str:
-        """Path of the notebook or console that is open on the kernel; empty if there is none."""
+        """Path of the notebook or console that is open on the kernel, or an empty string if there is none."""
         sessions = [each for each in self.noted.get("sessions", ()) if isinstance(each, dict)]
         # False sorts before True: notebooks first
         sessions.sort(key=lambda each: each.get("type") != "notebook")

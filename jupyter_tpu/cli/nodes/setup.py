@@ -97,7 +97,7 @@ async def _do(options: argparse.Namespace, step: Step) -> bool:
 
 
 def _agreed(options: argparse.Namespace, step: Step) -> Mapping[str, Any] | None:
-    """Return the values for the action; None if the user declines or a value is missing."""
+    """Return the values for the action, or None if the user declines or a value is missing."""
     is_asking = can_ask() and not options.yes and not options.json
     if is_asking:
         note(f"\n{_(_TITLES[step.key])}: {plain(_(step.text))}\n  {plain(_(step.does))}")
@@ -118,7 +118,7 @@ def _agreed(options: argparse.Namespace, step: Step) -> Mapping[str, Any] | None
 
 
 def _add_grant(options: argparse.Namespace, mail: str) -> None:
-    """Add the grant from an email, like `grant add`: show the parsed values, and confirm the proposed ones."""
+    """Add the grant from an email, like `grant add`: show the parsed values, and ask the user to confirm them."""
     from jupyter_tpu.cli.spend.grant import enter_grant, validity
 
     unset = dict.fromkeys(("credit", "starts_on", "days", "ends_on"))

@@ -46,7 +46,7 @@ class NodeChips:
             patience_s: seconds to wait for each worker; None to wait only briefly, if the caller will retry.
 
         Returns:
-            One response per worker; an error for a worker that didn't respond.
+            One response per worker, or an error for a worker that didn't respond.
         """
         asked = self._pool.call(self._keys, method, params, patience_s=patience_s)
         return await (asked if patience_s is None else notify_if_slow(asked, self._note_waiting))
@@ -144,7 +144,7 @@ def holder_text(holder: Holder) -> str:
 
 
 def _kernel_text(holder: Holder) -> str:
-    """Return a phrase that says which kernel the process is or was started by; empty if there is none."""
+    """Return a phrase that names the process's own kernel or the kernel that started it, or an empty string."""
     if holder.notebook:
         template = Text(", the kernel of {kernel}") if holder.is_kernel else Text(", started by the kernel of {kernel}")
     else:

@@ -200,7 +200,7 @@ def _require_consent_to_stop_all(steps: Iterable[Step]) -> None:
 
 
 async def _stop_all(options: argparse.Namespace) -> tuple[tuple[Result, ...], str]:
-    """Stop everything; return the results, and a text to print if there are none."""
+    """Stop everything; return the results, and a text to print if there are no results."""
     from jupyter_tpu.fleet.cleanup.stop_all import stop_all
 
     async with _open(options) as opened:
@@ -213,7 +213,7 @@ async def _stop_all(options: argparse.Namespace) -> tuple[tuple[Result, ...], st
 
 
 def _result_printer(options: argparse.Namespace) -> Callable[[Result], None]:
-    """Return a function that prints each result as it arrives, so that a slow one doesn't hide the others."""
+    """Return a function that prints each result as it arrives, so that a slow action doesn't delay the others."""
     # with --json, the document at the end contains all results
     return (lambda _result: None) if options.json else _say_result
 

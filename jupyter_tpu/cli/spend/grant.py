@@ -144,7 +144,7 @@ def _refuse(options: argparse.Namespace, names: tuple[str, ...]) -> None:
 
 
 def _mail(options: argparse.Namespace) -> TrcMail | None:
-    """Parse the email or the rows from the options; None for a credit.
+    """Parse the email or the rows from the options; return None for a credit.
 
     Raises:
         BadInput: no line of the email can be read, or a row from the options can't be read.
@@ -240,7 +240,7 @@ def _confirm(options: argparse.Namespace, mail: TrcMail, grant: Grant) -> None:
 
 
 def _body(options: argparse.Namespace, mail: TrcMail | None, now: float) -> dict[str, Any]:
-    """Return JSON for `grant_from_json`; the first day and term are from the options or, with a note, the email."""
+    """Return JSON for `grant_from_json`; first day and term are from the options or, with a note, from the email."""
     starts_on = options.starts_on or (day_text(day_of(now)) if mail is None else mail.sent_on or "")
     days = options.days
     # if the term is missing, only propose one: the user must confirm it

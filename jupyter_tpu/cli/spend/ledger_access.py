@@ -128,7 +128,7 @@ async def costs_of_nodes(cloud: CloudApi, nodes: tuple[Node, ...], as_of: float)
 
 
 async def _costs(cloud: CloudApi, look: NodesObservation) -> NodeCosts:
-    """Update the ledger and return the costs; if it can't be written, only warn, so that the nodes are shown."""
+    """Update the ledger and return the costs; if the ledger can't be written, only warn, so that nodes are shown."""
     with open_ledger(cloud.settings) as ledger:
         unwritten = None
         try:

@@ -30,7 +30,7 @@ _QUERY = {
 
 
 def catalog_address(settings: CloudSettings, environment: Mapping[str, str]) -> str:
-    """Return the catalogue's address; empty for an emulated cloud whose REST address is not set."""
+    """Return the catalogue's address, or an empty string for an emulated cloud whose REST address is not set."""
     return emulator_address(settings, environment) if settings.is_emulated else f"https://{_HOST}"
 
 

@@ -91,12 +91,12 @@ def read_or_create_key(path: Path) -> bytes:
 
 
 def is_of_worker(token: str) -> bool:
-    """Return whether a token claims to come from a metadata server, whether or not it is valid."""
+    """Return whether a token claims to come from a metadata server; the token may be invalid."""
     return token.startswith(_PREFIX)
 
 
 def bearer(authorization: str) -> str:
-    """Return the token in an ``Authorization`` header; empty if there is none."""
+    """Return the token in an ``Authorization`` header, or an empty string if there is none."""
     kind, _, token = authorization.partition(" ")
     return token.strip() if kind.lower() == "bearer" else ""
 

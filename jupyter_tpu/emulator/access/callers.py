@@ -40,7 +40,7 @@ class Callers:
         "the machine can read the workers' metadata and metrics. Google's APIs require credentials instead.",
     )
     def check(self, connection: tuple[Address, Address] | None, authorization: str, method: str) -> None:
-        """Check a call before any other step.
+        """Check whether a call is allowed; do this before any other step.
 
         Args:
             connection: the addresses of both ends, the caller's first.

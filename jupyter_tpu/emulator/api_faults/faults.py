@@ -56,7 +56,7 @@ class Fault:
     """One scripted fault, as requested.
 
     Attributes:
-        method: such as ``CreateNode``; ``*`` for any that the kind can hit.
+        method: name of an API method, such as ``CreateNode``; ``*`` for any method that the kind can hit.
         target: a node or another resource (by short or full name) or a zone; empty for any.
         times: how many calls it hits; None if it hits calls until it is cleared.
         nth: the first call that it hits, counted from 1.
@@ -81,12 +81,12 @@ class Fault:
 
     @property
     def sort(self) -> str:
-        """The sort of its kind; a call is hit by at most one fault of each sort."""
+        """The sort of the fault's kind; at most one fault of each sort hits a call."""
         return KINDS[self.kind].sort
 
     @property
     def text(self) -> str:
-        """The text of its error."""
+        """The text of the error that the caller gets."""
         return self.message or default_text(self.code)
 
     def can_hit(self, method: str) -> bool:
@@ -155,7 +155,7 @@ def _defaults(kind: Kind) -> dict[str, Any]:
 
 @dataclass(slots=True, kw_only=True)
 class WaitingFault:
-    """A fault that waits for calls.
+    """A fault that waits for matching calls.
 
     Attributes:
         seen: number of calls that matched it.
