@@ -1,7 +1,7 @@
 """The compatibility matrix: framework versions with their libtpu, Python and runtime versions. Pure; Python 3.10.
 
 Start with `newest` and `release_of`; to add a version, add a row to `RELEASES`. Pins come from the frameworks' own
-package metadata, and the bounds on Python from their published wheels, all read on 2026-11-22. libtpu is loaded once
+package metadata, and the bounds on Python from their published wheels, all checked on 2026-11-22. libtpu is loaded once
 per process, and no libtpu version supports two of these frameworks, so each framework has a separate environment.
 """
 
@@ -31,7 +31,7 @@ class Release:
         version: the full version, such as ``0.10.2``.
         libtpu: the versions of libtpu for which it was built, as a PEP 440 specifier.
         python_min, python_max: the oldest and newest supported Python; None means no known upper bound.
-        requires: requirements to install it; empty if a part of it is in no package index.
+        requires: the pip requirements that install it; empty if one of its packages is in no package index.
     """
 
     framework: str
@@ -52,7 +52,7 @@ class Release:
         return f"{TITLES[self.framework]} {self.minor}"
 
     def fits(self, python: Python) -> bool:
-        """Return whether the release can be installed in this Python, according to the known bounds."""
+        """Return whether the release supports this Python version, according to the known minimum and maximum."""
         return self.python_min <= python and (self.python_max is None or python <= self.python_max)
 
 
@@ -116,7 +116,7 @@ RELEASES: tuple[Release, ...] = (
 
 
 def newest(framework: str, python: Python | None = None) -> Release:
-    """Return the newest release that can be installed, optionally in a given Python.
+    """Return the newest release, or the newest that supports the given Python version.
 
     Raises:
         BadInput: there is no such framework, or none of its releases fits this Python.
@@ -147,14 +147,14 @@ def release_of(framework: str, version: str) -> Release | None:
 
 
 def python_range(release: Release) -> str:
-    """Format the supported Pythons for display: ``3.10 to 3.13``, or ``3.11 or newer``."""
+    """Format the supported Python versions for display: ``3.10 to 3.13``, or ``3.11 or newer``."""
     if release.python_max is None:
         return Text("{version} or newer", version=_dotted(release.python_min))
     return Text("{oldest} to {newest}", oldest=_dotted(release.python_min), newest=_dotted(release.python_max))
 
 
 def runtime_version_fits(accelerator_type: str, runtime_version: str, framework: str) -> str:
-    """Return why a framework can't work with this accelerator type and runtime version; empty if no reason is known."""
+    """Return why a framework can't work with this accelerator type and runtime version, or "" if no reason is known."""
     kind = find_accelerator(accelerator_type)
     if kind is None:
         return ""
@@ -165,7 +165,7 @@ def runtime_version_fits(accelerator_type: str, runtime_version: str, framework:
 
 
 def _not_for(generation: str, runtime_version: str) -> str:
-    """Return why this runtime version does not fit the generation; empty if the version is in no list."""
+    """Return why this runtime version does not fit the TPU generation, or "" if it fits or is unknown."""
     images: dict[str, list[str]] = {name: row["runtime"] for name, row in catalogue()["generations"].items()}
     meant_for = [name for name, own in images.items() if runtime_version in own]
     if not meant_for or generation in meant_for:

@@ -1,6 +1,6 @@
-"""Texts in the user's language, from standard gettext catalogues chosen by the environment. English needs no catalogue.
+"""Translate texts with gettext catalogues; environment variables choose the language. English needs no catalogue.
 
-The sources contain the English texts, marked with `_`. labextension/catalogue.py writes the catalogues,
+The source code contains the English texts, marked with `_`. labextension/catalogue.py writes the catalogues,
 `locale/LANGUAGE/LC_MESSAGES/jupyter_tpu.mo`. JSON, the journal and messages to a worker remain in English.
 """
 
@@ -50,16 +50,16 @@ def _(text: str, /, **arguments: object) -> str:
 
 
 def shown(text: str) -> str:
-    """Return a `Text` in the user's language; return any other text unchanged, because it may be data."""
+    """Return a `Text` in the user's language. Return a plain string unchanged, because it may be data."""
     return _(text) if isinstance(text, Text) else text
 
 
 @contextmanager
 def command_line_language(*, is_english: bool) -> Iterator[None]:
-    """Set the language of a command line; argparse then finds its texts, such as "usage", in jupyter_tpu's catalogue.
+    """Set the language of a command line. argparse's own texts, such as "usage", are translated by our catalogue too.
 
     Args:
-        is_english: don't translate anything, because a program reads the output.
+        is_english: whether to translate nothing, because a program reads the output.
     """
     global _kept_english
     # a program may run a command in its own process, so restore its language afterwards
@@ -86,7 +86,7 @@ def _catalogue(*languages: str) -> gettext.NullTranslations | None:
 
 
 def _languages() -> list[str]:
-    """Return the languages that the user prefers to English; English needs no catalogue."""
+    """Return the languages that the user prefers over English, because English needs no catalogue."""
     chosen = chosen_languages(os.environ)
     return list(takewhile(lambda each: not re.match(r"(en|C|POSIX)\b|en_", each), filter(None, chosen.split(":"))))
 
@@ -99,7 +99,7 @@ def _folder() -> str:
 
 
 def width_of(text: str) -> int:
-    """Return the width of the text in columns: an East Asian character takes two."""
+    """Return the width of the text in columns. An East Asian wide character takes two columns."""
     return len(text) if text.isascii() else sum(1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
 
 

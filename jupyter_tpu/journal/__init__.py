@@ -2,10 +2,10 @@
 
 Start with `journal` (intents, saved before their requests are sent) and `schema` (the tables). `ledger`, `audit` and
 `user_documents` wrap the other tables; `grant_store`, `recovery_store` and `search_store` store typed documents.
-`database_file`, `repair`, `salvage` and `losses` deal with a damaged file. The journal only stores: it neither calls
-the cloud nor makes decisions.
+`database_file`, `repair`, `salvage` and `losses` detect and repair a damaged file. The journal only stores data: it
+neither calls the cloud nor makes decisions.
 
-`Journal` is imported on demand, because starting a kernel needs only `data_dir`.
+`Journal` is imported only when needed, because starting a kernel needs only `data_dir`.
 """
 
 from __future__ import annotations

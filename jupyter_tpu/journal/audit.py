@@ -25,7 +25,7 @@ class Entry:
 
     Attributes:
         at: Unix seconds. All lines use this computer's clock, so that the user can compare them.
-        action: a stable word, such as ``stop``, ``delete``, ``keep``, ``budget``, ``grant``, ``recreate``.
+        action: a fixed identifier, such as ``stop``, ``delete``, ``keep``, ``budget``, ``grant`` or ``recreate``.
         subject: the target of the action, such as a node's full name or a budget's name.
         reason: one sentence for display; a `Text` if it has values, which the journal stores separately.
         detail: more details, as JSON.
@@ -45,7 +45,7 @@ class Entry:
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """The subject. For a deleted queued resource, its nodes are also included, because they are deleted with it."""
+        """The subject. For a deleted queued resource, also its nodes, because they are deleted with it."""
         nodes = self.detail.get("nodes")
         return (self.subject, *map(str, nodes)) if isinstance(nodes, list) else (self.subject,)
 
@@ -83,9 +83,9 @@ class Audit:
         self._journal.write_later(key, lambda database: self.insert(database, entry))
 
     def record_once(self, entry: Entry) -> bool:
-        """Add a line unless one with the same action, subject and detail exists; return whether it was added.
+        """Add a line unless a line with the same action, subject and detail exists; return whether it was added.
 
-        If several processes try, only one adds the line. Raises the same errors as `record`.
+        If several processes call this at the same time, only one adds the line. Raises the same errors as `record`.
         """
         # one transaction, so that no other process adds the same line between the two statements
         with self._journal.writing() as database:
@@ -142,13 +142,13 @@ class Audit:
 
 
 def _read(reason: str, detail: str) -> tuple[str, dict[str, Any]]:
-    """Return the reason (a `Text` if a `Text` was stored) and the detail."""
+    """Return the reason and the detail. The reason is a `Text` if it was stored as a `Text`."""
     found = _detail(detail)
     return text_from_json(found.pop(_REASON, None), reason), found
 
 
 def _detail(text: str) -> dict[str, Any]:
-    """Return the detail. If it is damaged, return a placeholder, because the log line must still be shown."""
+    """Return the detail, or a placeholder if it is damaged, because the log line must still be shown."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):

@@ -64,7 +64,7 @@ def open_database(path: Path) -> sqlite3.Connection:
 
 
 def open_repaired(path: Path) -> tuple[sqlite3.Connection, str]:
-    """Repair and open a damaged file; return the database and a notice for the user. Only one process repairs it.
+    """Repair and open a damaged file; return the database and a notice for the user. Only one process repairs the file.
 
     Raises:
         Damaged, JournalUnwritable: the file could not be repaired.
@@ -150,7 +150,7 @@ def _prepare(database: sqlite3.Connection, path: Path) -> None:
 def _close_to_others(path: Path) -> None:
     """Make the file private before opening it, because SQLite's companion files inherit its permissions.
 
-    Failures are ignored here, because opening the file reports the error.
+    Errors are ignored here, because opening the file will report them.
     """
     for file in (Path(f"{path}{name}") for name in ("", *repair.COMPANIONS)):
         with suppress(OSError):
@@ -159,7 +159,7 @@ def _close_to_others(path: Path) -> None:
 
 
 def identity_of(path: Path) -> tuple[int, int] | None:
-    """Return the device and inode of the file at this path; None if the file is missing or unreadable."""
+    """Return the device and inode of the file at this path, or None if the file is missing or unreadable."""
     try:
         found = path.stat()
     except OSError:

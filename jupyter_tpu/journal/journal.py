@@ -1,8 +1,8 @@
-"""Store intents. Each intent is written before its request is sent, so that no billable resource is ever untracked.
+"""Store intents. Each intent is written before its request is sent, so every billable resource is tracked.
 
-The server and the CLI share the file. One process, the owner, performs an intent, and only the owner may change it.
-When the owner exits, the first process to notice claims the intent. Every method may block on the disk, so call them
-off the event loop.
+The server and the CLI share the file. Each intent has one owner, the process that performs it, and only the owner may
+change it. When the owner exits, the first process to notice claims the intent. Every method may block on the disk, so
+don't call them in the event loop's thread.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Journal:
     """The journal of one user; create it with `Journal.open` or `Journal.of_user`.
 
     Attributes:
-        notices: events during opening that the user should know about.
+        notices: messages for the user about problems while opening the file.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class Journal:
             database.execute("UPDATE intents SET dismissed = 1 WHERE intent_id = ?", (intent_id,))
 
     def find(self, intent_id: str) -> Intent | None:
-        """Return an intent, settled or not; None if it doesn't exist."""
+        """Return the open or settled intent with this id, or None if it doesn't exist."""
         with self.reading() as database:
             return _find(database, intent_id)
 
@@ -187,7 +187,7 @@ class Journal:
         return tuple(intents_to_show(ours))
 
     def intents_about(self, name: NodeName, *, endpoint: str, since: float) -> tuple[Intent, ...]:
-        """Return all intents for a node that were updated since a time (Unix seconds), settled or not, newest first.
+        """Return the open and settled intents for a node that were updated since a time (Unix seconds), newest first.
 
         Intents that are not written yet come first; see `save_later`.
         """
@@ -205,7 +205,7 @@ class Journal:
         return (*unwritten, *intents_of(rows))
 
     def creations(self, since: float, *, endpoint: str, project: str) -> tuple[Intent, ...]:
-        """Return a project's settled creations, successful or not, that were updated since a time (Unix seconds)."""
+        """Return a project's successful and failed creations that were updated since a time (Unix seconds)."""
         with self.reading() as database:
             rows = database.execute(
                 "SELECT body, owner FROM intents"
@@ -215,7 +215,7 @@ class Journal:
         return tuple(each for each in intents_of(rows) if each.node_name.project == project)
 
     def creation_seconds(self, *, endpoint: str) -> dict[tuple[str, str], float]:
-        """Return the median time from request to READY, in seconds, by accelerator type and zone."""
+        """Return the median time from the creation request to READY, in seconds, by accelerator type and zone."""
         with self.reading() as database:
             rows = database.execute(
                 "SELECT body, owner FROM intents WHERE endpoint = ? AND verb = 'create' AND settled = 1"
@@ -268,7 +268,7 @@ class Journal:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Run one transaction: on exit, either all of its changes are on disk, or none are.
+        """Run one transaction: on exit, either all or none of its changes are on disk.
 
         Raises:
             JournalUnwritable: nothing was written.
@@ -291,7 +291,7 @@ class Journal:
 
 
 def _opened(path: Path) -> tuple[sqlite3.Connection, str]:
-    """Open the file, repairing it if needed, and add a notice for the user.
+    """Open the file. If it is damaged, repair it first and add a notice for the user.
 
     Raises the same errors as `open_repaired`.
     """
@@ -312,7 +312,7 @@ def _find(database: sqlite3.Connection, intent_id: str) -> Intent | None:
 
 
 def intents_of(rows: Iterable[tuple[str, str]]) -> Iterator[Intent]:
-    """Yield the intents from (body, owner) rows; skip damaged ones, so that the others can be performed."""
+    """Yield the intents from (body, owner) rows. Skip damaged rows, so that the other intents can be performed."""
     for row in rows:
         try:
             yield _read(row)

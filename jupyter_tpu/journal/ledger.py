@@ -1,10 +1,10 @@
-"""Store the spans during which nodes were READY, shared by all of the user's processes.
+"""Store the spans, the time intervals in which nodes were READY, for all of the user's processes.
 
 Every method may block on the disk.
 
 Each node has at most one open span, and an observation can only move its end forward, so two observing processes never
-double-count. If a process is killed, the next observation extends the span that it left open, provided that the node is
-still the same.
+double-count. If a process is killed, the next observation extends the span that the process left open, provided that
+the node is still the same.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Ledger:
         """Update the spans from an observation; ignore an observation that is older than the last one.
 
         Raises:
-            JournalUnwritable: nothing was written; a later observation will catch up.
+            JournalUnwritable: nothing was written; a later observation will add the missing time.
         """
         with self._journal.writing() as database:
             # read, decide and write in one transaction, so that two processes don't open two spans
@@ -51,7 +51,7 @@ class Ledger:
         return accrual
 
     def preview(self, look: NodesObservation) -> Accrual:
-        """Return the changes that an observation would cause, without writing them; raises `JournalUnwritable`."""
+        """Return the changes that an observation would make, without writing them; raises `JournalUnwritable`."""
         with self._journal.reading() as database:
             spans = {span.name: span for span in self._read(database, "AND is_open = 1")}
             return accrue(spans, self._gone_at(database), look)
@@ -76,7 +76,7 @@ class Ledger:
         return (*known, *accrual.opened)
 
     def readable_spans(self) -> tuple[Span, ...]:
-        """Return all spans except unreadable ones. Never use this to calculate costs."""
+        """Return all readable spans. Never use this to calculate costs, because unreadable spans are missing."""
         with self._journal.reading() as database:
             found = list[Span]()
             for row in self._rows(database, "ORDER BY began_at, rowid"):
@@ -167,7 +167,7 @@ def _span(row: tuple[str, str, float, float, int, float | None, str]) -> Span:
 
 
 def _unwatched_after_s(body: dict[str, Any], ended_at: float) -> float:
-    """Return the unobserved time after a span.
+    """Return how long the node was unobserved after a span, in seconds.
 
     Earlier versions stored one sum for the time before and after the span, so `gone_at` limits the result.
     """

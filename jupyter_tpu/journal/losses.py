@@ -1,4 +1,4 @@
-"""Budgets that may be lost after journal damage: billable requests are blocked until the user checks the budgets.
+"""Block billable requests after the journal was damaged, until the user has checked whether budgets are missing.
 
 The repaired journal has one document per loss, shared by all projects. The user confirms each loss separately for each
 project. Every method may block on the disk.
@@ -60,7 +60,7 @@ class Losses:
         self._audit = Audit(journal, endpoint=endpoint, project=project)
 
     def open(self) -> tuple[Loss, ...]:
-        """Return the unconfirmed losses, oldest first; raises `JournalUnwritable`."""
+        """Return the losses that the user has not confirmed, oldest first; raises `JournalUnwritable`."""
         lost = self._everywhere.all(LOSS)
         # confirmed per project, because each project has its own budgets
         seen = {each.name for each in self._seen.all(_SEEN)} if lost else set[str]()

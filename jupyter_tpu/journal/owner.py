@@ -12,7 +12,7 @@ _numbers = itertools.count()
 
 
 def new_owner() -> str:
-    """Return a new owner in this process as ``pid:start time:number``.
+    """Return a new owner id for this process, in the format ``pid:start time:number``.
 
     The start time distinguishes the process from a later one with the same pid.
     """
@@ -23,7 +23,7 @@ def new_owner() -> str:
 
 
 def is_gone(owner: str) -> bool:
-    """Return whether the owner's process has exited; an empty owner counts as exited."""
+    """Return whether the owner's process has exited. An empty owner id counts as exited."""
     import psutil
 
     pid, _, rest = owner.partition(":")

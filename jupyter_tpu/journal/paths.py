@@ -15,12 +15,12 @@ DATA_DIR_VARIABLE = "JUPYTER_TPU_DATA_DIR"
 
 
 def data_path() -> Path:
-    """Return the path of the data folder, whether or not it exists."""
+    """Return the path of the data folder, which may not exist yet."""
     return Path(os.environ.get(DATA_DIR_VARIABLE) or Path(jupyter_data_dir()) / "tpu")
 
 
 def data_dir() -> Path:
-    """Return the folder for the journal, key and known hosts. It is created on demand and private to the user.
+    """Return the folder for the journal, SSH key and known hosts. Create it if needed, private to the user.
 
     The folder is ``$JUPYTER_TPU_DATA_DIR``, or ``tpu`` in Jupyter's data directory.
 
@@ -31,7 +31,7 @@ def data_dir() -> Path:
 
 
 def _private(path: Path) -> Path:
-    """Create a folder if needed, and make it private; raises the same errors as `data_dir`."""
+    """Create a folder if needed, and make it private to the user; raises the same errors as `data_dir`."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.chmod(0o700)
@@ -52,7 +52,7 @@ _TRIAL, _TRIAL_CLOUD = "emulated-cloud", "cloud.json"
 
 
 def trial_dir() -> Path:
-    """Return the folder of the emulated cloud that the setup starts, with the cloud's state and a separate journal.
+    """Return the folder for the emulated cloud that the setup can start. It contains the cloud's state and a journal.
 
     Raises:
         JournalUnwritable: as `data_dir`.
@@ -66,7 +66,7 @@ def trial_file() -> Path:
 
 
 def trial_endpoint() -> str:
-    """Return the emulated cloud's last endpoint; empty if it was never started."""
+    """Return the emulated cloud's last endpoint, or "" if the emulated cloud was never started."""
     try:
         return str(json.loads(trial_file().read_bytes())["endpoint"])
     except (OSError, ValueError, KeyError, TypeError):

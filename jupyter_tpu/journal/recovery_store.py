@@ -57,7 +57,7 @@ class Recoveries:
         )
 
     def get(self, name: NodeName) -> Recovery | None:
-        """Return the setting of a node; None if it has none. Raises the same errors as `all`."""
+        """Return the setting of a node, or None if the node has no setting. Raises the same errors as `all`."""
         found = self._documents.get(KIND, str(name))
         return _read(found.name, found.body) if found else None
 
@@ -93,7 +93,7 @@ class Recoveries:
             return True
 
     def claim(self, recovery: Recovery, *, now: float) -> Recovery | None:
-        """Take ownership of the setting; return None if another running process owns it or it has changed."""
+        """Take ownership of the setting and return it, or None if another running process owns it or it has changed."""
         # our own abandoned claim is ours again
         if recovery.owner and recovery.owner != self._journal.owner and not is_gone(recovery.owner):
             return None
@@ -101,7 +101,7 @@ class Recoveries:
         return claimed if self.swap(recovery, claimed, now=now) else None
 
     def intents(self, recovery: Recovery) -> tuple[Intent, ...]:
-        """Return the node's intents since the setting was created, settled or not, newest first."""
+        """Return the node's open and settled intents since the setting was created, newest first."""
         with self._journal.reading() as database:
             rows = database.execute(
                 "SELECT body, owner FROM intents WHERE endpoint = ? AND node_name = ? AND created_at >= ?"
@@ -111,7 +111,7 @@ class Recoveries:
         return tuple(intents_of(rows))
 
     def spent_usd(self, name: NodeName, since: float) -> float | None:
-        """Return the cost of all nodes with that name since a time on the cloud's clock; None if unknown.
+        """Return the cost of all nodes with that name since a time by the cloud's clock, or None if unknown.
 
         Time covered by a TRC grant is free.
         """
@@ -131,7 +131,7 @@ def _text(recovery: Recovery) -> str:
 
 
 def _is_same(text: str, recovery: Recovery) -> bool:
-    """Return whether the stored text is equivalent; text from earlier versions lacks newer fields."""
+    """Return whether the stored JSON describes this setting. JSON from earlier versions lacks newer fields."""
     try:
         return Recovery.from_json(json.loads(text)).to_json() == recovery.to_json()
     except (KeyError, TypeError, ValueError, RecursionError):  # the setting was damaged after it was read

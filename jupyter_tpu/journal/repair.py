@@ -1,8 +1,8 @@
 """Repair a damaged journal: copy the readable rows to a new file that replaces it, and keep the damaged file.
 
 The new file is completed next to the damaged one, with the suffix ``.mended``, and then replaces it step by step. If a
-process dies midway, the ``.mended`` file remains, and the next process finishes the replacement before it opens the
-journal.
+process exits before it has finished, the ``.mended`` file remains, and the next process finishes the replacement before
+it opens the journal.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SCRATCH = ".journal-"
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock that lets only one process at a time create or repair a journal; raises OSError."""
+    """Lock the journal, so that only one process at a time creates or repairs it; raises OSError."""
     with os.fdopen(os.open(f"{path}.lock", os.O_WRONLY | os.O_CREAT, 0o600), "w") as lock:
         if sys.platform != "win32":
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -51,7 +51,7 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _scratch(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder next to the journal, on the same file system; remove folders left by dead processes."""
+    """Yield a temporary folder next to the journal, on the same file system. Remove folders of earlier repairs."""
     if sys.platform != "win32":  # without the lock, another process may be using its folder
         for left in path.parent.glob(f"{_SCRATCH}*"):
             shutil.rmtree(left, ignore_errors=True)
@@ -72,7 +72,7 @@ def make_new(path: Path) -> None:
 
 
 def is_unfinished(path: Path) -> bool:
-    """Return whether a repair is unfinished, either because its process died or because it is still running."""
+    """Return whether a repair is unfinished: it was interrupted or is still running."""
     return _waiting(path) is not None
 
 
@@ -83,7 +83,7 @@ def _waiting(path: Path) -> Path | None:
 def repair_journal(path: Path) -> tuple[Path, bool]:
     """Replace a damaged journal with a new one that contains all readable rows. Call this while `locked`.
 
-    Returns the path of the damaged file, and whether the copy is known to be complete.
+    Returns the new path of the damaged file, and whether all rows are known to be copied.
 
     Raises:
         OSError, sqlite3.Error: a write failed. The damaged file is then unchanged, or the next call continues the
@@ -97,7 +97,7 @@ def repair_journal(path: Path) -> tuple[Path, bool]:
 
 
 def _mended(path: Path) -> tuple[Path, bool]:
-    """Write the new journal under its temporary name; return its path and whether it is complete."""
+    """Write the new journal under a temporary name; return its path and whether it contains all rows."""
     with _scratch(path) as folder:
         copy, new = folder / "damaged", folder / path.name
         for suffix in ("", "-wal"):
@@ -112,7 +112,7 @@ def _mended(path: Path) -> tuple[Path, bool]:
 
 
 def _put_in_place(path: Path, waiting: Path) -> Path:
-    """Replace the damaged file with the new one; skip steps that an interrupted process has already completed."""
+    """Replace the damaged file with the new one. Skip steps that an interrupted repair has already completed."""
     aside = waiting.with_name(waiting.name.removesuffix(_WAITING))
     if path.exists() and not (aside.exists() and aside.samefile(path)):
         _keep(path, _free_name(path) if aside.exists() else aside)
@@ -144,7 +144,7 @@ def _free_name(path: Path) -> Path:
 
 
 def _keep(path: Path, aside: Path) -> None:
-    """Give the damaged file a second name and keep the first.
+    """Add a second name for the damaged file, without removing the first.
 
     If the first name were missing, another process would create an empty journal.
     """
@@ -158,7 +158,7 @@ def _keep(path: Path, aside: Path) -> None:
 
 
 def _carry_over(database: sqlite3.Connection, found: Salvage, copy: str, now: float) -> frozenset[str]:
-    """Copy all rows in one transaction; return the incomplete tables."""
+    """Copy all rows in one transaction; return the names of the incomplete tables."""
     database.execute("BEGIN")
     lost = set(found.lost)
     for table, rows in found.rows.items():

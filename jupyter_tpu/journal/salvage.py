@@ -65,7 +65,7 @@ def _mend_header(path: Path) -> None:
 
 
 def _read(database: sqlite3.Connection, table: str, columns: tuple[schema.Column, ...]) -> tuple[tuple[Row, ...], bool]:
-    """Return the valid rows, and whether they are complete."""
+    """Return the valid rows of a table, and whether no rows are missing."""
     named = f"SELECT rowid, {', '.join(column.name for column in columns)} FROM {table}"
     found: dict[int, Row] = {}
     is_whole = _is_whole(database, table) and _scan(database, f"{named} NOT INDEXED ORDER BY rowid", found)
@@ -84,7 +84,7 @@ def _is_whole(database: sqlite3.Connection, table: str) -> bool:
 
 
 def _scan(database: sqlite3.Connection, query: str, found: dict[int, Row]) -> bool:
-    """Add the rows that were not found before; return whether the scan reached its end."""
+    """Add newly found rows to `found`; return whether the query could be read to its end."""
     seen = set[int]()
     try:
         for rowid, *row in database.execute(query):
@@ -113,7 +113,7 @@ def _check_intent(row: Mapping[str, Any]) -> None:
 
 
 def _check_event(_row: Mapping[str, Any]) -> None:
-    """Accept any event, because events are only displayed."""
+    """Accept every event as valid, because events are only displayed."""
 
 
 def _check_span(row: Mapping[str, Any]) -> None:
@@ -123,7 +123,7 @@ def _check_span(row: Mapping[str, Any]) -> None:
 
 
 def _check_document(row: Mapping[str, Any]) -> None:
-    """Accept any budget. An invalid one must be kept, because it blocks all spending until the user sets it again."""
+    """Accept every budget: even an invalid budget must be kept, to block all spending until it is set again."""
     if row["kind"] != "budget":
         _object(row["body"])
 

@@ -1,6 +1,6 @@
 """The user's choices from the setup, stored as environment variables in a file that all of the user's processes read.
 
-A variable that is set in the environment takes precedence over the saved one.
+A variable that is set in the environment takes precedence over the saved value.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LONGEST = 4096  # in characters, enough for a path
 
 
 def saved_choices() -> Mapping[str, str]:
-    """Return the saved variables; none if the file is missing or damaged, because the user can choose again."""
+    """Return the saved variables. A missing or damaged file counts as empty, because the user can choose again."""
     try:
         found = json.loads((data_path() / _FILE).read_bytes())
         return {name: value for name, value in found.items() if _is_variable(name, value)}

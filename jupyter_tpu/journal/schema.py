@@ -95,7 +95,7 @@ class Column:
 
 
 def columns_of(database: sqlite3.Connection, table: str) -> tuple[Column, ...]:
-    """Return a table's columns in order; empty if the table doesn't exist."""
+    """Return a table's columns in order, or no columns if the table doesn't exist."""
     rows = database.execute(f"PRAGMA table_info({table})").fetchall()
     return tuple(Column(name=row[1], kind=row[2], may_be_null=not row[3] and not row[5]) for row in rows)
 
@@ -108,7 +108,7 @@ def columns() -> dict[str, tuple[Column, ...]]:
 
 
 def is_as_it_says(database: sqlite3.Connection) -> bool:
-    """Return whether the tables in a file match its version."""
+    """Return whether the tables in a file match the file's version number."""
     found = version_of(database)
     names = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
     if any((name in names) != (found >= version) for version, name in _SIGNS):
@@ -117,7 +117,7 @@ def is_as_it_says(database: sqlite3.Connection) -> bool:
 
 
 def version_of(database: sqlite3.Connection) -> int:
-    """Return the version of the tables in a file; 0 if it has no tables yet."""
+    """Return the version of the tables in a file, or 0 if the file has no tables yet."""
     return int(database.execute("PRAGMA user_version").fetchone()[0])
 
 
@@ -127,7 +127,7 @@ def forget(database: sqlite3.Connection, before: float) -> None:
 
 
 def make_tables(database: sqlite3.Connection) -> None:
-    """Create the tables or upgrade an earlier layout; safe if two processes try at the same time."""
+    """Create the tables or upgrade an earlier layout. Two processes may call this at the same time."""
     database.execute("BEGIN IMMEDIATE")
     try:
         if version_of(database) < VERSION:
@@ -140,7 +140,7 @@ def make_tables(database: sqlite3.Connection) -> None:
 
 
 def _bring_up(database: sqlite3.Connection, found: int) -> None:
-    """Run the upgrade steps from the existing layout to the current one; keep rows of layouts 2 and later."""
+    """Run the upgrade steps from the existing layout to the current one. Rows of layout 1 are discarded."""
     for version, tables in _STEPS:
         if found < version:
             for statement in tables.split(";\n"):

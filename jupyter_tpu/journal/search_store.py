@@ -1,7 +1,7 @@
-"""Store capacity searches. The server and the CLI share them; one process at a time runs a search.
+"""Store capacity searches for the server and the CLI. Only one process at a time runs a search.
 
 A search is written before the intents of its attempts. Searches are documents of kind ``search``. Every method may
-block on the disk, so call them off the event loop.
+block on the disk, so don't call them in the event loop's thread.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Searches:
         self._place = (endpoint, project, _KIND)
 
     def begin(self, wanted: Search) -> Search:
-        """Write a new search owned by this process, or return the same search if it is open or just found its node.
+        """Write a new search owned by this process, or return an equal search that is open or has just found its node.
 
         Raises:
             NodeExists: another search for a node with that name is running.
@@ -49,7 +49,7 @@ class Searches:
             return chosen
 
     def save(self, search: Search) -> Search:
-        """Write the progress of a search and return it; the user may have cancelled the search in the meantime.
+        """Write the progress of a search. Return the stored search, which the user may have cancelled in the meantime.
 
         Raises:
             ClaimLost: another process now runs the search.
@@ -64,7 +64,7 @@ class Searches:
             return saved
 
     def ours(self, now: float) -> tuple[Search, ...]:
-        """Claim the searches whose process has exited; return all searches that this process runs."""
+        """Claim the searches whose process has exited. Return all searches that this process runs."""
         return tuple(each for each in (self._claimed(known, now) for known in self.all()) if each is not None)
 
     def _claimed(self, known: Search, now: float) -> Search | None:
@@ -112,7 +112,7 @@ class Searches:
             return self._all(database)
 
     def find(self, search_id: str) -> Search | None:
-        """Return the search with this id; None if it doesn't exist."""
+        """Return the search with this id, or None if it doesn't exist."""
         return next((each for each in self.all() if each.search_id == search_id), None)
 
     def forget(self, before: float) -> None:
@@ -161,7 +161,7 @@ def _other_running(search: Search) -> NodeExists:
 
 
 def _read(name: str, text: str) -> Search | None:
-    """Return the search; None if it is damaged. Its attempts are still in the journal as separate intents."""
+    """Return the search, or None if it is damaged. The search's attempts are stored separately, as intents."""
     try:
         return Search.from_json(json.loads(text))
     except (ValueError, TypeError, KeyError, RecursionError):

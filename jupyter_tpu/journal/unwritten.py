@@ -21,7 +21,7 @@ _MOST = 1000
 class Unwritten:
     """The pending writes of one file.
 
-    If several writes have the same key, only the first is kept, because the others repeat its request.
+    If several writes have the same key, only the first is kept, because the others repeat the same request.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Unwritten:
 
     @property
     def intents(self) -> tuple[Intent, ...]:
-        """The intents that are not written yet, newest first."""
+        """The queued intents, newest first."""
         return tuple(reversed(self._intents.values()))
 
     @property
@@ -47,16 +47,16 @@ class Unwritten:
         return not self._writes
 
     def take(self) -> dict[Hashable, Write]:
-        """Remove and return all writes, so that two journals cannot write the same one twice."""
+        """Remove and return all writes, so that no write can be committed twice."""
         taken, self._writes = self._writes, {}
         return taken
 
     def put_back(self, taken: dict[Hashable, Write]) -> None:
-        """Return writes that could not be committed to the queue."""
+        """Put writes that could not be committed back into the queue."""
         self._writes = {**taken, **self._writes}
 
     def forget(self, taken: dict[Hashable, Write]) -> None:
-        """Drop the intents that have been committed."""
+        """Remove the intents that have been committed."""
         for key in taken:
             self._intents.pop(key, None)
 

@@ -1,4 +1,4 @@
-"""User settings by kind and name: budgets, grants, auto-stop rules, recovery.
+"""Store user settings by kind and name: budgets, grants, auto-stop rules and auto-recovery.
 
 The settings belong to one project of one cloud. The server and the CLI share them. Every method may block on the disk.
 """
@@ -51,7 +51,7 @@ class Documents:
             )
 
     def get(self, kind: str, name: str) -> Document | None:
-        """Return the document with this name; None if it doesn't exist.
+        """Return the document with this name, or None if it doesn't exist.
 
         Raises:
             JournalUnwritable: the journal or the document cannot be read.

@@ -6,7 +6,7 @@
     kernel_host    one kernel with its resources in this process
     remote_kernel  one kernel on a worker: start, shutdown, death report
     connections    SSH connections by node name; one background thread, one shared link per worker
-    messages       local ZMQ sockets that are bridged to the kernel's stream
+    messages       local ZMQ sockets, connected to the kernel's stream
     environments   Python environments of frameworks on workers
     registry       kernels that belong to this machine's servers
     agents         calls to agents without a kernel

@@ -41,7 +41,7 @@ async def keep_sending(node: NodeName, endpoint: str, call: Call) -> None:
 
 
 async def _snapshots(node: NodeName, endpoint: str) -> AsyncIterator[dict[str, Any]]:
-    """Yield the parameters of each ``tell`` call; none if the reader fails, for example without credentials."""
+    """Yield the parameters of each ``tell`` call, or nothing if reading fails, for example without credentials."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", _READER, str(node), endpoint),
         stdin=asyncio.subprocess.DEVNULL,

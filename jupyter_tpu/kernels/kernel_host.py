@@ -1,7 +1,7 @@
-"""One kernel with its resources in this process: local sockets, a shared link and the remote kernel.
+"""Manage one kernel and its resources in this process: local sockets, a shared link and the remote kernel.
 
 A `KernelHost` runs in the event loop of its `LinkPool`. The sockets are opened first and closed last, so that clients
-can connect before the kernel runs, and stay connected across restarts.
+can connect before the kernel runs, and stay connected during restarts.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ class KernelHost:
         pool: the links of the current event loop.
         addresses, secrets: the addresses and secrets of the local sockets.
         on_link: called with each new status of the kernel's link.
-        runs: the log of executed code, which is offered for a rerun if the node is lost; None for no log.
-        environment: the kernel's environment; None for none.
-        workers: the number of the node's workers that run the kernel together, starting with worker 0.
-        sends_costs: whether to send the node its costs, because no Jupyter server does.
+        runs: the log of executed code, which the user can rerun if the node is lost; None for no log.
+        environment: the kernel's environment; None for the worker's system Python.
+        workers: how many of the node's workers run the kernel together, starting with worker 0.
+        sends_costs: whether to send costs to the node, because no Jupyter server sends them.
 
     Attributes:
         loss: the loss of the node; None if it is not lost.
@@ -120,7 +120,7 @@ class KernelHost:
 
     @property
     def is_started(self) -> bool:
-        """Whether the kernel was started; it may have exited since."""
+        """Whether the kernel was started; it may have exited since then."""
         return self._kernel is not None
 
     @property
@@ -131,7 +131,7 @@ class KernelHost:
 
     @contextmanager
     def naming_worker(self) -> Iterator[None]:
-        """Add the worker's name to errors that only the user can fix."""
+        """Add the worker's name to an error about a full disk, which only the user can fix."""
         try:
             yield
         except WorkerDiskFull as error:
@@ -193,7 +193,7 @@ class KernelHost:
             self._bridge.join(self)
 
     async def learn_state(self) -> Mapping[str, Any]:
-        """Return the agent's ``kernel_info`` for an existing kernel; empty if the kernel is gone.
+        """Return the agent's ``kernel_info`` for an existing kernel, or an empty mapping if the kernel is gone.
 
         Waits for a subscriber first, because the kernel's messages would be lost without one.
         """
@@ -206,10 +206,10 @@ class KernelHost:
         return info
 
     async def restart(self, launch: Launch, on_progress: OnProgress, *, after_death: bool = False) -> None:
-        """Start the kernel again, over a new link if the old one is lost.
+        """Start the kernel again, over a new link if the old link is lost.
 
         Args:
-            after_death: whether the restarter restarts the kernel after its death; the execution log is then kept.
+            after_death: whether the kernel is restarted automatically because it died. The execution log is then kept.
         """
         self._bridge.publish()  # a KernelManager removes the names of Unix sockets at every shutdown
         if self._shared is None or self._shared.link.state == "lost":
@@ -251,7 +251,7 @@ class KernelHost:
         await self._release(and_forget=False)
 
     async def give_up(self) -> None:
-        """Remove all resources, locally and on the worker, at any stage of a start; wait for a start in progress."""
+        """Remove all resources of a kernel start, locally and on the worker. Wait for a start in progress first."""
         async with self._changing:
             await self._release(and_forget=True)
 
@@ -260,7 +260,7 @@ class KernelHost:
         self._fanout.publish_event("words", message=text)
 
     async def report_wait(self) -> None:
-        """Notify pages that the kernel will start when its node has been recreated."""
+        """Notify all pages that the kernel will start after its node has been recreated."""
         self._fanout.publish_event("waits_for_node")
 
     async def follow(self, follower: LoopBridge, from_seq: Seq) -> None:
@@ -306,7 +306,7 @@ class KernelHost:
     def send(self, channel: Any, parts: Sequence[bytes]) -> None:
         """Send a client's request.
 
-        If the request can't be sent, reply to a cell with an error, and show a notice for any other request.
+        If the request can't be sent, send an error reply for a cell, and show a notice for any other request.
         """
         if channel == "control" and self.kernel.is_late(parts):
             return
@@ -327,7 +327,7 @@ class KernelHost:
         self._clients.resume()
 
     def let_replies_pass(self) -> None:
-        """Deliver replies even while output is on hold."""
+        """Deliver replies even while the delivery of output is paused."""
         self._clients.let_replies_pass()
 
     # -- internals -------------------------------------------------------------------------------------------------
@@ -405,7 +405,7 @@ class KernelHost:
         await all_of(joining)
 
     async def _provide(self, launch: Launch, on_progress: OnProgress) -> Launch:
-        """Create the kernel's environment on all of its workers, and return `launch` with the environment's Python."""
+        """Create the kernel's environment on all of its workers; return `launch` with the environment's Python."""
         if self._slice is None:
             return await self._environment.provide(launch, self.kernel.call, on_progress, self.notify)
         launch = await self._environment.provide(launch, self._slice.call_everywhere, on_progress, self.notify)
@@ -456,7 +456,7 @@ class KernelHost:
                 self._fanout.publish_event("words", message=_REFUSED.format(error.message))
 
     def _is_another(self, shared: WorkerLink) -> bool:
-        """Return whether this worker belongs to a different node than the lost one. A restarted node is the same."""
+        """Return whether this worker's node is not the lost node. A node keeps its identity when it is restarted."""
         return self.loss is not None and self.loss.host_key_alias not in ("", shared.last_host_key_alias)
 
     def _lose_node(self, was_on: str, end: NodeEnd) -> None:
@@ -473,7 +473,7 @@ class KernelHost:
         self.kernel.end_with_node(end)
 
     def _detect_loss(self, runs: ExecutionWatch, shared: WorkerLink) -> None:
-        """Record a loss if the kernel is missing and this is not the worker that ran its cells."""
+        """Record the loss of the node if the kernel is gone and another worker ran its cells."""
         if self.kernel.is_gone and self.loss is None and runs.ran_on not in ("", shared.last_host_key_alias):
             end = shared.node_end or NodeEnd(
                 node=self._key.node, why=EndCause(cause="unknown"), at=time.time(), is_deleted=True
@@ -490,7 +490,7 @@ class KernelHost:
 
 
 def _agents_cause(event: Mapping[str, Any]) -> EndCause | None:
-    """Return why the agent stopped or deleted its node; None for other events and impossible causes."""
+    """Return why the agent stopped or deleted its node, or None for any other event and for invalid causes."""
     why = EndCause.from_json(event) if event.get("event") == "node_ending" else None
     return replace(why, name="", detail=plain(why.detail, 50)) if why and why.cause in AGENT_CAUSES else None
 

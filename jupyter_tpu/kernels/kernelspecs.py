@@ -34,7 +34,7 @@ class InstalledSpec:
     """A kernelspec created by jupyter_tpu, read from disk.
 
     Attributes:
-        environment: empty for the worker's system Python.
+        environment: name of the environment; empty for the worker's system Python.
         workers: how many workers of the node run a kernel together.
         of_workers: the number of workers that the node had when the spec was written.
     """
@@ -52,7 +52,7 @@ class InstalledSpec:
 
 
 def default_workers(node: Node) -> int:
-    """Return how many workers run a kernel by default: all workers of the node."""
+    """Return how many workers run a kernel by default, which is the number of the node's workers."""
     return max(1, len(node.workers))
 
 
@@ -63,7 +63,7 @@ def kernelspec_name(node: NodeName, environment: str = "", *, is_first_only: boo
 
 
 def _free_name(node: NodeName, endpoint: str, environment: str, *, is_first_only: bool) -> str:
-    """Return the default name, or a longer one if a node in another project or cloud already uses it."""
+    """Return the default name, or a longer name if a node in another project or cloud already uses the default name."""
     usual = kernelspec_name(node, environment, is_first_only=is_first_only)
     return next(name for name in _names(node, usual) if _is_free(name, node, endpoint, environment))
 
@@ -101,8 +101,9 @@ def write_kernelspec(
     """Write or replace the kernelspec of `node` or an environment on it, and return its name.
 
     Args:
-        proxy_command, ssh_user: how kernels connect to the node; empty to use the provisioner's configuration.
-        workers: the number of the node's workers that run a kernel together; None for all.
+        proxy_command, ssh_user: SSH settings for the kernels' connections to the node; empty to use the provisioner's
+            configuration.
+        workers: how many of the node's workers run a kernel together; None for all.
         environment: the environment; None for the worker's system Python.
     """
     framework = environment.framework if environment else ""
@@ -149,7 +150,7 @@ def list_kernelspecs() -> tuple[InstalledSpec, ...]:
 
 
 def kernelspec_names(settings: CloudSettings) -> dict[str, str]:
-    """Return the names of the kernelspecs on disk for this cloud, by full node name, without those of environments."""
+    """Return each node's kernelspec in this cloud by full node name, without kernelspecs of environments."""
     ours = [spec for spec in list_kernelspecs() if spec.endpoint == settings.endpoint and not spec.environment]
     # If a node has two, the one for all its workers comes last and is used.
     return {spec.node_name: spec.name for spec in sorted(ours, key=lambda spec: spec.workers)}
@@ -170,7 +171,7 @@ def sync_kernelspecs(
 
     Args:
         complete: whether `nodes` contains all existing nodes; if not, specs of other nodes are kept.
-        proxy_command, ssh_user: how kernels of new kernelspecs connect; existing kernelspecs are not changed.
+        proxy_command, ssh_user: SSH settings for new kernelspecs; existing kernelspecs are not changed.
     """
     nodes = tuple(nodes)
     # Keep a spec if its node is READY, or if the node is not in an incomplete list. Remove the specs of a node in any

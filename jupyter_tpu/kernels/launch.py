@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def forwarded(env: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Return the variables in `env` that are forwarded to a kernel: `names` and JPY_SESSION_NAME.
+    """Return the variables to forward from `env` to a kernel: those in `names`, and JPY_SESSION_NAME.
 
     Raises:
         BadInput: one of `names` is not a valid variable name.
@@ -51,7 +51,7 @@ def forwarded(env: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 
 
 def kernel_env(node_id: str, env: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Return the variables to add to the worker's environment: forwarded variables, the node's name and the language.
+    """Return the kernel's additional environment variables: forwarded variables, the node's name and the language.
 
     Raises:
         BadInput: one of `names` is not a valid variable name.
@@ -74,10 +74,10 @@ class Launch:
         key, signature_scheme: how the kernel signs its messages.
         env: environment variables for the kernel.
         cwd: folder on the worker; empty for the home folder.
-        python: path on the worker; empty for the worker's system Python.
+        python: path of the Python interpreter on the worker; empty for the worker's system Python.
         folder: the notebook's folder on this machine; None if unknown.
-        replaces: whether to remove an existing kernel with the same id first, left by a killed process.
-        workers: the number of the node's workers that run the kernel together.
+        replaces: whether to first remove a kernel with the same id, which a killed process may have left running.
+        workers: how many of the node's workers run the kernel together.
         ends_alone_after_s: seconds for which the kernel may be idle without a client before it exits; None for no
             limit.
     """

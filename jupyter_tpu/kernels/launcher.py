@@ -2,10 +2,10 @@
 
     python -m jupyter_tpu.kernels.launcher --node projects/…/nodes/my-node -f connection.json
 
-The launcher immediately opens the ports in the connection file, because some clients test them. It exits when the
-kernel exits, and shuts down the kernel on SIGTERM or when its parent process exits. It cannot do so after SIGKILL. In
-that case, the kernel keeps running until the next launcher with the same connection file replaces it, the node is
-stopped, or the kernel has been idle for 12 hours without a launcher (``--end-alone-after SECONDS`` or
+The launcher immediately opens the ports in the connection file, because some clients test whether they are open. It
+exits when the kernel exits. It shuts down the kernel on SIGTERM, or when the launcher's parent process exits. If the
+launcher is killed by SIGKILL, the kernel keeps running until the next launcher with the same connection file replaces
+it, the node is stopped, or the kernel has been idle for 12 hours without a launcher (``--end-alone-after SECONDS`` or
 JUPYTER_TPU_END_ALONE_AFTER_S; 0 for no limit). The limit is long because the node can't distinguish a killed launcher
 from a laptop that sleeps overnight.
 """
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Launcher:
-    """The run of one kernel, from parsing the command line to shutdown."""
+    """Runs one kernel, from parsing the command line to shutdown."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         connection = _read_connection_file(options.connection_file)
@@ -111,7 +111,7 @@ class _Launcher:
             await self._leave()
 
     async def _leave(self) -> None:
-        """Shut down the kernel, unless the worker is unreachable; wait for a start in progress first."""
+        """Shut down the kernel, unless the worker is unreachable. Wait for a start in progress first."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_LEAVE_S):
                 await self._host.give_up()
@@ -144,7 +144,7 @@ class _Launcher:
             _say(str(error))
 
     async def _wait_for_end_request(self) -> None:
-        """Wait for SIGTERM or the exit of the parent process, because the launcher must then shut down the kernel."""
+        """Wait for SIGTERM or for the parent process to exit; then the launcher must shut down the kernel."""
         parent = os.getppid()
         while os.getppid() == parent:
             try:
@@ -156,7 +156,7 @@ class _Launcher:
 
 
 async def _first(task: asyncio.Task[Any], other: asyncio.Task[Any]) -> bool:
-    """Return whether `task` finished first; otherwise cancel it. Re-raises any exception from `task`."""
+    """Return whether `task` finished first. If not, cancel it. Re-raises any exception from `task`."""
     await asyncio.wait({task, other}, return_when=asyncio.FIRST_COMPLETED)
     if not task.done():
         task.cancel()
@@ -225,7 +225,7 @@ def _launch(options: argparse.Namespace, connection: Mapping[str, Any]) -> Launc
 
 
 def _kernel_id(connection_file: Path, key: str) -> str:
-    """Return an id that is unique to the connection file and the same for each start with it.
+    """Return a kernel id that depends only on the connection file, so each start with the same file has the same id.
 
     Front ends keep the file across restarts, and may kill the launcher before it can shut down its kernel. The next
     launcher finds that kernel by this id.

@@ -1,4 +1,4 @@
-"""Views of the agents' metrics for ``rest-api.yml`` and ``--json``. Pure.
+"""Convert the agents' metrics to JSON for the REST API (``rest-api.yml``) and ``--json``. Pure.
 
 Every value is validated, because it comes from another machine.
 """
@@ -35,7 +35,7 @@ def metrics_view(answers: Iterable[Answer], accelerator_type: str, as_of: float)
 
 
 def worker_view(answer: Answer) -> dict[str, Any]:
-    """Return the metrics of one worker; an invalid response is returned as the worker's error."""
+    """Return the metrics of one worker. If its response is invalid, return this as the worker's error."""
     view: dict[str, Any] = {"worker_id": answer.worker_id, "hostname": None, "as_of": None}
     view |= {"clock_ahead_s": 0.0, "sample": None, "history": None}
     error = answer.error
@@ -48,7 +48,7 @@ def worker_view(answer: Answer) -> dict[str, Any]:
 
 
 def _clock_ahead_s(answer: Answer) -> float:
-    """Return how many seconds the worker's clock is ahead of this machine's; 0 if it is correct or unknown."""
+    """Return how many seconds the worker's clock is ahead of this machine's clock; 0 if unknown."""
     now = number_or_none((answer.content or {}).get("now"))
     ahead_s = 0.0 if now is None or answer.at is None else now - answer.at
     return ahead_s if abs(ahead_s) >= _WRONG_S else 0.0
@@ -123,7 +123,7 @@ def tpu_processes_view(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def holders_of(processes: Iterable[Any]) -> list[Holder]:
-    """Return the TPU processes from a response.
+    """Return the TPU processes from an agent's list of processes.
 
     Raises:
         TypeError, KeyError, ValueError, AttributeError: the value is not a list of processes.

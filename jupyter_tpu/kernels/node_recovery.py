@@ -23,7 +23,7 @@ def recovery_progress(key: WorkerKey, loss: Loss, now: float) -> RecoveryProgres
 
 
 def recovery_view(key: WorkerKey) -> dict[str, Any] | None:
-    """Return the progress of auto-recovery, for the notebooks of a lost node; None if it is off. Blocks on the disk."""
+    """Return auto-recovery's progress for the notebooks of a lost node, or None if it is off. Blocks on the disk."""
     choice = recovery_setting(key.endpoint, key.node)
     if choice is None or not choice.is_on:
         return None
@@ -38,7 +38,7 @@ def recovery_view(key: WorkerKey) -> dict[str, Any] | None:
 
 
 def progress_of(choice: Recovery | None, loss: Loss, worker_id: int, now: float) -> RecoveryProgress:
-    """Return the progress of the recovery, from the setting in the journal; None if there is no recovery."""
+    """Return the progress of auto-recovery from its setting in the journal, or None if there is no recovery."""
     if choice is None or not choice.is_on:
         return "no"
     if choice.is_being_recreated:
@@ -52,7 +52,7 @@ def progress_of(choice: Recovery | None, loss: Loss, worker_id: int, now: float)
 
 
 def _is_another(choice: Recovery, loss: Loss, worker_id: int) -> bool:
-    """Return whether auto-recovery is watching a node other than the lost one."""
+    """Return whether auto-recovery is watching a different node than the lost node."""
     if not loss.host_key_alias:
         return choice.since > loss.known_at
     return alias_of_uid(choice.uid, worker_id) != loss.host_key_alias

@@ -18,7 +18,7 @@ _STEP = {"phase": "", "message": "", "fraction": None, "error_code": ""}
 
 
 class ProgressReport:
-    """The progress report of one kernel, for use from any thread.
+    """Reports the progress of one kernel. May be used from any thread.
 
     Events are emitted in the loop that created the report.
 
@@ -51,7 +51,7 @@ class ProgressReport:
 
 
 class LinkReport:
-    """The report of a kernel's link to front ends, for use from any thread; does nothing without a server.
+    """Reports the status of a kernel's link to front ends. May be used from any thread. Does nothing without a server.
 
     Args:
         manager, identity: see `ProgressReport`.
@@ -76,7 +76,7 @@ class LinkReport:
             self._events.emit(schema_id=LINK_SCHEMA, data={**self._identity, **asdict(status)})
 
     def _update_model(self, status: LinkStatus) -> None:
-        """List a kernel as "unknown", with the reason, if it is unreachable until the user fixes a problem."""
+        """List the kernel as "unknown", with the reason, if it is unreachable until the user fixes a problem."""
         manager = self._manager
         if status.needs_repair:
             # Keep the first state: "down" is reported again whenever the reason changes.
@@ -89,7 +89,7 @@ class LinkReport:
 
 
 def keep_tracebacks_out(log: Any) -> None:
-    """Make `log` show only the text of a `TpuError`, because KernelManager logs every failed start with a traceback."""
+    """Make `log` show only the text of a `TpuError`; KernelManager logs a traceback for every failed start."""
     getattr(log, "logger", log).addFilter(_WITHOUT_TRACEBACK)  # traitlets returns a logger or an adapter
 
 

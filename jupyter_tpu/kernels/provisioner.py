@@ -123,11 +123,11 @@ class TPUProvisioner(KernelProvisionerBase):
 
     @property
     def has_process(self) -> bool:
-        """Whether there is a kernel to wait for or shut down; jupyter_client asserts this after `launch_kernel`."""
+        """Whether there is a kernel. jupyter_client asserts this after `launch_kernel`."""
         return self._host is not None
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
-        """Prepare the launch; called first at each start and restart."""
+        """Prepare the launch. Called first for each start and restart."""
         arguments = tuple(kwargs.pop("extra_arguments", ()))
         folder = kwargs.pop("cwd", None)  # the notebook's folder on this machine, which doesn't exist on the worker
         kwargs = await super().pre_launch(cmd=[], **kwargs)
@@ -148,7 +148,7 @@ class TPUProvisioner(KernelProvisionerBase):
         return kwargs
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:  # noqa: ARG002
-        """Start the kernel, or restart it on its old sockets; return the connection info for the KernelManager."""
+        """Start the kernel, or restart it with the same sockets. Return the connection info for the KernelManager."""
         assert self._launch, "pre_launch comes first"
         self._restart_requested_at = None
         report = ProgressReport(self._manager, self.log, self._identity())
@@ -166,10 +166,10 @@ class TPUProvisioner(KernelProvisionerBase):
         return self.connection_info
 
     async def poll(self) -> int | None:
-        """Return None until the kernel is known to have exited; called often, so it only reads a field.
+        """Return the exit code, or None until the kernel is known to have exited. Called often; only reads a field.
 
-        Also returns None while the kernel's node is being recreated. When the node is READY, the restarter starts the
-        kernel on it.
+        Also returns None while the kernel's node is being recreated. When the node is READY, the KernelManager's
+        restarter starts the kernel on it.
         """
         if self._host is None:
             return 0
@@ -197,11 +197,11 @@ class TPUProvisioner(KernelProvisionerBase):
             raise refused[1]
 
     async def wait(self) -> int | None:
-        """Wait until the kernel exits, and return its exit code; the caller sets a timeout."""
+        """Wait until the kernel exits, and return its exit code. The caller sets a timeout."""
         return await link_thread.run(self._host.kernel.wait()) if self._host else 0
 
     async def send_signal(self, signum: int) -> None:
-        """Send a signal; called for interrupts only if the kernelspec's interrupt_mode is not ``message``."""
+        """Send a signal. For interrupts, only called if the kernelspec's interrupt_mode is not ``message``."""
         if self._host and signum == signal.SIGINT:
             await link_thread.run(self._host.kernel.interrupt())
         elif self._host and signum:
@@ -216,7 +216,7 @@ class TPUProvisioner(KernelProvisionerBase):
             await link_thread.run(self._host.kernel.kill())
 
     async def shutdown_requested(self, restart: bool = False) -> None:
-        """Expect the kernel to exit; called after the shutdown message was sent."""
+        """Record that the kernel is expected to exit. Called after the shutdown message was sent."""
         self._is_unsure = False
         self._restart_requested_at = time.monotonic() if restart else None
         if self._host:
@@ -224,7 +224,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
     @asynccontextmanager
     async def restarting(self) -> AsyncIterator[None]:
-        """Queue the cells that clients send within this context for the new process; the caller restarts the kernel.
+        """Queue cells for the new process while the caller restarts the kernel within this context.
 
         Raises:
             EnvironmentFailed: the worker could not start a new process, so the old process was not killed.
@@ -241,7 +241,7 @@ class TPUProvisioner(KernelProvisionerBase):
             await link_thread.run(host.release_cells())
 
     async def _check_restart(self) -> None:
-        """Check that the worker can start a new process, before the old one is interrupted or killed.
+        """Check that the worker can start a new process, before the old process is interrupted or killed.
 
         A KernelManager interrupts the kernel first, or kills it (``now``), so this check runs before the manager's
         restart. It is skipped while the link is disconnected, because the restart then waits for the link.
@@ -261,7 +261,7 @@ class TPUProvisioner(KernelProvisionerBase):
         self._host.kernel.refused_restart = None
 
     async def terminate(self, restart: bool = False) -> None:  # noqa: ARG002 - the same
-        """Send SIGTERM; called after the shutdown message had no effect."""
+        """Send SIGTERM. Called after the shutdown message had no effect."""
         if self._host:
             await link_thread.run(self._host.kernel.terminate())
 
@@ -282,11 +282,11 @@ class TPUProvisioner(KernelProvisionerBase):
 
     @property
     def note(self) -> RegisteredKernel | None:
-        """The note that lets another server take over this kernel; None if the kernel has no note."""
+        """The note that lets another server take over this kernel, or None if there is no note."""
         return self._registry.note
 
     async def can_be_left(self) -> bool:
-        """Return whether the next server can find the kernel. If its note could not be written, try again first."""
+        """Return whether the next server can find the kernel. If its note was not written, try to write it first."""
         await self._registry.write_unwritten()
         return self.note is not None
 
@@ -297,10 +297,10 @@ class TPUProvisioner(KernelProvisionerBase):
             self._runs.notebook = self.note.notebook
 
     async def learn_state(self) -> Mapping[str, Any]:
-        """Return the agent's ``kernel_info`` for a kernel that was found by its note; wait for the link.
+        """Return the agent's ``kernel_info`` for a kernel that was found by its note. Waits for the link.
 
-        Empty if the kernel is gone. The KernelManager's restarter does not restart an exited kernel, because the user
-        must know first that its variables are lost.
+        The result is empty if the kernel is gone. The KernelManager's restarter does not restart an exited kernel,
+        because the user must first learn that its variables are lost.
         """
         info = await link_thread.run(self._started().learn_state())
         if await self._awaits_node(self._started()) or self._recovery == "ready":
@@ -325,21 +325,21 @@ class TPUProvisioner(KernelProvisionerBase):
 
     @property
     def node_end(self) -> NodeEnd | None:
-        """How and why the kernel's node was stopped or deleted; None if it is running or was replaced."""
+        """How and why the kernel's node was stopped or deleted; None if the node is running or was replaced."""
         loss = self._host.loss if self._host else None
         return loss.end if loss else None
 
     @property
     def waits_for_node(self) -> bool:
-        """Whether auto-recovery is recreating or has just recreated the node, and will start the kernel on it."""
+        """Whether auto-recovery is recreating, or has just recreated, the node and will start the kernel on it."""
         return self._recovery != "no"
 
     def recovery_view(self) -> dict[str, Any] | None:
-        """Return the state of the lost node's auto-recovery; None if there is none. Blocks on the disk."""
+        """Return the state of the lost node's auto-recovery, or None if it is off. Blocks on the disk."""
         return recovery_view(self._worker_key()) if self.node_end else None
 
     async def leave(self) -> None:
-        """Detach from the kernel, which keeps running; the next server finds it by its note."""
+        """Detach from the kernel, which keeps running. The next server finds it by its note."""
         self._registry.close()
         self.started.pop(self.kernel_id, None)
         if self._host:
@@ -349,14 +349,14 @@ class TPUProvisioner(KernelProvisionerBase):
             self._runs.close()
 
     def lost_runs(self) -> LostRuns | None:
-        """Return the runs on a lost node, until the user reruns or dismisses them. Blocks on the disk.
+        """Return the lost runs that the user has not yet rerun or dismissed. Blocks on the disk.
 
-        If this kernel has no lost runs, return those of an earlier kernel of its notebook.
+        If this kernel has no lost runs, return the lost runs of an earlier kernel of its notebook.
         """
         return self._runs.offered() if self._runs else None
 
     def settle_lost_runs(self) -> None:
-        """Drop the lost runs, because the user has rerun or dismissed them. Blocks on the disk."""
+        """Remove the lost runs, because the user has rerun or dismissed them. Blocks on the disk."""
         if self._runs:
             self._runs.settle()
 
@@ -364,7 +364,7 @@ class TPUProvisioner(KernelProvisionerBase):
         """Deliver the kernel's messages from all channels in this loop, starting at `from_seq` or at the next message.
 
         May be called from any loop once the kernel has been started. See `LoopBridge` for `deliver` and for the events
-        that it gets in addition to messages.
+        that are delivered in addition to messages.
 
         Raises:
             WrongState: no kernel was started.
@@ -378,7 +378,7 @@ class TPUProvisioner(KernelProvisionerBase):
         return follower
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Call a method of the agent for this kernel; wait while the link is disconnected.
+        """Call a method of the agent for this kernel. Waits while the link is disconnected.
 
         Raises:
             WrongState: no kernel was started.
@@ -388,7 +388,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
     @property
     def link_state(self) -> LinkStatus:
-        """The state of the link to the worker; needs no network access.
+        """The state of the link to the worker, without using the network.
 
         Raises:
             WrongState: no kernel was started.
@@ -415,12 +415,12 @@ class TPUProvisioner(KernelProvisionerBase):
             setattr(self, name, provisioner_info.get(name, getattr(self, name)))  # an older version had fewer fields
 
     def get_shutdown_wait_time(self, recommended: float = 5.0) -> float:
-        """Return 10 s or more, for a distant worker; 1 s while disconnected, because no reply can arrive."""
+        """Return at least 10 s, because the worker may be distant, or 1 s if the link is disconnected."""
         is_cut = self._host is not None and self._host.link_status.state not in ("live", "resuming")
         return _WAIT_WHILE_CUT_S if is_cut else max(recommended, 10.0)
 
     def get_stable_start_time(self, recommended: float = 10.0) -> float:
-        """Return 20 s or more, because a kernel may start slowly on a small VM."""
+        """Return at least 20 s, because a kernel may start slowly on a small VM."""
         return max(recommended, 20.0)
 
     async def _start(self, launch: Launch, report: ProgressReport) -> None:
@@ -449,7 +449,7 @@ class TPUProvisioner(KernelProvisionerBase):
         await self._registry.write_again()
 
     async def _awaits_node(self, host: KernelHost) -> bool:
-        """Return whether the kernel's lost node is being recreated; if so, pages show the kernel as starting."""
+        """Return whether the kernel's lost node is being recreated. If so, pages show the kernel as starting."""
         loss = host.loss
         if loss is None or not self._is_for_restarter():
             self._recovery = "no"
@@ -485,16 +485,17 @@ class TPUProvisioner(KernelProvisionerBase):
             await self._forget_runs()
 
     def _is_for_restarter(self) -> bool:
-        """Return whether the KernelManager's restarter, not the user, restarts a dead kernel.
+        """Return whether a dead kernel is being restarted by the KernelManager's restarter, not by the user.
 
-        If the restart raised an error, the restarter would stop permanently and leave the front end at "restarting".
-        The failure is therefore only reported, and the restarter declares the kernel dead after a few attempts.
+        If the restart raised an error, the restarter would stop permanently, and the front end would show "restarting"
+        forever. The failure is therefore only reported, and the restarter declares the kernel dead after a few
+        attempts.
         """
         has_restarter = getattr(self._manager, "_restarter", None) is not None
         return has_restarter and self._host is not None and self._host.kernel.has_died
 
     async def _find_note(self) -> None:
-        """Find the note of a kernel that this process has claimed; kernels of other servers must stay unchanged.
+        """Find the kernel's note if this process has claimed it. Kernels of other servers must not be changed.
 
         Raises:
             WrongState: the id belongs to a kernel of another server.
@@ -521,7 +522,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
     @property
     def _root_dir(self) -> str:
-        """The server's notebook folder. Empty without a server: kernels then shut down with the program."""
+        """The server's notebook folder, or "" without a server; kernels then shut down with the program."""
         folder = getattr(self._manager.parent, "root_dir", "")
         return os.path.realpath(folder) if folder else ""
 
@@ -603,7 +604,7 @@ class TPUProvisioner(KernelProvisionerBase):
         )
 
     def _new_runs(self) -> ExecutionLog | None:
-        """Return the log of runs for a server's kernel; None without a server, because no page could offer a rerun."""
+        """Return the log of runs for a server's kernel, or None without a server, as no page could offer a rerun."""
         try:
             return ExecutionLog(runs_folder(), self.kernel_id) if self._root_dir else None
         except TpuError as error:
@@ -638,7 +639,9 @@ class TPUProvisioner(KernelProvisionerBase):
 
 
 async def _leave_after(work: Coroutine[Any, Any, None]) -> bool:
-    """Run this provisioner's last `work` in the link thread; return whether it finished in time.
+    """Run this provisioner's last `work` in the link thread; return whether it finished before the timeout.
+
+    After the timeout, the work continues in that thread.
 
     If not, it continues in that thread.
     """

@@ -1,8 +1,8 @@
-"""The local side of one kernel on a worker: start, restart, shutdown and death report.
+"""Manage one kernel on a worker from this machine: start, restart, shut down, and detect its death.
 
-A kernel counts as dead only if the agent or the cloud reports this. A disconnected link is no proof. A `RemoteKernel`
-runs in the event loop of its link. Any thread may read the field `exit_code`, so checking whether the kernel is alive
-needs no network access.
+A kernel counts as dead only if the agent or the cloud reports this. A disconnected link doesn't mean that the kernel is
+dead. A `RemoteKernel` runs in the event loop of its link. Any thread may read the field `exit_code`, so checking
+whether the kernel is alive needs no network access.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _WAITS = (
 
 
 class RemoteKernel:
-    """A kernel of the agent at the other end of `link`. Its messages go to `fanout`, which outlives the link.
+    """A kernel that runs under the agent on the other side of `link`. Its messages go to `fanout`.
 
     Args:
         report: called with ``{"phase", "message", "fraction", "error_code"}`` when the kernel is ready or has died.
@@ -85,13 +85,14 @@ class RemoteKernel:
         generation: how many starts of the kernel are known.
 
     Attributes:
-        exit_code: None while the kernel is alive; negative for a signal, as in `subprocess.Popen.returncode`.
+        exit_code: as in `subprocess.Popen.returncode`: None while the kernel is running, negative if a signal killed
+            it.
         reason: why the kernel is gone, for display.
-        is_asked_to_end: whether the user requested the shutdown; otherwise, an exit counts as a death.
+        is_asked_to_end: whether the user requested the shutdown. If not, an exit is reported as a death.
         is_gone: whether there is nothing to reconnect to, because the node or kernel doesn't exist or another client
             has shut down the kernel.
         generation: how many starts of the kernel are known.
-        refused_restart: when the worker rejected a restart (monotonic seconds), and why.
+        refused_restart: when the worker last rejected a restart (monotonic seconds), and why.
         expected_info: the expected reply to a kernel_info_request, if known before the kernel's first message.
     """
 
@@ -124,11 +125,11 @@ class RemoteKernel:
         self._ended = asyncio.Event()
 
     async def start(self, launch: Launch, begin: Callable[[Launch], Awaitable[None]] | None = None) -> None:
-        """Start the kernel and read its messages; the caller must then call `wait_until_up`.
+        """Start the kernel and start reading its messages. The caller must then call `wait_until_up`.
 
         Args:
-            begin: starts everything that must start together with the kernel. If the kernel replaces another one,
-                called after that one is removed.
+            begin: starts everything that must start together with the kernel. If the kernel replaces an old kernel,
+                `begin` is called after the old kernel is removed.
 
         Raises:
             KernelFailed: the kernel cannot be started.
@@ -193,7 +194,7 @@ class RemoteKernel:
 
     @property
     def has_died(self) -> bool:
-        """Whether the kernel exited without a request."""
+        """Whether the kernel exited although nobody requested its shutdown."""
         return self.exit_code is not None and not self.is_asked_to_end
 
     def expect_end(self) -> None:
@@ -221,7 +222,7 @@ class RemoteKernel:
             self.lose(str(error))
 
     async def terminate(self) -> None:
-        """Send SIGTERM to the process; a failure is only logged, because `kill` follows."""
+        """Send SIGTERM to the process. A failure is only logged, because `kill` follows."""
         self.expect_end()
         try:
             await self.send_signal(signal.SIGTERM)
@@ -235,7 +236,10 @@ class RemoteKernel:
         return self.exit_code
 
     async def forget(self) -> None:
-        """Shut down the kernel and remove its record; further calls do nothing. If disconnected, log this and wait."""
+        """Shut down the kernel and remove its record. If the link is disconnected, log this and wait.
+
+        Only the first call has an effect.
+        """
         kernel_id, self._kernel_id = self._kernel_id, ""
         if not kernel_id:
             return
@@ -252,7 +256,7 @@ class RemoteKernel:
             waiting.cancel()
 
     def lose(self, reason: str, *, is_gone: bool = False) -> None:
-        """Declare the kernel dead, because it is gone or permanently unreachable.
+        """Treat the kernel as dead, because it is gone or permanently unreachable.
 
         Args:
             is_gone: whether there is nothing to reconnect to.
@@ -262,7 +266,7 @@ class RemoteKernel:
             self._die(LOST, reason)
 
     def end_with_node(self, end: NodeEnd) -> None:
-        """Declare the kernel dead because its node was stopped or deleted, and reply to open cells."""
+        """Treat the kernel as dead because its node was stopped or deleted, and reply to cells without a reply."""
         self.is_gone = True
         if self.exit_code is None:
             self._die(LOST, end.message, phase=NODE_ENDED)

@@ -16,13 +16,14 @@ class FleetSnapshot:
     """The last known state of the fleet.
 
     Attributes:
-        nodes: the nodes, sorted by name; the old ones remain if a poll fails.
-        unreachable: zones that did not respond, whose nodes are missing from the list.
+        nodes: the nodes, sorted by name; unchanged if a poll fails.
+        unreachable: zones that did not respond. Their nodes are missing from `nodes`.
         as_of: when `nodes` was read (Unix seconds by the cloud's clock); 0 if never.
         error: why the last poll failed; None if it succeeded.
         intents: open intents, and failed ones that were not dismissed, oldest first.
-        notices: messages for the user about journal, clock and budgets, one sentence each.
-        looked_at: when a single node, or its absence, was read after `as_of` (Unix seconds by the cloud's clock).
+        notices: messages for the user about the journal, the clock and budgets, one sentence each.
+        looked_at: for each node that was requested individually after `as_of`, the time of the last response (Unix
+            seconds by the cloud's clock).
         clock_ahead_s: how far this computer's clock is ahead of the cloud's, in seconds; 0 if it is correct.
     """
 
@@ -37,11 +38,11 @@ class FleetSnapshot:
 
     @property
     def as_of_here(self) -> float | None:
-        """Return `as_of` by this computer's clock (Unix seconds); None if never."""
+        """Return when `nodes` was read (Unix seconds by this computer's clock), or None if it was never read."""
         return self.as_of + self.clock_ahead_s if self.as_of else None
 
     def seen_at(self, name: NodeName) -> float:
-        """Return when this node, or its absence, was last seen (Unix seconds by the cloud's clock)."""
+        """Return when the cloud last reported this node as existing or missing (Unix seconds by its clock)."""
         return self.looked_at.get(name, self.as_of)
 
     def node(self, name: NodeName) -> Node | None:
@@ -51,7 +52,7 @@ class FleetSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetChange:
-    """An event that makes front ends fetch data again; it never contains the data itself.
+    """An event that makes front ends fetch data again. It doesn't contain the data.
 
     Attributes:
         kind: ``node`` (created, changed or deleted), ``intent`` (a new phase), ``list`` (a poll failed or works again),

@@ -1,7 +1,7 @@
 """Nodes, intents and offers as JSON, for the REST API and the CLI's ``--json``.
 
-Pure: converts values to JSON-ready dictionaries. Text from the cloud is not escaped; callers must escape it before they
-show it.
+This module is pure: it converts values to JSON-ready dictionaries. Text from the cloud is not escaped; callers must
+escape it before they show it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ DEFAULT_ZONE = "us-central1-a"
 
 
 def error_view(error: TpuError | None) -> JSON | None:
-    """Return an error as JSON; None for None."""
+    """Return the error as JSON, or None if there is no error."""
     return None if error is None else error.to_json()
 
 
 def node_price(node: Node) -> Price | None:
-    """Return a node's list price per hour; None if no source has one (unknown does not mean free)."""
+    """Return a node's list price per hour, or None if unknown. An unknown price doesn't mean "free"."""
     return accelerators.price_on_terms(node.accelerator_type, node.name.zone, node.provisioning)
 
 
@@ -136,13 +136,13 @@ def _usual_s(intent: Intent, creation_seconds: Mapping[tuple[str, str], float]) 
 
 
 def no_nodes_view(error: TpuError) -> JSON:
-    """Return the list for a fleet that could not start: empty, with the reason."""
+    """Return an empty list of nodes, with the reason why the fleet could not start."""
     nothing: JSON = {"nodes": [], "unreachable": [], "intents": [], "notices": []}
     return {"as_of": None, "clock_ahead_s": 0.0, **nothing, "error": error.to_json()}
 
 
 def offers_view(zones: Iterable[str] | None = None) -> JSON:
-    """Return the types that each zone offers, with list prices but without quota or free capacity.
+    """Return the accelerator types that each zone offers, with list prices but without quota or free capacity.
 
     Grants and past creations are not included: see `capacity.offers.annotated_offers`.
     """

@@ -1,4 +1,4 @@
-"""Google's bill, for a server: read at most once an hour, because BigQuery bills each query."""
+"""Cache Google's bill for a server. The bill is read at most once an hour, because BigQuery charges for each query."""
 
 from __future__ import annotations
 

@@ -53,7 +53,8 @@ class BudgetEnforcer:
     Args:
         cloud: the cloud with the nodes.
         journal: contains the ledger and the budgets.
-        ask_again_s: seconds between two requests to stop a node at the cap, which increase with each request.
+        ask_again_s: initial delay before a request to stop a node at the cap is repeated, in seconds; the delay
+            increases with each request.
         checkpoint_hooks: runs the checkpoint hooks before a node is stopped; None if there are no links to agents.
     """
 
@@ -85,7 +86,7 @@ class BudgetEnforcer:
     # -- the controller
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Record the cost of the nodes; at a cap, stop billed nodes. All times are by the cloud's clock."""
+        """Record the cost of the nodes; when a cap is reached, stop billed nodes. All times use the cloud's clock."""
         now, snapshot = self._clock.to_cloud(now), fleet.snapshot()
         unwritten, notices = None, list[str]()
         try:
@@ -117,7 +118,7 @@ class BudgetEnforcer:
         self._notices = notices
 
     def _account(self, now: float, unwritten: NodesObservation | None = None) -> Account | None:
-        """Return the account; None if there are no budgets."""
+        """Return spending and budgets, or None if there are no budgets."""
         # an unwritable disk is reported elsewhere
         with suppress(JournalUnwritable):
             self._ledger.record_losses()
@@ -140,7 +141,7 @@ class BudgetEnforcer:
             await self._log_levels(usages, account)
 
     async def _granted(self, snapshot: FleetSnapshot, now: float, used_up: UsedUp) -> frozenset[NodeName]:
-        """Return the nodes covered by a grant; empty if a budget stops these nodes too."""
+        """Return the nodes covered by a grant, or an empty set if any used-up budget also applies to covered nodes."""
         if not all(budget.spares_granted for budget, _ in used_up):
             return frozenset()
         # include READY nodes: if another process has just seen a node stop, the ledger has no open span for it
@@ -156,7 +157,10 @@ class BudgetEnforcer:
         self._recorded = look
 
     async def _log_levels(self, usages: Sequence[tuple[Budget, Usage]], account: Account) -> None:
-        """Log each threshold once per window, in the user's first process that detects it."""
+        """Log each exceeded threshold of a budget once per budget window.
+
+        If several processes run, only one of them logs it.
+        """
         for budget, usage in usages:
             level = (budget, usage.window, usage.level)
             if usage.level == "ok" or level in self._logged:
@@ -182,7 +186,10 @@ class BudgetEnforcer:
         now: float,
         first: tuple[Budget, Usage],
     ) -> None:
-        """Stop each node that is or soon will be billed, except `spared`; a failure with one does not affect others."""
+        """Stop each node that is or soon will be billed, except `spared`.
+
+        If one node can't be stopped, the others are still stopped.
+        """
         for node in snapshot.nodes:
             if node.name not in spared and (node.is_billed or _is_on_its_way(snapshot, node)):
                 try:
@@ -230,7 +237,7 @@ class BudgetEnforcer:
         self._ended[verb].add(node.name.node_id)
 
     async def _with_outcome(self, fleet: Fleet, asked: EndRequest) -> EndRequest:
-        """Add the outcome of the last request; hide a rejection, because the request is repeated."""
+        """Add the outcome of the last request. Dismiss its intent if it failed; the request will be repeated."""
         intent = await fleet.intent(asked.intent_id) if asked.intent_id else None
         if intent is None:
             return asked
@@ -241,7 +248,7 @@ class BudgetEnforcer:
         return asked.refused(intent.verb, intent.error)
 
     async def _log_stop(self, intent: Intent, now: float, reason: str) -> None:
-        """Add the stop to the audit log once per intent, because another process may have started the same intent."""
+        """Add the stop to the audit log once per intent; another process may have started the same intent."""
         detail = {"intent_id": intent.intent_id}
         at, subject = self._clock.to_local(now), str(intent.node_name)
         entry = Entry(at=at, action=intent.verb, subject=subject, reason=reason, detail=detail)
@@ -303,7 +310,7 @@ class BudgetEnforcer:
         _refuse_used_up(used_up, account, is_free=is_free)
 
     async def _readable(self) -> Account | None:
-        """Return an up-to-date account, or None if there are no budgets; raises JournalUnwritable."""
+        """Return up-to-date spending and budgets, or None if there are no budgets; raises JournalUnwritable."""
         if not await asyncio.to_thread(self._ledger.has_budgets):
             return None
         await self._update()
@@ -313,7 +320,10 @@ class BudgetEnforcer:
         return account
 
     async def _update(self) -> None:
-        """List and record the nodes unless done recently, so that nodes stopped in the meantime do not count."""
+        """List and record the nodes, unless this was done recently.
+
+        Without this update, nodes that have stopped since the last record would count as READY.
+        """
         if self._clock.now() - self._recorded.as_of <= FRESH_S:
             return
         requested = self._clock.steady()
@@ -333,7 +343,7 @@ def _open_intents(snapshot: FleetSnapshot, node: Node) -> list[Intent]:
 
 
 def _is_on_its_way(snapshot: FleetSnapshot, node: Node) -> bool:
-    """Return whether the node is being created by jupyter_tpu, so that it can be deleted before it is ever billed."""
+    """Return whether jupyter_tpu is creating the node. Such a node can be deleted before it is billed."""
     return node.state == "CREATING" and any(each.verb == "create" for each in _open_intents(snapshot, node))
 
 
@@ -345,7 +355,7 @@ def can_stop(node: Node) -> bool:
 
 
 def _refuse_used_up(used_up: UsedUp, account: Account, *, is_free: bool) -> None:
-    """Raise BudgetExceeded for the first used-up budget towards which the node counts."""
+    """Raise BudgetExceeded for the first used-up budget that the node counts towards."""
     for budget, usage in used_up:
         if not (is_free and budget.spares_granted):
             raise _exceeded(budget, usage, account)
@@ -357,7 +367,7 @@ def _spared_notice(spared: frozenset[NodeName]) -> tuple[str, ...]:
 
 
 def _used_up(usages: Sequence[tuple[Budget, Usage]]) -> UsedUp:
-    """Return the used-up budgets with the action to stop nodes."""
+    """Return the used-up budgets whose action is to stop nodes."""
     return [(budget, usage) for budget, usage in usages if usage.is_used_up and budget.stops_nodes]
 
 
@@ -371,7 +381,7 @@ def _cause(budget: Budget, usage: Usage) -> EndCause:
 
 
 def _notice(budget: Budget, account: Account, ended: Mapping[Verb, Collection[str]]) -> str:
-    """Return a notice about the budget's actions, without changing amounts, so that the same text is logged only once.
+    """Return a notice about the budget's actions. It contains no changing amounts, because each new text is logged.
 
     Args:
         ended: ids of the nodes that were stopped, and of those that were deleted because they can't be stopped.

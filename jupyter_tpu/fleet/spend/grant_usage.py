@@ -32,7 +32,7 @@ class GrantUsage:
 
     Attributes:
         allotment: the nodes that use each row of the grants.
-        spent: US dollars of each credit used since its start, by name; None if unknown.
+        spent: amount used of each credit since its start, in US dollars, by the credit's name; None if unknown.
         now: Unix seconds.
     """
 
@@ -53,7 +53,7 @@ class GrantUsage:
         return {"grants": [views[name] for name in sorted(views)]}
 
     def view_of(self, name: str) -> JSON:
-        """Return one grant as JSON; raises `KeyError` if there is none."""
+        """Return the grant with this name as JSON; raises `KeyError` if it doesn't exist."""
         return self._view({grant.name: grant for grant in self.written.grants}[name])
 
     def _left(self, grant: Grant) -> float | None:
@@ -84,7 +84,7 @@ class GrantUsage:
 async def is_covered(cloud: CloudApi, journal: Journal, name: NodeName, request: NodeRequest) -> bool:
     """Return whether a TRC grant would cover the node with this name if it were created or started now.
 
-    If there is a grant, this lists the nodes that use it. If the cloud does not respond, the node counts as not
+    If there is a grant, list the nodes to measure its usage. If the cloud does not respond, the node counts as not
     covered.
 
     Raises:
@@ -128,7 +128,7 @@ def _read(journal: Journal, settings: CloudSettings, snapshot: FleetSnapshot, no
 def grant_usage(
     written: WrittenGrants, snapshot: FleetSnapshot, *, now: float, spent: Mapping[str, float | None]
 ) -> GrantUsage:
-    """Return the grants and their usage by the last known nodes; the usage is unknown if there is no current list."""
+    """Return the grants and their usage by the last known nodes. The usage is unknown if the last poll failed."""
     nodes = _nodes(snapshot) if snapshot.as_of and snapshot.error is None else None
     allotment = allot(written.grants, nodes, today=day_of(now), unreachable=snapshot.unreachable)
     return GrantUsage(written=written, allotment=allotment, spent=spent, now=now)

@@ -1,4 +1,4 @@
-"""Choose the prices for this process: from the Billing Catalog if they could be read, else from the dated table.
+"""Choose the prices for this process: from the Billing Catalog if it could be read, else from the built-in price table.
 
 Prices are stored on disk for all processes of the user and updated in the background, so that nothing waits for them.
 """
@@ -43,10 +43,10 @@ class StoredPrices:
     """The stored prices.
 
     Attributes:
-        address: address of the catalogue from which they were read.
+        address: URL of the catalogue from which the prices were read.
         read_at: when the prices were read (Unix seconds); 0 if never.
         failed_at: when reading last failed, after `read_at` (Unix seconds); 0 if never.
-        failure: the reason, for display.
+        failure: why reading last failed, for display.
     """
 
     address: str
@@ -56,7 +56,7 @@ class StoredPrices:
     failure: str = ""
 
     def is_usable(self, now: float) -> bool:
-        """Whether these prices are used instead of the table; prices from the future mean a wrong clock."""
+        """Whether the prices are recent enough to use. If `read_at` is in the future, a clock was wrong."""
         return bool(self.rows) and -FRESH_S < now - self.read_at < USABLE_S
 
     def is_due(self, now: float) -> bool:
@@ -86,7 +86,7 @@ class PriceUpdater:
         return stored
 
     def stored(self) -> StoredPrices:
-        """Return the stored prices; empty if the file is missing, damaged, or from another cloud."""
+        """Return the stored prices, or no prices if the file is missing, damaged, or from another cloud."""
         try:
             found = json.loads(self._file.read_bytes())
             stored = StoredPrices(
@@ -122,7 +122,7 @@ class PriceUpdater:
         return stored
 
     def refresh(self, now: float) -> None:
-        """Read the catalogue if due, or apply prices that another process stored; log a failure once."""
+        """Read the catalogue if due, or apply prices that another process has stored. Log each failure once."""
         # another process may have fetched the prices in the meantime
         before = self.apply_stored(now)
         if not before.is_due(now):
@@ -134,7 +134,7 @@ class PriceUpdater:
                 log.warning("Current prices could not be read: %s", failure_text(error))
 
     def start(self, first_after_s: float = _FIRST_AFTER_S) -> None:
-        """Refresh from now on, in a daemon thread, so that no process waits for it at exit."""
+        """Start refreshing the prices in a daemon thread, which never delays the exit of the process."""
         if self._address:
             threading.Thread(target=self._run, args=(first_after_s,), name="jupyter_tpu prices", daemon=True).start()
 
@@ -149,7 +149,7 @@ class PriceUpdater:
             wait_s = _TRY_AGAIN_S
 
     def _store(self, stored: StoredPrices) -> None:
-        """Store the prices for other processes; if the disk is full, they read the catalogue themselves."""
+        """Store the prices for other processes. If the disk is full, each process reads the catalogue itself."""
         body = {
             "address": stored.address,
             "read_at": stored.read_at,

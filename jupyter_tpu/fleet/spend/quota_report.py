@@ -39,7 +39,7 @@ class QuotaReport:
 
     @property
     def as_of(self) -> float:
-        """Return when the limits or the usage were read, whichever was earlier (Unix seconds)."""
+        """Return when the limits or the usage were read, whichever is earlier (Unix seconds)."""
         return min(self.holdings.as_of, self.limits_asked_at)
 
     @property
@@ -53,7 +53,7 @@ class QuotaReport:
         return self.holdings.is_complete and not self.uncounted
 
     def uses(self) -> tuple[QuotaUse, ...]:
-        """Return each limit with the resources that use it."""
+        """Return each limit together with the resources that count towards it."""
         return quota.uses(self.limits, self.holdings.held)
 
     def after(self, *, zone: str, accelerator_type: str, provisioning: Provisioning) -> tuple[QuotaAfter, ...]:
@@ -76,7 +76,7 @@ class QuotaReport:
 
 
 class QuotaService:
-    """A cache of the report. It counts the usage again when `seen`, which describes the nodes, changes."""
+    """A cache of the quota report. It counts the usage again when `seen`, which describes the nodes, changes."""
 
     def __init__(self, cloud: CloudApi, *, keep_s: float = KEEP_S) -> None:
         self._cloud = cloud
@@ -98,7 +98,7 @@ class QuotaService:
             return self._report
 
     def forget_use(self) -> None:
-        """Make the next call count the usage again, after a deletion."""
+        """Make the next `report` call count the usage again. Call this after a deletion."""
         self._seen = object()  # equals no other value, so the next call counts again
 
 
@@ -143,7 +143,7 @@ def quota_view(report: QuotaReport, *, everything: bool = False) -> JSON:
 
 
 def no_quota_view(error: TpuError) -> JSON:
-    """Return the report for a fleet that could not start: empty, with the reason."""
+    """Return an empty report, with the reason why the fleet could not start."""
     return {
         "as_of": None,
         "is_complete": False,

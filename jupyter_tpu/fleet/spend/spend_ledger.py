@@ -1,4 +1,4 @@
-"""Read and write a project's spending data: ledger, budgets, grants and audit log together.
+"""Read and write a project's spending data: ledger, budgets, grants and audit log.
 
 Used by the fleet's loop, the server and the CLI. Every method may block on disk I/O.
 """
@@ -58,7 +58,7 @@ class Place(Protocol):
 
     @property
     def endpoint(self) -> str:
-        """The address of the cloud; empty for Google's."""
+        """The URL of the cloud's API; empty for Google Cloud."""
 
     @property
     def project(self) -> str:
@@ -91,7 +91,7 @@ class SpendLedger:
         self._ledger.record(look)
 
     def preview(self, look: NodesObservation) -> Accrual:
-        """Return the changes that an observation would cause, without recording it; raises `JournalUnwritable`."""
+        """Return the changes that an observation would make, without recording it; raises `JournalUnwritable`."""
         return self._ledger.preview(look)
 
     def has_budgets(self) -> bool:
@@ -146,7 +146,7 @@ class SpendLedger:
         raise _no_budget(name)
 
     def _billed(self, now: float, unwritten: NodesObservation | None = None) -> tuple[Span, ...]:
-        """Return the ledger's spans, with price 0 where a TRC grant covers them. An unreadable grant covers nothing."""
+        """Return the usage intervals, priced at 0 where a TRC grant covers them. An unreadable grant covers nothing."""
         return as_billed(self._grants.read().grants, self._spans(unwritten), now)
 
     def _spans(self, unwritten: NodesObservation | None) -> tuple[Span, ...]:
@@ -174,7 +174,7 @@ class SpendLedger:
         """Write a budget, replacing any with the same name; also confirm all other budgets, see `confirm_budgets`.
 
         Args:
-            now: Unix seconds by this computer's clock, which dates all changes by the user.
+            now: Unix seconds by this computer's clock, which is used for all changes by the user.
 
         Raises:
             BadInput: the budget is invalid.
@@ -201,7 +201,7 @@ class SpendLedger:
         return self._losses.confirm(now=now)
 
     def record_losses(self) -> None:
-        """Record damage to the journal in the audit log, once; raises `JournalUnwritable`."""
+        """Record each journal damage in the audit log once; raises `JournalUnwritable`."""
         self._losses.record()
 
     def remove_budget(self, name: str, *, now: float) -> None:
@@ -219,10 +219,10 @@ class SpendLedger:
         self._audit.record(Entry(at=now, action="budget", subject=name, reason=reason))
 
     def remove_grant(self, name: str, *, now: float) -> None:
-        """Remove a grant; nodes that it covered count as billed, also in the past.
+        """Remove a grant. Nodes that it covered then count as billed, even for past usage.
 
         Args:
-            now: Unix seconds by the cloud's clock, with which usage is counted.
+            now: Unix seconds by the cloud's clock, which measures usage.
 
         Raises:
             BadInput: there is no grant with this name.
@@ -314,7 +314,7 @@ def observation_of_fleet(snapshot: FleetSnapshot, *, before: NodesObservation = 
 
 
 def _as_ready(node: Node, now: float) -> Span:
-    """Return a span for a node that is not READY in the ledger, as if it became READY now."""
+    """Return a usage interval for a node that is not READY in the ledger, as if the node became READY now."""
     return Span(
         name=node.name,
         uid=node.uid,
@@ -342,7 +342,7 @@ def _sight(node: Node, look: NodesObservation, before: NodesObservation) -> Obse
 
 
 def _unwatched_s(node: Node, seen_at: float, seen_before_at: float) -> float:
-    """Return the seconds for which the node may have been READY unobserved."""
+    """Return the maximum time that the node may have been READY without being observed, in seconds."""
     created_at = _unix_seconds(node.create_time)
     # seen a moment ago, so the ledger has the node's state at that time
     if created_at is None or seen_at - seen_before_at <= FRESH_S:

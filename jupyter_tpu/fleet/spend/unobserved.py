@@ -1,7 +1,7 @@
-"""Bound the time for which a node may have been READY unobserved, from the cloud's operations.
+"""Limit the time that a node may have been READY without being observed, by reading the cloud's operations.
 
 The cloud's list of operations contains each stop, deletion and start, including those by the node's guard. If there is
-no such operation, for example for a pre-empted node, the longest possible time counts.
+no such operation, for example for a pre-empted node, the longest possible time is assumed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Operations = dict[str, tuple[Operation, ...]]
 
 
 async def record_observation(cloud: CloudApi, ledger: SpendLedger, look: NodesObservation) -> None:
-    """Record an observation in the ledger, with bounds for the unobserved time before it.
+    """Record an observation in the ledger, with limits on the unobserved time before it.
 
     Raises:
         JournalUnwritable: nothing was recorded.
@@ -71,10 +71,12 @@ def _bounded(sight: ObservedNode, look: NodesObservation, operations: Operations
 
 
 def ended_at_latest(span: Span, operations: Iterable[Operation]) -> float | None:
-    """Return the latest time at which a node can have been READY: its first deletion or, without one, its last stop.
+    """Return when the node was first deleted or, if it wasn't deleted, last stopped (Unix seconds).
 
-    None if neither has happened since the node was last seen READY. The last stop counts because a stopped node may
-    have been restarted.
+    The node can't have been READY after this time.
+
+    Returns None if the node was neither stopped nor deleted since it was last observed as READY. The last stop is used
+    because a stopped node may have been restarted.
     """
     done = _done(span.name, operations)
     since = [each for each in done if each.ended_at is not None and each.ended_at >= span.ended_at]
@@ -85,12 +87,12 @@ def ended_at_latest(span: Span, operations: Iterable[Operation]) -> float | None
 
 
 def began_at_earliest(name: NodeName, operations: Iterable[Operation]) -> float | None:
-    """Return when the last creation or start was requested (Unix seconds); None if no operation shows one."""
+    """Return when the node's last creation or start was requested (Unix seconds), or None if unknown."""
     asked = [each.asked_at for each in _done(name, operations) if each.verb in ("create", "start")]
     return max((at for at in asked if at is not None), default=None)
 
 
 def _done(name: NodeName, operations: Iterable[Operation]) -> list[Operation]:
-    """Return a node's successful operations; ignores the project, for which the cloud may return the number."""
+    """Return a node's successful operations. Ignore the project in names, because the cloud may return its number."""
     place = f"/locations/{name.zone}/nodes/{name.node_id}"
     return [each for each in operations if each.done and each.error is None and each.target.endswith(place)]

@@ -1,6 +1,6 @@
 """Run a node's checkpoint hooks before auto-stop or a budget stops it, and add their outcome to the audit log.
 
-This module uses only open links; without an open link, only the guard on the node can run the hooks.
+This module uses only open links. If no link is open, only the guard on the node can run the hooks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SAME_END_S = 60.0
 
 
 class CheckpointHooks:
-    """An `Agents` that extracts the outcomes of hooks from the responses to all calls."""
+    """An `Agents` implementation that also logs the outcomes of hooks, which any agent response may contain."""
 
     def __init__(self, agents: Agents, journal: Journal, settings: CloudSettings) -> None:
         self._agents = agents
@@ -70,7 +70,7 @@ class CheckpointHooks:
         return answer is None or answer.get("is_ready") is not False
 
     def _seconds_since_asked(self, node: Node) -> float:
-        """Return the seconds since the first call for the same stop."""
+        """Return the seconds since the hooks were first asked to run for this stop."""
         key, now = (str(node.name), node.uid), time.monotonic()
         first, last = self._begun.get(key, (now, now))
         first = first if now - last <= _SAME_END_S else now
@@ -78,7 +78,7 @@ class CheckpointHooks:
         return now - first
 
     async def _log_outcomes(self, node: NodeName, hooks: Iterable[Mapping[str, Any]]) -> None:
-        """Log each outcome once, in the user's first process that receives it."""
+        """Log each hook's outcome once. Only the first of the user's processes that receives it logs it."""
         for outcome in hooks:
             with suppress(KeyError, TypeError, ValueError):
                 key = (str(node), *(str(outcome[name]) for name in ("notice_id", "kernel_id", "status")))

@@ -1,4 +1,4 @@
-"""Interpret errors from stop requests. Most are temporary; deleting the node would needlessly lose its disk."""
+"""Interpret errors from stop requests. Most errors are temporary; deleting the node would needlessly lose its disk."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_permanent(error: TpuError) -> bool:
 
 
 def is_temporary(error: TpuError) -> bool:
-    """Return whether the error is temporary for this node: due to permissions or its state, not to the request rate."""
+    """Return whether the error is temporary and due to permissions or the node's state, not due to the request rate."""
     is_refusal = isinstance(error, (CloudRefused, BadInput)) and not isinstance(error, (NodeNotFound, RateExceeded))
     return is_refusal and not is_permanent(error)
 
@@ -41,7 +41,8 @@ class EndRequest:
         intent_id: intent of the last request; empty if it was sent without an intent.
         at: when the last request was sent (seconds of the caller's clock).
         times: number of requests.
-        refused_since: since when every stop was rejected for a temporary reason; None if the last stop was not.
+        refused_since: start of the current series of stop requests rejected for a temporary reason; None if the last
+            request was not rejected for such a reason.
         cannot_be_stopped: whether the cloud reported that the node can never be stopped.
     """
 
@@ -61,7 +62,7 @@ class EndRequest:
         return replace(self, refused_since=self.at)
 
     def why_delete(self, now: float) -> str:
-        """Return why the node must be deleted instead of stopped, for display; empty if it should be stopped."""
+        """Return why the node must be deleted instead of stopped, for display, or "" if it should be stopped."""
         if self.cannot_be_stopped:
             return Text("The cloud says that this node cannot be stopped, so it is deleted.")
         if self.refused_since is not None and now - self.refused_since >= LAST_RESORT_S:

@@ -58,7 +58,7 @@ class Opened(Protocol):
 
     @property
     def cloud(self) -> CloudApi:
-        """The cloud, called directly for queued resources and when the disk is full."""
+        """The client of the cloud, called directly for queued resources and when the disk is full."""
 
     @property
     def journal(self) -> Journal:
@@ -72,7 +72,7 @@ class Result:
     Attributes:
         action: the action, as in the audit log; empty if none was possible.
         error: None if the action was done, or started and not rejected.
-        why: why the item was deleted instead of stopped; empty if it was not.
+        why: why the item was deleted instead of stopped; empty if it was stopped.
     """
 
     name: str
@@ -90,7 +90,7 @@ def ignore_result(result: Result) -> None:
 
 
 class TerminationExecutor:
-    """Stops and deletes items, and adds the results to the audit log. A failure with one does not affect others.
+    """Stops and deletes items, and adds the results to the audit log. If one item fails, the others continue.
 
     Args:
         reason: for the audit log.
@@ -126,7 +126,7 @@ class TerminationExecutor:
         self._room = asyncio.Semaphore(_AT_A_TIME)
 
     async def each(self, works: Iterable[Awaitable[Result]]) -> tuple[Result, ...]:
-        """Await these awaitables, a few at a time; return their results in the same order."""
+        """Await the awaitables, only a few at a time, and return their results in the same order."""
 
         async def one(work: Awaitable[Result]) -> Result:
             async with self._room:
@@ -170,7 +170,7 @@ class TerminationExecutor:
         return replace(await self.delete("node", name), why=why)
 
     def _waits(self) -> Iterator[float]:
-        """Yield the pauses between rejected requests: 2 s, doubled up to 30 s, in total at most `refused_s`."""
+        """Yield the delays between rejected requests: 2 s, doubling up to 30 s, in total at most `refused_s`."""
         wait_s, left_s = 2.0, self._refused_s
         while left_s > 0:
             yield min(wait_s, left_s)
@@ -178,7 +178,7 @@ class TerminationExecutor:
             wait_s = min(2 * wait_s, 30.0)
 
     async def done(self, action: str, name: str, work: Awaitable[object]) -> Result:
-        """Await `work` as an action; add its result to the audit log and return the result."""
+        """Await `work`, add the result of this action to the audit log, and return it."""
         result = Result(name=name, action=action, error=await self._logged(action, name, work))
         self._tell(result)
         return result
@@ -192,7 +192,7 @@ class TerminationExecutor:
         return error
 
     async def _log(self, action: str, subject: str, detail: dict[str, Any]) -> None:
-        """Add an entry to the audit log, later if the disk is full, because the action has already been performed."""
+        """Add an entry to the audit log, or queue it if the disk is full, because the action was already performed."""
         entry = Entry(at=time.time(), action=action, subject=subject, reason=self._reason, detail=detail)
         try:
             await asyncio.to_thread(self._audit.record, entry)
@@ -214,7 +214,7 @@ class TerminationExecutor:
             await self._until_ended(intent)
 
     async def _until_ended(self, intent: Intent) -> None:
-        """Wait until an intent has finished, but only briefly once the cloud has accepted it.
+        """Wait until the intent has finished. After the cloud has accepted the request, wait only for a limited time.
 
         Raises:
             TpuError: the intent failed, or the cloud has not accepted it.
@@ -269,7 +269,7 @@ async def end_directly(cloud: CloudApi, verb: str, node: NodeName, *, wait: bool
 
 
 class DirectEnds:
-    """Stops and deletes nodes while the journal can't be written; writes the causes later if it is still running."""
+    """Stops and deletes nodes while the journal can't be written; the intents are written later."""
 
     def __init__(self, cloud: CloudApi, journal: Journal) -> None:
         settings = cloud.settings
@@ -278,7 +278,7 @@ class DirectEnds:
         self._audit = Audit(journal, endpoint=settings.endpoint, project=settings.project)
 
     async def end(self, verb: Verb, node: NodeName, *, because: EndCause | None = None, wait: bool = False) -> Intent:
-        """Stop or delete a node, see `end_directly`; return an intent that is in no list, because nothing tracks it.
+        """Stop or delete a node, see `end_directly`; return an intent that no list contains, because it is not tracked.
 
         Raises:
             TpuError: as `end_directly` does.

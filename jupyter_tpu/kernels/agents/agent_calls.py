@@ -41,13 +41,13 @@ def workers_with_kernels(nodes: Iterable[Node], settings: CloudSettings) -> tupl
 
 
 def workers_of(node: Node, endpoint: str) -> tuple[WorkerKey, ...]:
-    """Return all workers of a node, with the proxy and login from its kernelspec. Reads a few small files."""
+    """Return all workers of a node, with the SSH proxy and login name from its kernelspec. Reads a few small files."""
     first = _worker(str(node.name), endpoint, 0)
     return tuple(replace(first, worker_id=worker_id) for worker_id in range(max(1, len(node.workers))))
 
 
 def _worker(node_name: str, endpoint: str, worker_id: int) -> WorkerKey:
-    """Return a worker with the proxy and login of its node's kernelspec, if it has one."""
+    """Return a worker, with the SSH proxy and login name from the node's kernelspec if the node has a kernelspec."""
     specs = [spec for spec in list_kernelspecs() if (spec.node_name, spec.endpoint) == (node_name, endpoint)]
     way = {"proxy_command": specs[0].proxy_command, "ssh_user": specs[0].ssh_user} if specs else {}
     return WorkerKey(node=NodeName.parse(node_name), endpoint=endpoint, worker_id=worker_id, **way)
@@ -101,7 +101,7 @@ def kernels_of(answer: Mapping[str, Any], node: NodeName) -> list[dict[str, Any]
     """Return the kernels from a ``list_kernels`` response; omit start times that are invalid.
 
     Raises:
-        AgentBroken: the response is not a list of kernels. The caller still lists the kernels of other workers.
+        AgentBroken: the response is not a list of kernels. The caller then still lists the kernels of other workers.
     """
     rows = answer.get("kernels")
     if not isinstance(rows, list) or not all(

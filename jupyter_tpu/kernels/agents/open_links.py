@@ -19,7 +19,7 @@ from jupyter_tpu.models import Node, NodeName
 
 
 class LinkedAgents:
-    """Calls to the agents of nodes' first workers in one cloud, over open links only.
+    """Calls the agent on the first worker of each node in one cloud, over open links only.
 
     Args:
         endpoint: the cloud's endpoint; see `CloudSettings`.
@@ -32,7 +32,7 @@ class LinkedAgents:
         self._pages = pages
 
     async def call(self, node: NodeName, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the result of `method`; None if no link to the node is connected.
+        """Return the result of `method`, or None if no link to the node is connected.
 
         Raises:
             TpuError: the agent returns an error.
@@ -61,13 +61,13 @@ class LinkedAgents:
 
 
 class WorkerAgents:
-    """Calls to agents over a new link for each call, for a command that shows one node."""
+    """Calls agents over a new link for each call, for a command that shows one node."""
 
     def __init__(self, settings: CloudSettings, nodes: tuple[Node, ...]) -> None:
         self._keys = {key.node: key for key in workers_with_kernels(nodes, settings) if key.worker_id == 0}
 
     async def call(self, node: NodeName, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the result of `method`; None for a node that was not passed to the constructor.
+        """Return the result of `method`, or None if the node was not passed to the constructor.
 
         Raises:
             TpuError: the worker does not respond, or the agent returns an error.

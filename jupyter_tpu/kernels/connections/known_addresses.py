@@ -1,8 +1,8 @@
 """The last known addresses of workers, saved on disk so that a new process can connect without calling the cloud API.
 
-A process that only runs a kernel then needs neither the cloud client (about 50 MiB) nor the round trips of a lookup and
-a preparation. A saved address is only a hint: host keys are pinned, a worker that has moved is looked up in the cloud,
-and a worker whose agent does not respond is prepared again.
+This saves such a process about 50 MiB of memory for the cloud client, and the round trips for looking up and preparing
+the worker. A saved address may be outdated. This is safe: host keys are pinned, a worker that has a new address is
+looked up in the cloud, and a worker whose agent does not respond is prepared again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SavedWorker:
-    """A worker's last address and the result of its last preparation; `ready` is None if the result is unknown."""
+    """A worker's last address and the result of its last preparation. `ready` is None if that result is unknown."""
 
     address: WorkerAddress
     ready: Ready | None = None
@@ -36,7 +36,7 @@ class KnownAddresses:
         self._folder = folder
 
     def load(self, worker: str) -> SavedWorker | None:
-        """Return what is saved for the worker with this identifier; None if nothing usable is saved."""
+        """Return the saved data of the worker with this identifier, or None if it is missing or unusable."""
         try:
             content = json.loads(self._path(worker).read_text())
             ready = content.pop("ready", None)
@@ -63,7 +63,7 @@ class KnownAddresses:
     def save(self, worker: str, known: SavedWorker) -> None:
         """Save an address for later processes.
 
-        A failure is only logged, because it just makes the next connection slower.
+        A failure is only logged, because it only makes the next connection slower.
         """
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

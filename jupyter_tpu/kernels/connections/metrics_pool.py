@@ -1,4 +1,4 @@
-"""Links to all workers of the nodes whose metrics are shown, kept open while metrics are requested.
+"""Keep links open to all workers of the nodes whose metrics are displayed, while metrics are requested.
 
 A link that is already open, for example for a kernel, is reused. Other links are opened here, a few at a time, and
 released some time after the last request. A request never creates or starts a node and never waits long: if a worker
@@ -50,7 +50,7 @@ class Answer:
 
 
 class MetricsPool:
-    """Calls to the agents of nodes' workers. Use each pool from one event loop; its links run in the link thread."""
+    """Calls agents over links that it keeps open. Use a pool from one event loop; links run in the link thread."""
 
     def __init__(self) -> None:
         self._nodes: dict[_Key, _Node] = {}
@@ -105,7 +105,7 @@ class MetricsPool:
 
 @dataclass
 class _Held:
-    """The link to one worker, if this pool has opened it, and the worker's last response over any link."""
+    """The link to one worker, if opened by this pool, and the worker's last response over this or another link."""
 
     shared: WorkerLink | None = None
     last: Answer = field(default_factory=lambda: Answer(worker_id=0))
@@ -123,12 +123,12 @@ class _Node:
         self._is_over = False
 
     def touch(self) -> bool:
-        """Keep the links open for another `HELD_S`; return False if they are already being released."""
+        """Keep the links open for another `HELD_S` seconds; return False if they are already being released."""
         self._requested_at = time.monotonic()
         return not self._is_over
 
     async def hold(self) -> None:
-        """Keep the links open until `HELD_S` after the last request, or until cancelled."""
+        """Keep the links open until `HELD_S` seconds after the last request, or until cancelled."""
         try:
             while (left_s := self._requested_at + HELD_S - time.monotonic()) > 0:  # noqa: ASYNC110 - each request moves it
                 await asyncio.sleep(left_s)
@@ -192,7 +192,7 @@ class _Node:
 def _is_outdated(error: Exception | None) -> bool:
     """Return whether the error claims that the node is not READY.
 
-    This error is outdated, because the caller has seen the node READY.
+    Such an error is outdated, because the caller has seen that the node is READY.
     """
     return isinstance(error, WrongState)
 

@@ -61,7 +61,7 @@ def end_of_node(
 
 
 async def suspended_with(cloud: CloudApi, name: NodeName) -> QueuedResource | None:
-    """Return the node's queued resource, if the cloud has suspended it.
+    """Return the node's queued resource if the cloud has suspended it, or None.
 
     When a node of a queued resource is pre-empted, it is deleted and never enters the state PREEMPTED. Only the
     suspension distinguishes a pre-emption from a deletion by someone else.
@@ -74,7 +74,7 @@ async def suspended_with(cloud: CloudApi, name: NodeName) -> QueuedResource | No
 
 
 def _intents_about(endpoint: str, name: NodeName) -> tuple[Intent, ...]:
-    """Return all intents for the node, newest first; none if the journal cannot be read."""
+    """Return all intents for the node, newest first. The result is empty if the journal cannot be read."""
     from jupyter_tpu.journal.journal import FILE_NAME, Journal
     from jupyter_tpu.journal.paths import journal_dir
 
@@ -89,7 +89,7 @@ def _intents_about(endpoint: str, name: NodeName) -> tuple[Intent, ...]:
 
 
 def _request(intents: tuple[Intent, ...], *, is_replaced: bool) -> Intent | None:
-    """Return the request that stopped or deleted the node; None if there is none.
+    """Return the request that stopped or deleted the node, or None if there was no such request.
 
     Args:
         is_replaced: whether the newest intent is for another node with the same name.
@@ -100,7 +100,7 @@ def _request(intents: tuple[Intent, ...], *, is_replaced: bool) -> Intent | None
 
 
 def _cause_in_cloud(node: Node | None, choice: Recovery | None, is_another: bool) -> Cause:
-    """Return why the node is gone if there was no request, as far as the cloud's state shows."""
+    """Return why a node is gone that nobody requested to stop or delete, according to its state in the cloud."""
     if _was_preempted(node, choice, is_another):
         return "preempted"
     return "repair" if node is not None and not is_another and node.state in _COMES_BACK else "unknown"
@@ -122,7 +122,7 @@ def _actions(
     """Return the actions that restore the node: start it, or open the creation form with its options.
 
     Args:
-        left: the node, if it still exists.
+        left: the node if it still exists, else None.
     """
     if left is not None and left.state in _COMES_BACK:  # the node will restart automatically
         return ()

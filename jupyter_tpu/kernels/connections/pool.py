@@ -50,7 +50,7 @@ class LinkStatus:
 
     @property
     def needs_repair(self) -> bool:
-        """Whether the link stays down until the user fixes a problem."""
+        """Whether the link can't reconnect until the user fixes a problem."""
         return self.state == "down" and self.error_code in _REPAIR_CODES
 
 
@@ -58,7 +58,7 @@ class WorkerLink:
     """The link to one worker, shared by its users.
 
     Attributes:
-        users: the number of users that have acquired the link.
+        users: how many callers have acquired the link and not released it.
         watchers: called with each new status, in the link thread.
         listeners: called with each step of the worker's preparation, in the link thread.
         status: the last status; may be read from any thread.
@@ -97,7 +97,7 @@ class WorkerLink:
         await asyncio.shield(self._opening)  # one caller's cancellation must not cancel the others' attempt
 
     def begin(self) -> None:
-        """Open the link in the background as soon as the worker is reachable."""
+        """Start opening the link in the background; keep trying until the worker is reachable."""
         if self._opening is None:
             self.link.begin()
             self._opening = asyncio.get_running_loop().create_future()
@@ -165,7 +165,7 @@ class LinkPool:
         return shared
 
     def find_up(self, node: NodeName, endpoint: str, worker_id: int = 0) -> WorkerLink | None:
-        """Return a connected link to a worker, over any proxy or login, without acquiring it; None if there is none."""
+        """Return a connected link to a worker, with any proxy or login name, or None. Does not acquire the link."""
         found = (
             shared
             for key, shared in self._links.items()
@@ -195,7 +195,7 @@ class LinkPool:
 
 
 class LinkThread:
-    """The background thread that runs the links' event loop, for as long as the thread has users."""
+    """The background thread that runs the links' event loop. It runs while it has users; see `enter` and `leave`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -226,13 +226,13 @@ class LinkThread:
             running.stop()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await `work` in the thread's loop, from any other loop; cancellation is propagated."""
+        """Run `work` in the thread's loop and await it from another loop. Cancelling this call cancels `work`."""
         return await asyncio.wrap_future(self.submit(work))
 
     async def finish(self, work: Coroutine[Any, Any, None], patience_s: float) -> bool:
-        """Run the last `work` of a user, then call `leave`; return whether it finished within `patience_s` seconds.
+        """Run the last `work` of a user, then call `leave`; return whether this finished within `patience_s` seconds.
 
-        If it didn't, the work and the thread continue, because a call may have to wait for a disconnected link.
+        If not, the work and the thread continue, because a call may have to wait for a disconnected link.
         """
         # Don't use `run`: a caller's cancellation or timeout must not cancel the work.
         loop, ended, future = asyncio.get_running_loop(), asyncio.Event(), self.submit(work)
@@ -279,7 +279,7 @@ class _Running:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the loop and wait for the thread, unless called from that thread."""
+        """Stop the loop and wait for the thread to exit, unless called from that thread."""
         self.loop.call_soon_threadsafe(self._stopped.set)
         if threading.current_thread() is not self._thread:
             self._thread.join()
@@ -290,7 +290,7 @@ class _Running:
         self.pool.close()
 
     async def _until_stopped(self) -> None:
-        """Wait for the last user to leave, and then for the cleanup of cancelled tasks."""
+        """Wait until the last user has left, and then until cancelled tasks have finished their cleanup."""
         await self._stopped.wait()
         tidying = asyncio.all_tasks() - {asyncio.current_task()}
         if tidying:

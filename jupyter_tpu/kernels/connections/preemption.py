@@ -1,4 +1,4 @@
-"""Messages about the auto-recovery of a node that is gone or not READY, for users of its kernels.
+"""Add auto-recovery's next step to the errors that users of a node's kernels see if the node is gone or not READY.
 
 The journal is imported only where it is read, so that a kernel on an existing node doesn't wait for the import.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def recovery_setting(endpoint: str, name: NodeName) -> Recovery | None:
-    """Return the node's auto-recovery setting from the journal; None if it is missing or the journal is unreadable.
+    """Return the node's auto-recovery setting, or None if there is no setting or the journal is unreadable.
 
     Blocks on the disk.
     """
@@ -37,7 +37,7 @@ def recovery_setting(endpoint: str, name: NodeName) -> Recovery | None:
 
 
 def with_outlook(error: TpuError, endpoint: str, name: NodeName, *, is_preempted: bool) -> TpuError:
-    """If auto-recovery is on, add its next step to the error for a node that is gone or not READY.
+    """Add auto-recovery's next step to the error for a node that is gone or not READY, if auto-recovery is on.
 
     Args:
         is_preempted: whether the cloud reports that it pre-empted the node; if not, only a recovery in progress is

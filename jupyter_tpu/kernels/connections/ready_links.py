@@ -1,8 +1,8 @@
 """Links that are opened in advance, so that the first kernel on a node starts as fast as later kernels.
 
-The first connection to a new node is slow, because it sets up SSH, the worker's environment and the agent. A link
-opened here has completed these steps, and kernels share it. A node that does not accept our key yet is skipped, because
-viewing a node must not change it.
+The first connection to a new node is slow, because it sets up SSH, the worker's environment and the agent. This module
+opens a link in advance, which completes these steps, and kernels share this link. A node that does not accept our key
+yet is skipped, because viewing a node must not change it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 def workers_to_hold(
     nodes: Iterable[Node], settings: CloudSettings, *, proxy_command: str = "", ssh_user: str = ""
 ) -> frozenset[WorkerKey]:
-    """Return the first workers of the READY `nodes` that accept our key, with their kernelspecs' proxy and login."""
+    """Return the first worker of each READY node that accepts our key, with its proxy and login name."""
     user_key = UserKey.load_or_create(data_dir() / "ssh")
     return frozenset(
         WorkerKey(node=node.name, endpoint=settings.endpoint, proxy_command=proxy_command, ssh_user=ssh_user)
@@ -36,7 +36,7 @@ def workers_to_hold(
 
 
 class ReadyLinks:
-    """Open links to a changing set of workers. Use an instance from one event loop."""
+    """Keeps links open to a changing set of workers. Use each instance from only one event loop."""
 
     def __init__(self) -> None:
         self._held: dict[WorkerKey, asyncio.Task[None]] = {}
@@ -72,7 +72,7 @@ async def _hold(key: WorkerKey) -> None:
 
 
 async def _hold_in_thread(pool: LinkPool, key: WorkerKey) -> None:
-    """Acquire and release the link in the link thread, so that a cancellation cannot leave it unreleased."""
+    """Acquire and release the link in the link thread, so that the link is released even after a cancellation."""
     shared = await pool.acquire(key, _log_progress)
     try:
         await asyncio.Event().wait()

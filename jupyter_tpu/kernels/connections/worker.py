@@ -60,13 +60,13 @@ OnProgress = Callable[[Mapping[str, Any]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerKey:
-    """A worker and how to connect to it; kernels with equal keys share a link.
+    """A worker and how to connect to it. Kernels with equal keys share a link.
 
     Attributes:
         endpoint: the cloud's endpoint; see `CloudSettings`.
         python: the Python interpreter for kernels; empty to let the worker choose.
-        proxy_command: as in ssh's ProxyCommand; empty for none.
-        ssh_user: login name; empty for the one in the node's metadata.
+        proxy_command: the command that connects to the worker, as in ssh's ProxyCommand; empty for a direct connection.
+        ssh_user: login name; empty for the login name in the node's metadata.
     """
 
     node: NodeName
@@ -90,8 +90,8 @@ class Worker:
 
     Attributes:
         preparation: the result of the last preparation, by this process or an earlier one.
-        last_host_key_alias: the host key alias of the last connection; another alias means another node. Empty if
-            unknown.
+        last_host_key_alias: the host key alias of the last connection; empty if unknown. A different alias means a
+            different node.
         node_end: how the node was stopped or deleted, if this is why `connect` last failed; otherwise None.
     """
 
@@ -105,7 +105,7 @@ class Worker:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def connect(self) -> SshConnection:
-        """Connect over SSH; try the last known address before querying the cloud.
+        """Connect over SSH. Try the last known address first, then query the cloud for the address.
 
         Raises:
             WrongState, NodeNotFound: the node is not READY, or gone.
@@ -144,7 +144,7 @@ class Worker:
     async def _connect_by_lookup(
         self, there: asyncio.Task[SshConnection], known: WorkerAddress, user_key: UserKey
     ) -> SshConnection:
-        """Connect to the address from the cloud, unless the first attempt is connecting to the same address."""
+        """Query the cloud for the address and connect to it, unless the first attempt already uses the same address."""
         # Also returns when the first attempt fails, because there is nothing to wait for.
         await asyncio.wait([there], timeout=_KNOWN_ANSWERS_S)
         if _has_succeeded(there):
@@ -179,7 +179,7 @@ class Worker:
         return f"{self.key.endpoint} {self.key.node} {self.key.worker_id} {self.key.ssh_user}"
 
     async def _connect_anew(self, user_key: UserKey, unless_unknown: TpuError | None = None) -> SshConnection:
-        """Connect to the address from the cloud; if the cloud does not respond, raise `unless_unknown`."""
+        """Query the cloud for the address and connect. If the query fails, raise `unless_unknown` if given."""
         self._report("finding_node", f"Looking up {self.key.node.node_id}")
         try:
             address, key_is_new = await self._look_up(user_key)
@@ -245,7 +245,7 @@ class Worker:
     async def _connect_when_key_is_there(
         self, address: WorkerAddress, user_key: UserKey, delays_s: tuple[float, ...]
     ) -> SshConnection:
-        """Connect; if the worker does not accept our new key yet, retry after each of `delays_s`."""
+        """Connect. If the worker does not accept our new key yet, retry after each delay in `delays_s`."""
         for delay_s in delays_s:
             try:
                 return await self._connect_to(address, user_key)
@@ -265,7 +265,7 @@ class Worker:
 
 
 def _explained(error: TpuError, end: NodeEnd) -> TpuError:
-    """Return the error for a node that is gone or not READY, with the reason."""
+    """Add to this error the reason why the node is gone or not READY."""
     exists = Text("{why} {exists}", why=end.message, exists=error.exists) if error.exists else end.message
     return type(error)(error.message, exists=exists, hint=error.hint, raw=error.raw)
 
@@ -330,7 +330,7 @@ def worker_address(node: Node, identity: WorkerIdentity, user: str) -> WorkerAdd
 
 
 def worker_alias(name: NodeName, worker_id: int = 0) -> str:
-    """Return the worker's name for ``ssh``: ``my-node.us-central1-a.tpu``, or ``my-node-w1.…`` for other workers."""
+    """Return the worker's name for ``ssh``, such as ``my-node.us-central1-a.tpu``; other workers: ``my-node-w1.…``."""
     suffix = f"-w{worker_id}" if worker_id else ""
     return f"{name.node_id}{suffix}.{name.zone}.tpu"
 
@@ -346,7 +346,7 @@ def alias_of_uid(uid: str, worker_id: int) -> str:
 
 
 def host_key_store() -> HostKeyStore:
-    """Return the user's pinned host keys."""
+    """Return the store of the user's pinned host keys."""
     return HostKeyStore(data_dir() / "ssh" / "known_hosts")
 
 
@@ -379,7 +379,7 @@ async def ensure_login(cloud: CloudApi, node: Node, user_key: UserKey, ssh_user:
 
 
 def login_of(node: Node, user_key: UserKey) -> str:
-    """Return the login name for our key in the node's metadata; empty if the key is missing."""
+    """Return the login name for our key in the node's metadata, or "" if the key is missing."""
     ours = user_key.public_line.split()[:2]
     for line in node.metadata.get("ssh-keys", "").splitlines():
         user, _, key = line.partition(":")

@@ -1,4 +1,4 @@
-"""Manage kernels' Python environments from this machine: folder requirements, builds, and packages to restore.
+"""Manage kernels' Python environments on workers: read a folder's requirements, create and restore environments.
 
-Start reading at `environment`. The worker's part is in `jupyter_tpu.agent.environments`.
+Start reading at `environment`. The code that runs on the worker is in `jupyter_tpu.agent.environments`.
 """

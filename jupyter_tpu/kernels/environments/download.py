@@ -1,7 +1,7 @@
 """Download wheels on this machine for a worker that cannot reach a package index.
 
-uv resolves the versions for the worker's Python and platform. pip, run by uv as a tool, downloads those that are
-missing. Blocks until the download finishes.
+uv resolves the versions for the worker's Python and platform. pip, which uv runs as a tool, downloads the missing
+wheels. The functions block until the download finishes.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ class Wanted:
 
 
 def wanted_by_agent(platform: WorkerPlatform) -> Wanted:
-    """Return the requirements of the agent, and of kernels outside environments, for the worker's system Python."""
+    """Return the requirements, for the worker's system Python, of the agent and of kernels without an environment."""
     uv = () if platform.has_uv else (UV,)
     return Wanted(title="what the agent needs", lines=(*KERNEL_NEEDS, *AGENT_NEEDS, *uv))
 
 
 def wanted_by_environment(release: Release, requirements: Sequence[str]) -> Wanted:
-    """Return the contents of an environment as requirements."""
+    """Return an environment's framework and packages as requirements."""
     needs = (*KERNEL_NEEDS, *WIDGET_NEEDS, "pip")
     return Wanted(title=release.title, lines=(*release.requires, *needs, *requirements))
 
@@ -109,7 +109,7 @@ def _resolved(uv: Sequence[str], platform: WorkerPlatform, wanted: Wanted) -> st
 
 
 def _by_hashes(lock: str) -> tuple[list[str], list[str]]:
-    """Split requirements into those with hashes and those without, which come from source repositories."""
+    """Split requirements into those with hashes and those without hashes, which come from source repositories."""
     lines = [line for line in lock.replace("\\\n", " ").splitlines() if line[:1].isalnum()]
     return [line for line in lines if "--hash=" in line], [line for line in lines if "--hash=" not in line]
 

@@ -1,4 +1,4 @@
-"""The environment that a kernel runs in: created on its worker if missing, and saved so that it can be recreated.
+"""Create the environment that a kernel runs in on its worker if it is missing, and save it so it can be recreated.
 
 An environment that was lost with its node is recreated with all packages that the user had installed. If some packages
 can't be installed, the user is notified and the kernel starts anyway. If a new environment can't be created, the kernel
@@ -42,7 +42,7 @@ _LONGEST_INSTALL = 200
 
 
 async def make_environment(call: Call, order: Mapping[str, Any], on_progress: OnProgress) -> dict[str, Any]:
-    """Create an environment on the worker, or install missing packages; return the agent's description of it.
+    """Create an environment on the worker or install its missing packages; return the agent's description of it.
 
     Args:
         order: the parameters of the agent's ``make_environment``.
@@ -73,7 +73,7 @@ async def _step(call: Call, framework: str) -> Mapping[str, Any] | None:
 
 
 class KernelEnvironment:
-    """The environment of one kernel, kept across restarts. If `framework` is empty, methods do nothing."""
+    """The environment of one kernel, also after restarts. If `framework` is empty, methods do nothing."""
 
     def __init__(self, key: WorkerKey, framework: str) -> None:
         self._framework = framework
@@ -84,11 +84,11 @@ class KernelEnvironment:
         self._learning: asyncio.Task[None] | None = None
 
     async def provide(self, launch: Launch, call: Call, on_progress: OnProgress, say: Notify) -> Launch:
-        """Create the environment if needed; return `launch` with the environment's Python.
+        """Create the environment if needed. Return `launch`, changed to use the environment's Python.
 
         Args:
             call: calls the worker's agent.
-            say: prints in the notebook which packages could not be restored.
+            say: prints a message in the notebook, for example which packages could not be restored.
 
         Raises:
             EnvironmentFailed: the environment cannot be created, or the folder's requirements conflict with it.
@@ -104,7 +104,7 @@ class KernelEnvironment:
         return replace(launch, python=self._python)
 
     async def report_lost_packages(self, codes: Iterable[str], on_progress: OnProgress, say: Notify) -> None:
-        """Report the packages that these cells had installed in a lost node's system Python."""
+        """Tell the user which packages these cells had installed in the lost node's system Python."""
         text = "" if self._framework else lost_packages_notice(codes)
         if text:
             on_progress(_step_of(text))
@@ -149,7 +149,7 @@ class KernelEnvironment:
     async def _restored(
         self, remembered: SavedEnvironment, needs: FolderNeeds, on_progress: OnProgress, say: Notify
     ) -> str:
-        """Recreate the environment that was lost with its node; return its Python, or an empty string on failure."""
+        """Recreate the environment that was lost with its node; return the path of its Python, or "" on failure."""
         python = ""
         on_progress(_step_of(f"Recreating {remembered.title} as it was on the lost node"))
         # Install the folder's requirements second and separately: if they fail, the previous packages are already
@@ -208,7 +208,7 @@ def _step_of(text: str) -> dict[str, Any]:
 
 
 def lost_packages_notice(codes: Iterable[str]) -> str:
-    """Return a notice about packages that these cells had installed in a lost node's system Python; may be empty.
+    """Return a notice about packages that these cells had installed in a lost node's system Python, or "" if none.
 
     These packages are not part of an environment, so they are not restored.
 

@@ -43,8 +43,8 @@ async def push_wheels(
 ) -> str:
     """Download an environment's wheels and send the missing ones to the worker; return the framework's version.
 
-    If the worker's system Python is not compatible, a compatible one is sent too. If this machine cannot fetch one, the
-    newest release for the worker's system Python is used, unless `version` names one.
+    If the worker's system Python is not compatible, a compatible Python is sent too. If this machine cannot download a
+    compatible Python, the newest framework release for the worker's system Python is used, unless `version` is given.
 
     Args:
         version: the framework's version; empty for the newest compatible one.
@@ -143,12 +143,12 @@ class _Dialogue:
         self._received = b""
 
     async def begin(self) -> None:
-        """Send the receiving program."""
+        """Send the receiving program to the worker."""
         source = wheels_source()
         await self._write(b"%d\n%b" % (len(source), source))
 
     async def give(self, wheel: Path) -> None:
-        """Send one wheel, resuming at the end of the part that the worker already has."""
+        """Send one wheel. If the worker has already received the beginning of the file, send only the missing bytes."""
         content = await asyncio.to_thread(wheel.read_bytes)
         header = {"name": wheel.name, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         await self._write(json.dumps(header).encode() + b"\n")
@@ -163,7 +163,7 @@ class _Dialogue:
             )
 
     async def read_line(self) -> dict[str, Any]:
-        """Return the next line from the worker, a JSON object."""
+        """Return the next line from the worker as a JSON object."""
         try:
             async with asyncio.timeout(_ANSWERS_S):
                 while b"\n" not in self._received:

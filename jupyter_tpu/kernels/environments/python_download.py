@@ -1,6 +1,6 @@
-"""Download a Python interpreter on this machine for a worker that cannot download it. uv uses the same archive.
+"""Download a Python interpreter on this machine for a worker that cannot download it.
 
-uv verifies and caches its downloads, so no file is downloaded twice.
+uv downloads, verifies and caches the archive, so no archive is downloaded twice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class FetchedPython:
     """A Python interpreter as an archive that can be unpacked anywhere on a worker.
 
     Attributes:
-        version: such as ``3.12.4``.
+        version: the full version, such as ``3.12.4``.
         archive: path of the archive; the agent finds the archive by its file name.
     """
 
@@ -36,7 +36,7 @@ class FetchedPython:
 
 
 def fetch_python(platform: WorkerPlatform, release: Release) -> FetchedPython | None:
-    """Fetch a Python for `release` on the worker's platform; None if the worker's system Python is compatible. Blocks.
+    """Download a Python for `release`, or return None if the worker's system Python is compatible. Blocks.
 
     Raises:
         BadInput: this machine has no uv.
@@ -58,7 +58,7 @@ def fetch_python(platform: WorkerPlatform, release: Release) -> FetchedPython | 
 
 
 def _named(folder: Path, key: str) -> Path:
-    """Copy the archive that uv downloaded last to a file named after its Python, and return the path."""
+    """Copy the archive that uv downloaded last to a file named after its Python version, and return the path."""
     named = folder / f"{key}.tar.gz"
     archives = [path for path in (folder / "fetched").iterdir() if path.name.endswith(".tar.gz")]
     if not archives:

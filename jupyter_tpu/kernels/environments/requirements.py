@@ -30,7 +30,7 @@ class FolderNeeds:
     """The requirements of a notebook's folder.
 
     Attributes:
-        source: the file name; empty if there is no file.
+        source: name of the file with the requirements; empty if there is no such file.
         lines: PEP 508 requirements.
         left_out: lines that cannot be used on a worker, such as local paths and pip options, and a note about unchecked
             hashes. The lines are displayed, so credentials in URLs are removed.
@@ -130,7 +130,7 @@ def _refuse_other_sources(data: Mapping[str, Any], project: Mapping[str, Any]) -
 
 
 def _table(data: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
-    """Return the TOML table with that name; an empty table if it doesn't exist."""
+    """Return the TOML table with that name, or an empty table if it doesn't exist."""
     found: Any = data
     for name in names:
         found = found.get(name, {})
@@ -155,7 +155,7 @@ def _open_nonblocking(path: str, flags: int) -> int:
 
 
 def _is_requirement(line: str) -> bool:
-    """Return whether the line is a requirement from an index or a URL, not an option or a local path."""
+    """Return whether the line requires a package from an index or a URL, and is not an option or a local path."""
     name, _, address = line.partition("@")
     is_path = "/" in name or "\\" in name or (not address and line.endswith((".whl", ".tar.gz", ".zip")))
     is_local = is_path or address.strip().startswith(("file:", ".", "/"))

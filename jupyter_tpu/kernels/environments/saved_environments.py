@@ -33,7 +33,7 @@ class SavedEnvironment:
         framework: a key of `FRAMEWORKS`.
         version: the framework's version.
         requirements: the requirements of the notebooks' folders.
-        pins: all packages that were installed for the environment, with versions.
+        pins: all packages that jupyter_tpu installed in the environment, with versions.
         added: packages that the user has installed in addition.
     """
 
@@ -84,7 +84,7 @@ class SavedEnvironments:
         return tuple(each for each in found if each)
 
     def find(self, framework: str) -> SavedEnvironment | None:
-        """Return the saved environment of a framework; None if it is missing or unreadable."""
+        """Return the saved environment of a framework, or None if it is missing or unreadable."""
         path = self._path(framework)
         try:
             return SavedEnvironment.from_json(json.loads(path.read_text()))

@@ -1,7 +1,7 @@
-"""Deliver a kernel's record to the clients of its local sockets: all messages, in order, as fast as the clients read.
+"""Deliver a kernel's record to the clients of its local sockets: all messages, in order, at the clients' speed.
 
-Replies follow the output that precedes them. If a client reads no output for a long time, replies may overtake that
-output, which waits in the record on the worker, not in this process's memory.
+A reply is delivered after the output that precedes it. If a client reads no output for a long time, replies may be
+delivered before that output, which stays in the record on the worker and uses no memory here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from jupyter_tpu.kernels.messages.zmq_bridge import ROUTED, Bridge
 
 
 class LocalClients:
-    """Deliver a kernel's record to the bridge, starting at `from_seq`."""
+    """Delivers a kernel's record to the bridge, starting at `from_seq`."""
 
     def __init__(self, bridge: Bridge, fanout: RecordFanout, from_seq: Seq) -> None:
         self._bridge = bridge
@@ -32,7 +32,7 @@ class LocalClients:
         self._all.resume()
 
     def let_replies_pass(self) -> None:
-        """Deliver replies from now on, even while output is on hold."""
+        """Deliver replies from now on, even while the delivery of output is paused."""
         if self._replies is None and self._all.next_seq is not None:
             self._replies = self._fanout.read(self._deliver_reply, self._all.next_seq, early=self._all.early)
 
@@ -53,7 +53,7 @@ class LocalClients:
         self._meet()
 
     def _meet(self) -> None:
-        """Merge the two readers once the output has caught up with the replies."""
+        """Merge the readers for output and for replies after they have reached the same position."""
         if self._replies and not self._is_held and self._all.next_seq == self._replies.next_seq:
             self._all.early |= self._replies.early
             self._replies.close()

@@ -1,4 +1,4 @@
-"""Notices for the notebook's user about events in a kernel's record."""
+"""Create notices for the notebook's user about events in a kernel's record."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def event_notice(event: Mapping[str, Any]) -> str | None:
-    """Return the notice for an event; None for one that is not shown in the notebook."""
+    """Return the notice for an event, or None if the event is not shown in the notebook."""
     kind = event.get("event")
     # These events contain their own text. Brackets distinguish a notice from the cell's output.
     if kind in ("disk_full", "checkpoint_hook", "words"):
@@ -27,7 +27,7 @@ def event_notice(event: Mapping[str, Any]) -> str | None:
 
 
 def unreadable_event(seq: int) -> dict[str, Any]:
-    """Return the event that replaces an undeliverable message of the record."""
+    """Return an event that replaces a message in the record that cannot be read."""
     return {"event": "unreadable", "seq": seq}
 
 

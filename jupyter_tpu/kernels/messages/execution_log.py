@@ -1,9 +1,10 @@
 """Log the code executed on a kernel in a local file, because the kernel's record is lost with its node.
 
-Each execute request has one line, in the order sent. The first bytes of a line are its state and its number of outputs;
-a single call rewrites them in place. If the server is killed, each line is therefore either old or new; only the last
-line may be incomplete. Runs that were lost with a node are moved to a second file for 30 days, until the user reruns or
-dismisses them. That file outlives the kernel, so another kernel of the same notebook offers them too.
+The file has one line per execute request, in the order sent. A line starts with the request's state and its number of
+outputs, which a single write replaces in place. If the server is killed, each line is therefore either old or new; only
+the last line may be incomplete. Runs that were lost with a node are moved to a second file for 30 days, until the user
+reruns or dismisses them. That file is kept after the kernel has shut down, so another kernel of the same notebook can
+offer the runs too.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ _MOST_OUTPUTS = 10**9 - 1  # nine digits, because a line's header has a fixed le
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedRun:
-    """An execute_request from a page or program. Saved on disk under these field names.
+    """A run: an execute_request from a page or program. Saved on disk under these field names.
 
     Attributes:
         cell_id: the notebook's cell; None if the code is not from a cell.
-        code: at most its first `MOST_CODE` characters.
+        code: the executed code, at most its first `MOST_CODE` characters.
         is_whole: whether `code` is complete.
         node: the host key alias of the worker that ran the code.
         outputs: the number of output messages received.
@@ -58,7 +59,7 @@ class LoggedRun:
 
     @property
     def is_over(self) -> bool:
-        """Whether the request is finished, successfully or not."""
+        """Whether the request has succeeded or failed."""
         return self.state in _OVER
 
     def to_line(self) -> bytes:
@@ -82,9 +83,9 @@ class LostRuns:
     """The runs that were lost with a kernel's node. Saved on disk under these field names.
 
     Attributes:
-        lost_at: Unix seconds.
+        lost_at: when the node was lost (Unix seconds).
         reason: why the node is gone, for display.
-        runs: in the order sent.
+        runs: the lost runs, in the order sent.
         has_successor: whether the kernel has been started again on another node.
         notebook: the kernel's notebook, see `ExecutionLog.notebook`.
         end: how the node was stopped or deleted, from `NodeEnd.to_json`; None if an earlier version recorded the loss.
@@ -101,7 +102,7 @@ class LostRuns:
 def _head(state: str, outputs: int) -> bytes:
     """Return the header of a line.
 
-    Its length is the same for all states and counts, so it can be rewritten in place.
+    Its length is the same for all states and numbers of outputs, so that it can be rewritten in place.
     """
     return f'{{"state": "{state:<7}", "outputs": {min(outputs, _MOST_OUTPUTS):9d}, '.encode()
 
@@ -116,11 +117,11 @@ def runs_folder() -> Path:
 
 
 class ExecutionLog:
-    """The log of one kernel. Every method accesses the disk, and none raises, because a kernel can run without a log.
+    """The log of one kernel. Every method accesses the disk. No method raises, because a kernel can run without a log.
 
     Args:
         folder: the folder of the log files.
-        most_bytes: the maximum size of the log.
+        most_bytes: the maximum size of the log, in bytes.
 
     Attributes:
         ran_on: the host key alias of the newest run's worker, even if that run is lost; empty if there are no runs.
@@ -140,7 +141,7 @@ class ExecutionLog:
         self.ran_on = self.notebook = ""
 
     def begin(self) -> None:
-        """Start an empty log, for a new process."""
+        """Start an empty log for a new kernel process."""
         self._guarded(self._rewrite, [])
 
     def resume(self) -> None:
@@ -156,7 +157,7 @@ class ExecutionLog:
             self._guarded(_write_lost, self._lost_path, replace(lost, has_successor=True))
 
     def add(self, run: LoggedRun) -> None:
-        """Log a request; do nothing if the request is already open."""
+        """Log a new request, or do nothing if the request is already open."""
         if self._file and run.msg_id not in self._open:
             short = replace(run, code=run.code[:MOST_CODE], is_whole=run.is_whole and len(run.code) <= MOST_CODE)
             self._guarded(self._append, short)
@@ -166,11 +167,11 @@ class ExecutionLog:
         return msg_id in self._open
 
     def outputs_of(self, msg_id: str) -> int:
-        """Return the number of outputs of an open request."""
+        """Return the number of output messages of an open request."""
         return self._open[msg_id][1].outputs
 
     def move(self, msg_id: str, state: State | None = None, *, outputs: int = 0) -> None:
-        """Change the state of an open request, or increase its number of outputs."""
+        """Change the state of an open request, or add `outputs` to its number of output messages."""
         if self._file and msg_id in self._open:
             place, run = self._open[msg_id]
             run = replace(run, state=state or run.state, outputs=run.outputs + outputs)
@@ -184,11 +185,11 @@ class ExecutionLog:
         self._guarded(self._lose, reason, at, end)
 
     def lost(self) -> LostRuns | None:
-        """Return this kernel's lost runs that wait for the user's decision; None if there are none."""
+        """Return this kernel's lost runs that the user has not rerun or dismissed, or None if there are none."""
         return _read_lost(self._lost_path)
 
     def offered(self) -> LostRuns | None:
-        """Return this kernel's lost runs, or else the newest lost runs of an earlier kernel of the notebook."""
+        """Return this kernel's lost runs. If it has none, return those of an earlier kernel of the notebook."""
         return _read_lost(self._offered_path())
 
     def settle(self) -> None:
@@ -203,7 +204,7 @@ class ExecutionLog:
             self._file = None
 
     def remove(self) -> None:
-        """Remove the log of a kernel that was shut down; runs that were lost with a node are kept."""
+        """Remove the log of a kernel that was shut down. Runs that were lost with a node are kept."""
         self.close()
         self._open.clear()
         with suppress(OSError):
@@ -237,7 +238,7 @@ class ExecutionLog:
             raise OSError("the disk is full")
 
     def _rewrite(self, runs: Iterable[LoggedRun]) -> None:
-        """Write these runs to a new file that atomically replaces the old one."""
+        """Write these runs to a new file that atomically replaces the old file."""
         self.close()
         entries = list(runs)
         lines = [run.to_line() for run in entries]

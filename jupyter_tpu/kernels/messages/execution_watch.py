@@ -1,6 +1,6 @@
 """Log the code that any client executes on a kernel, by watching the kernel's live messages.
 
-Every message passes through this module, so a parent header is parsed only when it differs from the last one.
+This module reads every message, so for speed it parses a parent header only if it differs from the previous one.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _STATES: dict[str, State] = {"ok": "ok", "error": "error", "aborted": "aborted",
 
 
 class ExecutionWatch:
-    """An observer that reads a kernel's messages in the order of its record and logs the kernel's runs.
+    """An observer that reads a kernel's messages in order and logs the kernel's runs.
 
     Attributes:
-        node: returns the kernel's worker; see `LoggedRun.node`.
+        node: returns the host key alias of the kernel's worker; see `LoggedRun.node`.
     """
 
     def __init__(self, runs: ExecutionLog) -> None:
@@ -39,11 +39,11 @@ class ExecutionWatch:
 
     @property
     def ran_on(self) -> str:
-        """The worker of the newest run; empty if nothing has run."""
+        """The host key alias of the worker that ran the newest run; empty if there are no runs."""
         return self._runs.ran_on
 
     def begin(self) -> None:
-        """Start an empty log, for a new process."""
+        """Start an empty log for a new kernel process."""
         self._runs.begin()
 
     def resume(self) -> None:
@@ -59,7 +59,7 @@ class ExecutionWatch:
         self._runs.note_successor()
 
     def lost_code(self) -> tuple[str, ...]:
-        """Return the code of cells that succeeded on a lost node, until the user reruns or dismisses them."""
+        """Return the code of lost cells that had succeeded and that the user has not yet rerun or dismissed."""
         lost = self._runs.lost()
         return tuple(run.code for run in lost.runs if run.state == "ok") if lost else ()
 
@@ -82,7 +82,7 @@ class ExecutionWatch:
             self._runs.move(msg_id, "running", outputs=max(more, 0))
 
     def observe(self, channel: str, parts: Sequence[bytes]) -> None:
-        """Observe a message from the kernel or from a client to the kernel."""
+        """Log a message from the kernel, or from a client to the kernel, if it concerns a run."""
         place = 0 if channel == "event" else header_place(parts)  # events are JSON without a header
         if place and channel == "request":
             self._asked(parts[place : place + 4])

@@ -1,7 +1,7 @@
-"""The fan-out of one kernel's record: each reader gets every message once and in order, at its own speed.
+"""Distribute one kernel's record to several readers. Each reader gets every message once, in order, at its own speed.
 
-Readers that keep up share one live stream. A slow reader leaves the live stream, keeps its position, and catches up
-over a separate stream. This uses more of the link's bandwidth, but no reader waits for another, and memory use is
+Fast readers share one live stream. A slow reader leaves the live stream, keeps its position, and catches up over a
+separate stream. This uses more of the link's bandwidth, but no reader has to wait for other readers, and memory use is
 limited. The fan-out runs in the event loop of its link.
 """
 
@@ -29,10 +29,10 @@ Small compared with the link's window of 32 MiB: what is dropped here is read fr
 
 
 class RecordFanout:
-    """The readers of a kernel's record, and the live stream shared by the readers that keep up.
+    """The readers of a kernel's record, and the live stream that the fast readers share.
 
     Args:
-        watch: called with the channel and parts of each live message, before readers get it.
+        watch: called with the channel and parts of each message of the live stream, before readers get the message.
     """
 
     def __init__(self, watch: Watch | None = None) -> None:
@@ -45,7 +45,7 @@ class RecordFanout:
 
     @property
     def next_seq(self) -> int | None:
-        """The next seq of the live stream; None until the worker has reported it."""
+        """The sequence number of the live stream's next message; None until the worker has reported it."""
         if self._live and self._live.has_begun:
             return self._live.applied_seq + 1
         return None if self._next_seq == "end" else max(self._next_seq, 1)
@@ -56,11 +56,11 @@ class RecordFanout:
         return self._live
 
     def begin_at_end(self) -> None:
-        """Skip all messages from before the next `connect`."""
+        """Skip all messages that the record already contains at the next `connect`."""
         self._next_seq = "end"
 
     def connect(self, attach: Attach, on_message: OnMessage) -> None:
-        """Open the live stream where the last one ended; readers get each message before `on_message`."""
+        """Open the live stream at the end of the previous live stream. Readers get each message before `on_message`."""
         self._attach, self._on_message = attach, on_message
         self._live = attach(self._next_seq, self._receive, self._receive_early)
         for reader in tuple(self._readers):
@@ -78,7 +78,7 @@ class RecordFanout:
             live.close()
 
     def reset(self) -> None:
-        """Restart at seq 1, because the old record is gone and the next record starts at seq 1."""
+        """Restart at sequence number 1, because the old record is gone and the next record starts at 1."""
         self.disconnect()
         self._next_seq = 0
         for reader in self._readers:
@@ -89,7 +89,7 @@ class RecordFanout:
 
         Args:
             deliver: called with each message; must not block or raise.
-            early: seqs that the reader has already received out of order.
+            early: sequence numbers of messages that the reader has already received out of order.
         """
         reader = Subscriber(self, deliver, None if from_seq == "end" else max(from_seq, 1))
         reader.early |= {*early}
@@ -110,7 +110,7 @@ class RecordFanout:
         return self._attach(from_seq, on_message, on_express) if self._attach else None
 
     def balance(self) -> None:
-        """Let readers that have caught up join the live stream; pause the stream if no reader needs more messages."""
+        """Pause the live stream if no reader needs more messages from it; otherwise resume it."""
         if self._live is None:
             return
         if self._readers and not any(reader.wants_live(self.next_seq) for reader in self._readers):
@@ -119,7 +119,7 @@ class RecordFanout:
             self._live.resume()
 
     def remove(self, reader: Subscriber) -> None:
-        """Remove a reader; idempotent."""
+        """Remove a reader. Do nothing if it was already removed."""
         if reader in self._readers:
             self._readers.remove(reader)
             self.balance()
@@ -144,11 +144,12 @@ class RecordFanout:
 class Subscriber:
     """A reader's position in the record. `deliver` is called with each message, and must not block or raise.
 
-    A subscriber is on the live stream, on a separate stream until it reaches the live one, or paused without a stream.
+    A subscriber reads the live stream, or reads a separate stream until it reaches the live stream, or is paused
+    without a stream.
 
     Attributes:
-        next_seq: the seq of the first undelivered message; None until it is known.
-        early: later seqs that were already delivered out of order.
+        next_seq: the sequence number of the first undelivered message; None until it is known.
+        early: sequence numbers of later messages that were already delivered out of order.
     """
 
     def __init__(self, fanout: RecordFanout, deliver: OnMessage, next_seq: int | None) -> None:
@@ -163,12 +164,12 @@ class Subscriber:
         self.early: set[int] = set()
 
     def wants_live(self, live_seq: int | None) -> bool:
-        """Return whether the live stream must continue for this reader: the reader is on the stream or ahead of it."""
+        """Return whether this reader needs the live stream to continue: it reads the stream, or is ahead of it."""
         is_ahead = self._own is not None and (self.next_seq or 0) > (live_seq or 0)
         return is_ahead or (self._is_live and not self._is_paused)
 
     def pause(self) -> None:
-        """Accept no more than `SLACK_BYTES` until `resume`."""
+        """Accept at most `SLACK_BYTES` more bytes until `resume` is called."""
         if not self._is_paused:
             self._is_paused, self._slack = True, SLACK_BYTES
             if self._own:
@@ -176,7 +177,7 @@ class Subscriber:
             self._fanout.balance()
 
     def resume(self) -> None:
-        """Continue after `pause`, over a separate stream if the reader has left the live one."""
+        """Continue after `pause`, over a separate stream if the reader has left the live stream."""
         self._is_paused = False
         if self._own:
             self._own.resume()
@@ -204,7 +205,7 @@ class Subscriber:
             self._own = self._fanout.open_stream(self.next_seq, receive, self.offer_early)
 
     def reset(self) -> None:
-        """Restart at seq 1, with the next record."""
+        """Restart at sequence number 1 of the next record."""
         self.next_seq = 1
         self.early.clear()
 
@@ -229,19 +230,19 @@ class Subscriber:
             self._join()
 
     def offer_early(self, seq: int, channel: str, parts: list[bytes]) -> None:
-        """Deliver a message early, once; skip its copy later in the sequence."""
+        """Deliver a message out of order, before earlier messages. It is skipped later, when its turn comes."""
         if seq >= (self.next_seq or 1) and seq not in self.early:
             self.early.add(seq)
             self._deliver(seq, channel, parts)
 
     def _cut(self, last_seq: int) -> None:
-        """Report messages missing from the live stream; a separate stream reports its own gaps."""
+        """Report that messages are missing from the live stream. Separate streams report this themselves."""
         if self._is_live and (self.next_seq or 1) <= last_seq:
             event = {"event": "cut", "first_seq": self.next_seq or 1, "last_seq": last_seq}
             self._apply(last_seq, "event", [json.dumps(event).encode()])
 
     def deliver_event(self, parts: list[bytes]) -> None:
-        """Deliver an event that is not in the record, with the seq of the last delivered message."""
+        """Deliver an event that is not in the record. Its sequence number is that of the last delivered message."""
         self._deliver((self.next_seq or 1) - 1, "event", parts)
 
     def _receive(self, opened: int, seq: int, channel: str, parts: list[bytes]) -> None:
@@ -257,7 +258,7 @@ class Subscriber:
                 self._join()
 
     def _restart_at_new_record(self) -> None:
-        """Restart at seq 1: the worker doesn't have this position, so the old record was deleted."""
+        """Restart at sequence number 1: the worker doesn't have this position, so the old record was deleted."""
         self._own = None
         if self.next_seq != 1:
             self.deliver_event([json.dumps({"event": "new_record"}).encode()])
@@ -294,5 +295,5 @@ def _ignore_watch(channel: str, parts: list[bytes]) -> None:
 
 
 def _is_cut(channel: str, parts: list[bytes]) -> bool:
-    """Return whether this is the link's ``cut`` event. The event has the seq of the last missing message."""
+    """Return whether this is the link's ``cut`` event, whose sequence number is that of the last missing message."""
     return channel == "event" and json_object(parts[0]).get("event") == "cut"

@@ -1,7 +1,7 @@
 """The addresses of a kernel's five local sockets: Unix sockets in a private folder, or loopback TCP ports.
 
-Unix sockets are bound under hidden names and published as symlinks, because a KernelManager unlinks the published
-names at every restart.
+Unix sockets are bound to hidden names and published as symlinks, because a KernelManager deletes the published names at
+every restart.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PortTaken(Exception):
 
 
 class IpcAddresses:
-    """Unix sockets in a new folder with mode 0700, which is removed at the latest when the process exits."""
+    """Unix sockets in a new folder with mode 0700, which is removed when the process exits or earlier."""
 
     transport = "ipc"
 
@@ -70,7 +70,7 @@ class IpcAddresses:
 
 
 class TcpAddresses:
-    """Loopback TCP ports, for front ends that need them; port 0 selects a free port.
+    """Loopback TCP ports, for front ends that can't use Unix sockets. Port 0 selects a free port.
 
     Raises:
         BadInput: the address is reachable from other machines.
@@ -110,7 +110,7 @@ class TcpAddresses:
         """Do nothing, because ports have no names."""
 
     def remove(self) -> None:
-        """Do nothing, because ports are freed with their sockets."""
+        """Do nothing, because ports become free when their sockets are closed."""
 
 
 Addresses = IpcAddresses | TcpAddresses
@@ -120,7 +120,7 @@ def addresses_of(connection: Mapping[str, Any]) -> TcpAddresses:
     """Return the TCP ports from a connection file.
 
     Raises:
-        BadInput: the file specifies another transport, or a port is missing.
+        BadInput: the file specifies a transport other than TCP, or a port is missing.
     """
     if connection.get("transport", "tcp") != "tcp":
         raise BadInput(
@@ -137,7 +137,7 @@ def addresses_of(connection: Mapping[str, Any]) -> TcpAddresses:
 
 
 def port_owner(port: int) -> str:
-    """Return the process that uses a local TCP port, such as ``python (pid 123)``; empty if unknown."""
+    """Return the process that uses a local TCP port, such as ``python (pid 123)``, or "" if unknown."""
     import psutil  # the import takes 20 ms, and kernels rarely need it at the start
 
     with contextlib.suppress(psutil.Error, OSError):  # on macOS, only root may list connections
@@ -148,7 +148,7 @@ def port_owner(port: int) -> str:
 
 
 def default_addresses() -> Addresses:
-    """Return Unix sockets on systems where ZMQ supports them, or else TCP ports."""
+    """Return Unix sockets on systems where ZMQ supports them, otherwise TCP ports."""
     return TcpAddresses() if sys.platform == "win32" else IpcAddresses()
 
 
@@ -174,7 +174,7 @@ def _is_gone(pid: int) -> bool:
 
 
 def _is_listening(path: Path) -> bool:
-    """Return whether a process is listening on the socket. Works without pids, for processes in other containers."""
+    """Return whether a process is listening on the socket. No pid is needed, so processes in other containers count."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))

@@ -30,11 +30,12 @@ class KernelMessage(NamedTuple):
     """A message in a kernel's record.
 
     Attributes:
-        seq: its position in the record, from 1; for an event that is not in the record, the preceding seq.
-        channel: shell, control, stdin, iopub, request, or event (one part, a JSON object).
+        seq: the message's sequence number, its position in the record, starting at 1. An event that is not in the
+            record has the sequence number of the preceding message.
+        channel: shell, control, stdin, iopub, request or event. An event has one part, a JSON object.
         parts: the message parts as read from the kernel's socket: routing identities, ``<IDS|MSG>``, signature, header,
             …
-        is_early: whether it was delivered out of order; if so, don't resume from its seq.
+        is_early: whether the message was delivered out of order. If so, don't resume from its `seq`.
     """
 
     seq: int
@@ -48,15 +49,15 @@ Send = Callable[[str, Sequence[bytes]], None]
 
 
 class LoopBridge:
-    """A reader of a kernel's record in another event loop, created by `TPUProvisioner.follow` in the loop of `deliver`.
+    """A reader of a kernel's record in another event loop, created by `TPUProvisioner.follow`.
 
-    `deliver` gets messages in batches, each message once and in order. The next batch is sent when the awaitable
-    returned by `deliver` is done. If `deliver` raises, the batch is delivered again, message by message. The following
-    events are also delivered, although they are not in the record:
+    `deliver` is called in the loop of `follow`'s caller. It gets messages in batches, each message once and in order.
+    The next batch is sent when the awaitable returned by `deliver` is done. If `deliver` raises, the batch is delivered
+    again, message by message. The following events are also delivered, although they are not in the record:
 
     - ``cut`` {first_seq, last_seq}: the messages in this range are no longer stored
-    - ``new_record`` {}: the kernel's record was removed; seqs start again at 1
-    - ``gone`` {message, error}: the worker does not have this kernel; after a restart, seqs start again at 1
+    - ``new_record`` {}: the kernel's record was removed; sequence numbers start again at 1
+    - ``gone`` {message, error}: the worker does not have this kernel; after a restart, sequence numbers start at 1
     - ``lost`` {message, error_code}: the link is lost; delivery continues after a restart of the kernel
     - ``unsent`` {channel, message}: a message was not sent, because too many are waiting for a disconnected link
     - ``not_run`` {asked, header, error}: a cell was not sent to the kernel; see `not_run.answers`
@@ -67,7 +68,8 @@ class LoopBridge:
     - ``closed`` {}: the kernel was shut down; this is the last event
 
     Attributes:
-        first_seq: the first seq; None until the worker has reported where the record ends.
+        first_seq: the sequence number of the first message to read; None until the worker has reported where the record
+            ends.
     """
 
     def __init__(self, deliver: Deliver) -> None:
@@ -87,7 +89,7 @@ class LoopBridge:
     def send(self, channel: Literal["shell", "control", "stdin"], parts: Sequence[bytes]) -> None:
         """Send a signed message: identity, ``<IDS|MSG>``, signature, header, parent header, metadata, content, buffers.
 
-        Returns immediately. The reply has the same identity.
+        Returns immediately. The reply to the message has the same identity.
 
         Raises:
             BadInput: the message exceeds the link's size limit.
@@ -96,7 +98,7 @@ class LoopBridge:
         self._call_in_link_loop(self._pass_on, channel, parts)
 
     async def close(self) -> None:
-        """Stop reading. `deliver` is cancelled and not called again. Idempotent, and may be called by `deliver`."""
+        """Stop reading. `deliver` is cancelled and not called again. May be called repeatedly, also by `deliver`."""
         self._is_closed = True
         self._call_in_link_loop(self._leave)
         if self._pump is not asyncio.current_task():
@@ -149,7 +151,7 @@ class LoopBridge:
     # -- in the link's loop ----------------------------------------------------------------------------------------
 
     def begin(self, fanout: RecordFanout, from_seq: Seq, send: Send) -> None:
-        """Start reading at `from_seq` or at the next message; called in the link's loop."""
+        """Start reading at `from_seq` or at the next message. Called in the link's loop."""
         self._links, self._send = asyncio.get_running_loop(), send
         # Check after setting `_links`. `close` uses the opposite order, so one of the two always sees the other.
         if not self._is_closed:

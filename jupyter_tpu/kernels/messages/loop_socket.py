@@ -1,4 +1,4 @@
-"""A ZMQ socket for an asyncio loop that sends without blocking.
+"""Provide a ZMQ socket for an asyncio loop that sends without blocking.
 
 ZMQ's file descriptor is edge-triggered and signals *any* change. The socket must therefore be checked again after every
 send and every batch of reads. Otherwise, messages would be stuck until the next change.
@@ -22,7 +22,7 @@ class LoopSocket:
 
     Args:
         on_message: called with each message that arrives.
-        on_writable: called when a full queue may have room again.
+        on_writable: called when a full queue may have space again.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class LoopSocket:
         self._schedule()
 
     def send(self, parts: Parts) -> bool:
-        """Send immediately; if a reader's queue is full, send nothing and return False."""
+        """Send a message immediately. If a reader's queue is full, send nothing and return False."""
         try:
             self._socket.send_multipart(parts, zmq.NOBLOCK)
         except zmq.Again:
@@ -61,7 +61,7 @@ class LoopSocket:
         self._socket.setsockopt(option, value)
 
     def close(self) -> None:
-        """Close the socket; give ZMQ 200 ms to deliver sent messages."""
+        """Close the socket. ZMQ has 200 ms to deliver sent messages."""
         if self._socket.closed:
             return
         self._loop.remove_reader(self._socket.FD)

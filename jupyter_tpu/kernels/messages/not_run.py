@@ -1,4 +1,4 @@
-"""Responses to cells that no kernel will execute: an error, the status idle and a reply, as from a kernel."""
+"""Create the responses to a cell that no kernel will execute: an error, the status idle and a reply."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Answer(NamedTuple):
 
 
 def not_run(parts: Sequence[bytes], error: TpuError) -> dict[str, Any] | None:
-    """Return the event for an execute request that was not sent to the kernel; None for any other message.
+    """Return the event for an execute request that was not sent to the kernel, or None for any other message.
 
     Args:
         parts: the request, routing identities first.
@@ -43,7 +43,7 @@ class OpenRequests:
         self._sent: dict[str, Sequence[bytes]] = {}
 
     def add(self, parts: Sequence[bytes]) -> None:
-        """Add a sent execute request; ignore any other message."""
+        """Add an execute request that was sent to the kernel. Ignore any other message."""
         if is_execute_request(parts):
             self._sent[text_of(json_object(parts[header_place(parts)]), "msg_id")] = parts
 
@@ -60,11 +60,11 @@ class OpenRequests:
                 self._sent.pop(text_of(json_object(parts[place]), "msg_id"), None)
 
     def clear(self) -> None:
-        """Drop all requests, because they need no reply."""
+        """Remove all requests, because they need no reply."""
         self._sent.clear()
 
     def end(self, error: TpuError) -> list[dict[str, Any]]:
-        """Drop all requests and return an event for each: the first gets the error, the others get "aborted"."""
+        """Remove all requests and return an event for each. The first event has `error`, the others have "aborted"."""
         sent, self._sent = [*self._sent.values()], {}
         events = [event for parts in sent if (event := not_run(parts, error))]
         return [{**event, "event": NODE_ENDED, "is_first": number == 0} for number, event in enumerate(events)]
@@ -83,7 +83,7 @@ def answers(event: Mapping[str, Any]) -> tuple[Answer, ...]:
 
 
 def quiet_answers() -> tuple[Answer, ...]:
-    """Return messages that finish a cell without output, for pages that show the reason elsewhere."""
+    """Return messages that finish a cell without output, for a page that shows the error elsewhere."""
     return (
         Answer("iopub", "status", {"execution_state": "idle"}),
         Answer("shell", "execute_reply", {"status": "aborted"}),

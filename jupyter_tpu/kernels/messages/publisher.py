@@ -1,8 +1,8 @@
-"""Publish a kernel's output to local subscribers without losing messages that a slow subscriber has not read yet.
+"""Publish a kernel's output to local subscribers, without losing messages if a subscriber is slow.
 
-ZMQ reports that a queue is full, but not which one. If there is one subscriber, output waits for it without a time
-limit. If there are several subscribers, a subscriber that reads nothing for some seconds loses messages, as with any
-local kernel, so that it doesn't block the others.
+ZMQ reports that a subscriber's queue is full, but not which subscriber's. If there is only one subscriber, output waits
+for it without a time limit. If there are several subscribers, a subscriber that reads nothing for some seconds loses
+messages, as with any local kernel, so that it doesn't block the others.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Publisher:
     """A publisher that buffers messages while a queue is full, and pauses the source while the buffer is full.
 
     Args:
-        hold, resume: pause and resume the source; after `hold`, only a few more messages may arrive.
-        starve: called if the only subscriber has read nothing for `patience_s`.
-        patience_s: seconds without reading after which one of several subscribers loses messages.
+        hold, resume: pause and resume the source of messages. After `hold`, only a few more messages may arrive.
+        starve: called if the only subscriber has read nothing for `patience_s` seconds.
+        patience_s: how long one of several subscribers may read nothing before it loses messages, in seconds.
 
     Attributes:
         socket: the XPUB socket; None before it is open and after `close`.
@@ -62,7 +62,7 @@ class Publisher:
             self._wait_with(parts)
 
     def flush(self) -> None:
-        """Send buffered messages until a queue is full; called when the socket may be writable."""
+        """Send buffered messages until a queue is full. Called when the socket may be writable."""
         waiting = len(self._backlog)
         while self._backlog and self.socket and self._try(self.socket, self._backlog[0]):
             self._backlog_bytes -= _size(self._backlog.popleft())
@@ -75,7 +75,7 @@ class Publisher:
                 self._resume()
 
     def close(self) -> None:
-        """Stop publishing; drop buffered messages."""
+        """Stop publishing. Buffered messages are discarded."""
         self._stop_patience()
         self.socket = None
 
@@ -101,7 +101,7 @@ class Publisher:
             self._hold()
 
     def _start_patience(self) -> None:
-        """Start the timeout. It counts event loop ticks, because clients can't read while this process is suspended."""
+        """Start the timeout. It counts event loop ticks, so that it stops while this process is suspended."""
         self._ticks_left = _TICKS
         self._wait_for_tick()
 

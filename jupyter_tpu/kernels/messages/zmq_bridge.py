@@ -1,9 +1,9 @@
-"""The local end of a kernel: ZMQ sockets that behave like the kernel's own, connected to its stream from the worker.
+"""Open local ZMQ sockets that behave like the kernel's sockets, and connect them to the kernel's stream.
 
 Requests are forwarded to the worker unchanged, with the routing identities that direct replies to the right client. The
-bridge itself replies to heartbeats, so a reply shows that this process is running, not that the network works. Messages
-are not parsed, with two exceptions: a new subscriber gets iopub_welcome, as from ipykernel, and notices are shown in
-the cell that last produced output.
+bridge itself replies to heartbeats, so a heartbeat reply shows that this process is running, not that the network
+works. Messages are not parsed, with two exceptions: a new subscriber gets iopub_welcome, as from ipykernel, and notices
+are shown in the cell that last produced output.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROUTED = ("shell", "control", "stdin")
 
 
 class Stream(Protocol):
-    """The kernel behind the bridge: the destination of requests and the source of messages."""
+    """The kernel behind the bridge: it receives requests and sends messages."""
 
     def send(self, channel: Any, parts: Sequence[bytes]) -> None:
         """Send a client's request to the kernel."""
@@ -47,7 +47,7 @@ class Stream(Protocol):
         """Continue delivery."""
 
     def let_replies_pass(self) -> None:
-        """Deliver replies even while output is on hold."""
+        """Deliver replies even while the delivery of output is paused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +67,10 @@ class Secrets:
 class Bridge:
     """Five sockets at `addresses`; `open` binds them in the running loop.
 
-    Requests that arrive before `join` wait, so clients may connect before the kernel runs.
+    Requests that arrive before `join` are queued, so clients may connect before the kernel runs.
 
     Args:
-        patience_s: seconds for which a client may read no output; after that, other clients no longer wait for the
-            client.
+        patience_s: how long a client may read no output, in seconds; after that, other clients no longer wait for it.
     """
 
     def __init__(
@@ -99,7 +98,7 @@ class Bridge:
         """Bind and publish the sockets.
 
         Raises:
-            PortTaken: another process uses a port. No socket is open in this case, and the caller may try again.
+            PortTaken: another process uses a port. In this case, no socket is open, and the caller may try again.
         """
         try:
             for channel in ROUTED:
@@ -117,7 +116,7 @@ class Bridge:
         self._addresses.publish()
 
     def join(self, stream: Stream, expected_info: Mapping[str, Any] | None = None) -> None:
-        """Start sending requests to `stream`, beginning with those that are waiting.
+        """Start sending requests to `stream`, beginning with the waiting requests.
 
         Args:
             expected_info: the kernel's expected reply to a kernel_info_request, if known. Until another request arrives
@@ -163,12 +162,12 @@ class Bridge:
     def print_notice(self, text: str) -> None:
         """Print `text` for all subscribers.
 
-        It appears in the cell that last produced output, because front ends ignore output for other cells.
+        The text appears in the cell that last produced output, because front ends ignore output for other cells.
         """
         self._publish("stream", {"name": "stderr", "text": text + "\n"}, parent=json_object(self._last_parent))
 
     def close(self) -> None:
-        """Close the sockets and remove their names; idempotent."""
+        """Close the sockets and remove their names. May be called repeatedly."""
         self._iopub.close()
         for socket in self._sockets.values():
             socket.close()
@@ -201,7 +200,7 @@ class Bridge:
         stream.send(channel, parts)
 
     def _answer(self, channel: str, parts: Parts, kernel_info: Mapping[str, Any]) -> bool:
-        """Reply to a kernel_info_request as the kernel would; return whether the message was one."""
+        """Reply to a kernel_info_request like the kernel; return whether the message was such a request."""
         try:
             identities, rest = self._session.feed_identities(parts)
             request = self._session.deserialize(rest)
@@ -256,7 +255,7 @@ def _is_starting(parts: Parts) -> bool:
 
 
 def _parent_header(parts: Parts) -> bytes:
-    """Return the JSON header of a message's parent request; empty if it has none."""
+    """Return the JSON header of a message's parent request, or an empty header if it has no parent."""
     place = parts.index(DELIM) + 3 if DELIM in parts else len(parts)
     return parts[place] if place < len(parts) else b""
 

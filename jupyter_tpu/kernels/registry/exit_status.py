@@ -1,4 +1,4 @@
-"""The exit status of a kernel's process, from the agent's ``exited`` event."""
+"""Read the exit status of a kernel's process from the agent's ``exited`` event."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LONGEST = 4000  # in characters; about 50 lines of a traceback
 
 
 def exit_code_of(event: Mapping[str, Any]) -> int:
-    """Return the exit code as in `subprocess.Popen.returncode`; a signal unknown on this system counts as SIGKILL."""
+    """Return the exit code as in `subprocess.Popen.returncode`. An unknown signal counts as SIGKILL."""
     if event.get("exit_code") is not None:
         return int(event["exit_code"])
     number = signal.Signals.__members__.get(str(event.get("signal")), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The registry's entries on disk: one note per kernel, which lets the next server take over the kernel.
+"""Store one note per kernel on disk, which lets the next server take over the kernel.
 
 Each kernel has one file. Only the user can read it, because it contains the key that signs the kernel's messages. All
 other information about a kernel comes from the agent. While the server that wrote a note is running, the note belongs
@@ -47,16 +47,16 @@ class RegisteredSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredKernel:
-    """A kernel on a node, and the server that it belongs to. Saved on disk under these field names.
+    """The note of a kernel on a node, with the server that it belongs to. Saved on disk under these field names.
 
     Attributes:
         node: the node's full name.
         endpoint: the cloud's endpoint; see `CloudSettings`.
         workers: the number of workers that run the kernel together.
         key: the HMAC key of the kernel's messages.
-        root_dir: the server's notebook folder; only a server with the same folder takes over the kernel.
+        root_dir: the server's notebook folder. Only a server with the same folder takes over the kernel.
         owner: the process that the kernel belongs to, in the format of `jupyter_tpu.journal.owner`.
-        is_ended: whether the user shut down the kernel while its node was unreachable; it may still be running there.
+        is_ended: whether the user shut down the kernel while its node was unreachable. The kernel may still be running.
     """
 
     kernel_id: str
@@ -117,12 +117,12 @@ def _tuples(data: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def this_process() -> str:
-    """Return the owner of the notes that this process writes."""
+    """Return the owner id for the notes that this process writes."""
     return new_owner()
 
 
 class KernelRegistry:
-    """The user's notes on this machine; every method accesses the disk.
+    """The notes of the user's kernels on this machine. Every method accesses the disk.
 
     Args:
         folder: the folder of the files; ``kernels`` in the data folder if None.
@@ -137,7 +137,7 @@ class KernelRegistry:
         return self._folder or data_dir() / "kernels"
 
     def write(self, note: RegisteredKernel) -> None:
-        """Write or replace a note atomically: after a crash, the old note is still there.
+        """Write or replace a note atomically: after a crash, either the old or the new note exists.
 
         Raises:
             OSError: the disk is full or not writable.
@@ -153,11 +153,11 @@ class KernelRegistry:
         self._path(kernel_id).unlink(missing_ok=True)
 
     def find(self, kernel_id: str) -> RegisteredKernel | None:
-        """Return the note of a kernel; None if it is missing or unusable."""
+        """Return the note of a kernel, or None if it is missing or unusable."""
         return _read(self._path(kernel_id)) if _KERNEL_ID.fullmatch(kernel_id) else None
 
     def list(self) -> tuple[RegisteredKernel, ...]:
-        """Return all usable notes; log the others and leave them unchanged."""
+        """Return all usable notes. Unusable notes are logged and not changed."""
         found = map(_read, sorted(self.folder.glob("*.json")))
         return tuple(note for note in found if note)
 
@@ -219,7 +219,7 @@ def _read(path: Path) -> RegisteredKernel | None:
 
 
 def _content(path: Path) -> str:
-    """Return the file's content, unless another user may have written it; revoke other users' read access."""
+    """Return the content of a note's file. Raise an error if other users can write it; remove their read access."""
     # O_NONBLOCK: opening a named pipe would wait for a writer
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     # use an opener, because `os.fdopen` would not close the descriptor if the path is a folder

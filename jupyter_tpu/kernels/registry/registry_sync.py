@@ -28,7 +28,8 @@ class RegistrySync:
     """The note of one kernel, on disk and in the agent.
 
     Args:
-        send_to_agent: sends the agent its copy; may wait for the link without a time limit, and raise a `TpuError`.
+        send_to_agent: sends the agent its copy of the note. It may wait for the link without a time limit, and may
+            raise a `TpuError`.
     """
 
     def __init__(self, send_to_agent: SendToAgent) -> None:
@@ -52,7 +53,7 @@ class RegistrySync:
         self._note, self._is_on_disk = note, True
 
     async def write(self, note: RegisteredKernel) -> None:
-        """Write the note, with retries, because a kernel without a note would shut down with its server."""
+        """Write the note, and retry if this fails: a kernel without a note would shut down with its server."""
         async with self._changing:
             self._note = note
             await self._write(note)
@@ -70,7 +71,7 @@ class RegistrySync:
                 await self._write(self._note)
 
     async def change(self, change: Callable[[RegisteredKernel], RegisteredKernel]) -> None:
-        """Change the kernel's note on disk and in the agent; do nothing if it doesn't exist."""
+        """Change the kernel's note on disk and in the agent. Do nothing if the kernel has no note."""
         async with self._changing:
             if self._note and (changed := change(self._note)) != self._note:
                 self._note = changed
@@ -98,13 +99,13 @@ class RegistrySync:
                 self._is_on_disk = False
 
     def send_to_agent(self) -> None:
-        """Send the agent its copy in the background."""
+        """Send the agent its copy of the note in the background."""
         self._stop_sending()
         if self._note:
             self._sending = asyncio.create_task(self._send(_for_agent(self._note)))
 
     def close(self) -> None:
-        """Stop sending and writing; the note stays unchanged."""
+        """Stop sending and writing. The note on disk is not changed."""
         self._stop_sending()
         self._give_up()
 
@@ -135,7 +136,7 @@ class RegistrySync:
             await self.write_unwritten()
 
     def _give_up(self) -> None:
-        """Cancel pending writes. If a write may be in progress, call this with the lock held."""
+        """Cancel pending writes. If a write may be in progress, the caller must hold the lock."""
         self._unwritten = None
         if self._retrying:
             self._retrying.cancel()
@@ -149,7 +150,7 @@ class RegistrySync:
 
 
 def _for_agent(note: RegisteredKernel) -> dict[str, Any]:
-    """Return the agent's copy, without keys, because other users on the node may read it."""
+    """Return the agent's copy of the note, without keys, because other users on the node may read it."""
     return {
         "kernel_name": note.kernel_name,
         "host": socket.gethostname(),
