@@ -57,7 +57,7 @@ def elsewhere(spec: NodeSpec, *, queue: bool = False) -> tuple[Action, ...]:
 
 
 def search_elsewhere(spec: NodeSpec) -> tuple[Action, ...]:
-    """Return the action that searches other zones for the same node; empty if no other zone offers its type."""
+    """Return the action that searches other zones for the same node, or no action if no zone offers its type."""
     return tuple(each for each in elsewhere(spec) if each.args["way"] == "search")
 
 
@@ -76,7 +76,7 @@ def _other_zones(spec: NodeSpec) -> list[str]:
 
 
 def _open_form(way: str, spec: NodeSpec, zone: str, label: str) -> Action:
-    """Return the action that opens the form with this choice, which shows its price before anything is created."""
+    """Return the action that opens the form for a new node with these values; the form shows the price."""
     kind = find_accelerator(spec.accelerator_type)
     return _action(
         OPEN_FORM,
@@ -92,10 +92,10 @@ def _open_form(way: str, spec: NodeSpec, zone: str, label: str) -> Action:
 
 
 def recreate_node(spec: NodeSpec, *, is_name_free: bool) -> Action:
-    """Return the action that opens the form with the settings of a node that no longer exists.
+    """Return the action that opens the form for a new node with the settings of a node that no longer exists.
 
     Args:
-        is_name_free: whether the new node can have the old node's name; if not, the form suggests another.
+        is_name_free: whether the new node can have the old node's name; if not, the form suggests another name.
     """
     action = _open_form("now", spec, spec.name.zone, "Recreate node")
     return action if is_name_free else replace(action, args={**action.args, "node_id": ""})
@@ -107,7 +107,7 @@ def show_quota(zone: str) -> Action:
 
 
 def clean_up() -> Action:
-    """Return the action that lists, for deletion, the resources that are billed or count towards the quota."""
+    """Return the action that lists the resources that are billed or count towards the quota, to delete them."""
     return _action(SHOW_SECTION, "Clean up", section="cleanup", zone="")
 
 
@@ -127,7 +127,7 @@ def show_queue() -> Action:
 
 
 def raise_budget(name: str) -> Action:
-    """Return the action that opens the form of a budget."""
+    """Return the action that opens the form in which the user can raise a budget."""
     return _action(RAISE_BUDGET, "Raise budget…", name=name)
 
 

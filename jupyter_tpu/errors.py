@@ -133,8 +133,8 @@ class Text(str):
     def to_json(self) -> dict[str, Any]:
         """Return the data with which a front end translates the text.
 
-        `arguments` are in English, for readers that ignore the rest; `texts` contains the arguments that are a `Text`,
-        and `times` the Unix seconds of arguments that are a `ShownTime`.
+        `arguments` contains the arguments in English, for readers that ignore the other fields; `texts` contains the
+        arguments that are a `Text`, and `times` the Unix seconds of the arguments that are a `ShownTime`.
         """
         return {
             "template": self.template,
@@ -144,7 +144,7 @@ class Text(str):
         }
 
     def with_arguments(self, **arguments: object) -> Text:
-        """Return the text with these arguments added; they replace those with the same name."""
+        """Return the text with these arguments added; they replace arguments with the same name."""
         return Text(self.template, **{**self.arguments, **arguments})
 
 
@@ -155,10 +155,10 @@ def joined(texts: Iterable[str], separator: str) -> Text:
 
 
 def templates_of(texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the `templates`, `arguments`, `texts` and `times` of a record with these texts, for the REST API.
+    """Return the fields with which a front end translates `texts`, for a record in the REST API.
 
-    `templates` contains the template of each text that is a `Text`. The other fields are as in `Text.to_json`, merged
-    for all texts.
+    The field `templates` contains the template of each text that is a `Text`. The fields `arguments`, `texts` and
+    `times` are those of `Text.to_json`, merged for all texts.
     """
     templates: dict[str, str] = {}
     arguments: dict[str, str | int] = {}
@@ -209,7 +209,7 @@ class TpuError(Exception):
     """The base of all errors that are shown to the user.
 
     Args:
-        message: what failed, in one sentence; a `Text` if it contains values, like `exists` and `hint`.
+        message: what failed, in one sentence. If `message`, `exists` or `hint` contains values, it is a `Text`.
         exists: resources that exist and may cost money; empty if there are none.
         hint: what to do next.
         raw: the external system's own text.
@@ -253,7 +253,7 @@ class TpuError(Exception):
         return [f"\x1b[31m{type(self).__name__}\x1b[39m: {message}", *filter(None, rest)]
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the two errors have the same content; needed to compare records from the journal."""
+        """Return whether the two errors have the same content; used to compare records from the journal."""
         return isinstance(other, TpuError) and self.to_json() == other.to_json()
 
     def __hash__(self) -> int:
@@ -322,7 +322,7 @@ class CloudRefused(TpuError):
 
 
 class PermissionDenied(CloudRefused):
-    """IAM or the location policy forbids it."""
+    """IAM or the location policy forbids the request."""
 
     code = "permission_denied"
     status = 403
@@ -343,7 +343,7 @@ class NotAllowlisted(CloudRefused):
 
 
 class QuotaExceeded(CloudRefused):
-    """A limit of the project is used up; release resources, because waiting doesn't help."""
+    """A limit of the project is used up. Waiting doesn't help; the user must release resources."""
 
     code = "quota_exceeded"
     status = 429
@@ -396,7 +396,7 @@ class WrongState(CloudRefused):
 
 
 class CloudUnavailable(TpuError):
-    """The cloud did not respond, or the response did not come from it."""
+    """The cloud did not respond, or the response came from another server."""
 
     code = "cloud_unavailable"
     status = 503
@@ -470,7 +470,7 @@ class AcceleratorFailed(TpuError):
 
 
 class AcceleratorBusy(AcceleratorFailed):
-    """Another process uses the accelerator; only one process can use it at a time."""
+    """Another process uses the accelerator, which only one process can use at a time."""
 
     code = "accelerator_busy"
     status = 409
@@ -499,7 +499,7 @@ def all_errors() -> dict[str, type[TpuError]]:
 
 
 def error_from_json(data: dict[str, Any]) -> TpuError:
-    """Rebuild an error from `TpuError.to_json`, without its actions; an unknown code gives a `TpuError`."""
+    """Rebuild an error from `TpuError.to_json`, without its actions; for an unknown code, return a `TpuError`."""
     cls = all_errors().get(str(data.get("code")), TpuError)
     templates = _dict(data.get("templates"))
     message, exists, hint = (
@@ -514,7 +514,7 @@ def _dict(data: Any) -> dict[str, Any]:
 
 
 def text_from_json(data: Any, english: str, deepest: int = _DEEPEST_TEXT) -> str:
-    """Rebuild a `Text` from `data`; return `english` if the texts differ, because a worker may send anything."""
+    """Rebuild a `Text` from `data`; return `english` if the texts differ, because a worker may send any data."""
     data = _dict(data)
     template, values = data.get("template"), data.get("arguments")
     texts, times = _dict(data.get("texts")), _dict(data.get("times"))

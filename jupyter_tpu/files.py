@@ -11,7 +11,7 @@ _users_umask = -1
 
 
 def close_new_files() -> None:
-    """Make all files that this process creates from now on private to its user.
+    """Set the umask so that only its user can read the files that this process creates from now on.
 
     Call this first in a program; a second call has no effect.
     """
@@ -30,7 +30,8 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o600, is_durable: bo
 
     Args:
         mode: permissions of the new file, which is private until they are set.
-        is_durable: wait until the content is on the disk, so that not even a power failure leaves a partial file.
+        is_durable: whether to wait until the content is on the disk, so that even a power failure leaves no partial
+            file.
 
     Raises:
         OSError: the file can't be written; the old file is unchanged.

@@ -165,7 +165,7 @@ class Cloud:
         self.store.close()
 
     async def reset(self) -> None:
-        """Empty the project, remove faults and limits, and reset the scale of time."""
+        """Delete everything in the project, remove faults and limits, and reset the scale of virtual time."""
         await self.timeline.close()
         await self.workers.remove_all()
         with self.store.transaction():
@@ -184,7 +184,7 @@ class Cloud:
 
     @property
     def methods(self) -> frozenset[str]:
-        """The names of all methods that are served."""
+        """The names of all methods that the emulator implements."""
         return frozenset(self._handlers)
 
     @property
@@ -205,7 +205,7 @@ class Cloud:
 
         Raises:
             Refusal: the call is rejected.
-            WireFault: a scripted fault; the transport sends something other than the response.
+            WireFault: a scripted fault replaces the response that the transport sends.
         """
         # the store uses only names with the project ID
         call = with_project_id(call, self.project, PROJECT_NUMBER)
@@ -238,7 +238,7 @@ class Cloud:
         return answer
 
     def _answer_once(self, handler: Handler, call: ApiRequest) -> Message:
-        """Handle a request; if its request id is repeated, start nothing."""
+        """Handle a request. If its request id is repeated, return the earlier operation."""
         known = self.operations.repeated(call)
         if known is not None:
             return known
@@ -248,7 +248,7 @@ class Cloud:
 
     @assumed("foreign-project", "Access to any project other than the emulated one (by id or number) is denied.")
     def _check_zone(self, method: str, request: Any) -> None:
-        """Raise for other projects and unknown zones."""
+        """Raise an error if the request is for another project or for an unknown zone."""
         _, project, *rest = [*target_of(request).split("/"), "", "", ""]
         if project not in (self.project, PROJECT_NUMBER):
             raise errors.project_denied(project)
@@ -314,5 +314,5 @@ class Cloud:
 
 
 def of_request(handler: Callable[[Any], Message]) -> Handler:
-    """Adapt a handler that needs only the request."""
+    """Return a `Handler` that passes only the request of the call to `handler`."""
     return lambda call: handler(call.request)

@@ -34,7 +34,7 @@ class Dispatcher:
                 self._operations.finish(operation, error=errors.internal_error())
 
     def roll_back(self, operation: OperationRecord) -> bool:
-        """Undo the changes of an operation's request; return False if impossible, so that the operation continues."""
+        """Undo what an operation's request changed. Returns False if this is impossible and the operation continues."""
         return self._effects_of(operation).roll_back(operation)
 
     def _effects_of(self, operation: OperationRecord) -> Effects | QueueEffects:

@@ -1,6 +1,6 @@
-"""The effects of due operations on nodes: the node's next state, its workers, the ledger.
+"""The effects of due operations on nodes: on the node's state, its workers and the ledger.
 
-An effect may be performed twice, if the emulator was killed halfway; the second time must give the same result.
+An effect may be performed twice, if the emulator was killed halfway; the result must then be the same.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Effects:
         self._queue.settle(self._store.queued_resource_of(node.name))
 
     def _place(self, node: NodePb, operation: OperationRecord) -> None:
-        """Look for chips for the node; if there are none, fail the operation, else make it due at its `ready_at`."""
+        """Find chips for the node. If there are none, fail the operation; else schedule it for its `ready_at`."""
         verdict = self._placement.verdict(node, operation.zone)
         if verdict is not None:
             self._fail(operation, verdict)
@@ -175,7 +175,7 @@ class Effects:
         source="cloud.google.com/tpu/docs/preemptible; SkyPilot cloud_vm_ray_backend.py",
     )
     async def preempt(self, node: NodePb) -> None:
-        """Preempt a node, on request of the control API or after a notice has expired."""
+        """Preempt a node, when the control API requests it or when a notice of pre-emption expires."""
         if node.state not in ALLOWED_IN["preempt"]:
             raise errors.wrong_state("preempt", state_name(node))
         node.state = State.PREEMPTED
@@ -193,7 +193,7 @@ class Effects:
         "resource.",
     )
     def roll_back(self, operation: OperationRecord) -> bool:
-        """Undo the changes of an operation's request; return False if impossible, so that the operation continues."""
+        """Undo what an operation's request changed. Returns False if this is impossible and the operation continues."""
         node = self._store.node(operation.target)
         # nothing to undo: the node has been deleted, or the effect has already happened
         if node is None or operation.due is None:

@@ -1,4 +1,4 @@
-"""The nodes of a project: existing nodes, pending changes, and the loop that performs them.
+"""The nodes of a project: existing nodes, pending changes, and the loop that performs the changes.
 
 Start with `reconciler.fleet` (the loop) and `assembly` (which connects the parts). `autostop`, `capacity`, `cleanup`,
 `spend` and `termination` contain the controllers that the loop calls, and related services. Decisions are in

@@ -1,4 +1,4 @@
-"""The fleet's interface to the agents on nodes, implemented by the package that owns the links."""
+"""The interface through which the fleet calls the agents on nodes; the package that owns the links implements it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assemble a fleet from cloud, journal and SSH key. The server does so on first use, each CLI command separately.
+"""Assemble a fleet from the cloud, the journal and the SSH key: once for a server, or for each CLI command.
 
 Imports are inside the functions, because neither the start of a Jupyter server nor a command that only lists nodes
 should wait for Google's client and asyncssh.
@@ -34,7 +34,7 @@ OnChange = Callable[["FleetChange"], None]
 
 
 def _ignore(change: FleetChange) -> None:
-    """Do nothing, for callers that only wait for results."""
+    """Ignore the change, because the caller only waits for results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ async def open_fleet(
 ) -> AsyncIterator[OpenFleet]:
     """Run a fleet in the context; intents that are still open at the end remain in the journal for the next process.
 
-    Without a usable journal or SSH key, no node can be created, but nodes can be listed, and
+    If the journal or the SSH key is unusable, no node can be created, but nodes can be listed, and
     `jupyter_tpu.fleet.termination.termination_executor` can stop or delete them.
 
     Args:
@@ -119,7 +119,7 @@ async def open_fleet(
 
 
 def _is_trial(settings: CloudSettings) -> bool:
-    """Return whether this is an emulated cloud next to the user's real one.
+    """Return whether this cloud is the emulated cloud that a user runs in addition to a real cloud.
 
     If so, the real cloud's prices apply to the whole process.
     """
@@ -140,7 +140,7 @@ def _pricing(cloud: CloudApi) -> PriceUpdater:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """The user's SSH key, or why there is none; see `AdmissionCheck`."""
+    """The user's SSH key, or the reason why there is none; implements `AdmissionCheck`."""
 
     public_line: str = ""
     problem: TpuError | None = None
@@ -158,7 +158,7 @@ class _Key:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Return why there is no key; empty if there is one."""
+        """Return the reason why there is no key, or nothing if there is a key."""
         return (self.problem.message,) if self.problem else ()
 
     async def check_create(self, spec: NodeSpec, *, accept_unknown_price: bool) -> None:  # noqa: ARG002 - the protocol

@@ -1,7 +1,8 @@
 """Print what `snapshot_publisher` would send to one node: ``python -m … FULL-NODE-NAME [ENDPOINT]``.
 
-A kernel's launcher starts this program if it has a link to the node and no Jupyter server runs. It does not read the
-data itself, because loading Google's client takes seconds and memory. Prints one JSON object per line.
+A kernel's launcher starts this program if it has a link to the node and no Jupyter server runs. The launcher does not
+read the data itself, because loading Google's client takes seconds and much memory. This program prints one JSON object
+per line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The kinds of scripted faults: their effects, the methods that they fit, and whether they last."""
+"""The kinds of scripted faults: the effect of each, the methods that it can affect, and whether it lasts."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ class Sort(enum.StrEnum):
 
 
 def any_method(_: str) -> bool:
-    """Accept every method."""
+    """Return True, for a kind of fault that can affect every method."""
     return True
 
 
 def starts_operation(method: str) -> bool:
-    """Accept methods that start an operation."""
+    """Return whether a method starts an operation."""
     return not method.startswith(("List", "Get", "Cancel", "GenerateServiceIdentity", "DeleteOperation"))
 
 
 def shows_nodes(method: str) -> bool:
-    """Accept methods that return nodes."""
+    """Return whether a method returns nodes."""
     return method in ("ListNodes", "GetNode")
 
 
 def one_of(*methods: str) -> Fits:
-    """Return a function that accepts these methods."""
+    """Return a function that returns whether its argument is one of these methods."""
     return lambda method: method in methods
 
 
@@ -43,9 +43,9 @@ class Kind:
     """One kind of fault.
 
     Attributes:
-        meaning: one line, shown by ``fault --help``.
-        fits: whether the kind can hit a method.
-        lasts: whether the fault stays until it is cleared, unless a number of times is given.
+        meaning: the description that ``fault --help`` shows, in one line.
+        fits: a function that returns whether the kind can affect a method.
+        lasts: whether the fault remains until it is cleared if its request gives no number of times.
     """
 
     name: str
@@ -119,7 +119,7 @@ KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _ALL}
 
 
 def kind_name(value: object) -> str:
-    """Return the name of a kind. Raises ValueError, which lists all kinds, for an unknown one."""
+    """Return the name of a kind. Raises ValueError, which lists all kinds, if the kind is unknown."""
     if not isinstance(value, str) or value not in KINDS:
         raise ValueError(f"unknown kind of fault {value!r}; kinds: {', '.join(sorted(KINDS))}")
     return value

@@ -1,4 +1,4 @@
-"""Apply scripted faults to the call that they hit: before the call, to its operation and to its response."""
+"""Apply scripted faults to a call: before it is performed, to its operation, and to its response."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class ScriptedFaults:
         self.half_created.clear()
 
     async def call(self, method: str, request: Any, perform: Perform) -> Message:
-        """Perform a call with the faults that hit it.
+        """Perform a call and apply the faults that are waiting for it.
 
         Raises:
             Refusal: a fault or the cloud rejects the call.
-            WireFault: the transport must send something other than the response.
+            WireFault: a fault replaces the response that the transport must send.
         """
         # a connection's task handles many calls, so clear the skew of the previous call
         _skew_s.set(0.0)
@@ -139,7 +139,7 @@ class ScriptedFaults:
         return moved_in_time(answer, skew.seconds) if skew else answer
 
     def _error_of(self, fault: Fault, method: str, request: Any) -> errors.Refusal | errors.WireFault | None:
-        """Return the error that the caller gets; None if the call itself succeeds."""
+        """Return the error that the fault returns to the caller, or None if the fault lets the call succeed."""
         if fault.kind in _WIRE:
             return errors.WireFault(_WIRE[fault.kind])
         return self._refusal(fault, method, request)
@@ -169,7 +169,7 @@ class ScriptedFaults:
 
 
 def not_allowlisted(request: Any, zone: str) -> errors.Refusal:
-    """Return E7 for the accelerator type in a create request, or for the first node's type of a queued resource."""
+    """Return the error E7 for the accelerator type of the new node, or of a queued resource's first node."""
     if "node" in request.DESCRIPTOR.fields_by_name:
         return errors.not_allowlisted(str(request.node.accelerator_type), zone)
     types = [str(spec.node.accelerator_type) for spec in request.queued_resource.tpu.node_spec]

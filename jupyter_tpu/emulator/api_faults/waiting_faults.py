@@ -1,4 +1,4 @@
-"""Pending scripted faults, and which of them a call hits."""
+"""The pending scripted faults, and which of them affect a call."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from jupyter_tpu.emulator.resources.targets import target_of, zone_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """The properties of a call that decide which faults hit it.
+    """The properties of a call that decide which faults affect it.
 
     Attributes:
-        target: full name of the resource in the call; for a create, the new resource.
+        target: full name of the resource that the call names; for a create, of the new resource.
         about: the resource that the operation in the call belongs to; empty if the call names no operation.
         now: time by the virtual clock.
     """
@@ -34,7 +34,7 @@ class Call:
 
 
 def made_by(method: str, request: Any) -> str:
-    """Return the resource that a call names; for a create, the new resource."""
+    """Return the name of the resource that a call names; for a create, of the new resource."""
     parent = target_of(request)
     if method == "CreateNode":
         return f"{parent}/nodes/{request.node_id}"
@@ -45,7 +45,7 @@ def made_by(method: str, request: Any) -> str:
 
 @dataclass(slots=True)
 class FaultTable:
-    """Faults waiting for their calls, in the order of their requests."""
+    """The faults that are waiting for a call, in the order in which they were requested."""
 
     waiting: list[WaitingFault] = field(default_factory=list)
     _number: int = 0
@@ -67,14 +67,14 @@ class FaultTable:
         self._tokens.clear()
 
     def remove(self, number: int) -> bool:
-        """Remove a waiting fault; return False if none has this id."""
+        """Remove a waiting fault. Returns False if no waiting fault has this id."""
         found = [each for each in self.waiting if each.number == number]
         for waiting in found:
             self._forget(waiting)
         return bool(found)
 
     def consume(self, call: Call) -> dict[str, Fault]:
-        """Return the faults that hit a call, by sort, and count one use of each."""
+        """Return the faults that affect a call, by sort, and count one use of each fault."""
         met: dict[str, Fault] = {}
         for waiting in list(self.waiting):
             if _concerns(waiting.fault, call):
@@ -100,7 +100,7 @@ class FaultTable:
         return fault.kind != "expired_token" or self._is_old(call, fault.seconds)
 
     def _is_old(self, call: Call, seconds: float) -> bool:
-        """Return whether the page token has expired. Tokens from before the fault was requested count as expired."""
+        """Return whether the page token has expired. Tokens issued before the fault was requested count as expired."""
         given = self._tokens.get(call.page_token)
         return bool(call.page_token) and (given is None or call.now - given >= seconds)
 
@@ -120,7 +120,7 @@ def _concerns(fault: Fault, call: Call) -> bool:
 
 
 def _is_too_often(waiting: WaitingFault, now: float) -> bool:
-    """Return whether this call exceeds the allowed rate; count it if it does not."""
+    """Return whether this call exceeds the allowed rate; count the call if it does not."""
     recent = [moment for moment in waiting.moments if now - moment < waiting.fault.seconds]
     is_over = len(recent) >= waiting.fault.limit
     waiting.moments = recent if is_over else [*recent, now]

@@ -1,4 +1,4 @@
-"""The responses that a scripted wire fault sends instead of the real one.
+"""The responses that a scripted wire fault sends instead of the real response.
 
 Kinds: ``reset`` (the connection breaks), ``empty`` (success without a body), ``html`` (an error page of a load
 balancer), ``truncated`` (an incomplete response), ``unknown_enum`` (states that the client does not know).
@@ -58,7 +58,7 @@ def rest_answer(fault: WireFault, request: web.Request, rendered: Rendered) -> w
 
 
 def with_unknown_state_names(shown: Any) -> Any:
-    """Return the same JSON with every state replaced by one unknown to all clients."""
+    """Return the same JSON, with every state replaced by a state name that no client knows."""
     if isinstance(shown, list):
         return [with_unknown_state_names(each) for each in shown]
     if isinstance(shown, dict):
@@ -97,5 +97,5 @@ async def _unavailable(context: Any, text: str) -> Message:
 
 
 def serialised(answer: Message | bytes) -> bytes:
-    """Return the bytes of a gRPC response; a fault may already have produced them."""
+    """Serialise a gRPC response. Bytes from a fault are already serialised and are returned unchanged."""
     return answer if isinstance(answer, bytes) else answer.SerializeToString()

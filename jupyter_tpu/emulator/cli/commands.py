@@ -36,7 +36,7 @@ CONTROLS = frozenset(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the named command, by default the emulator; return the exit status."""
+    """Run the command that the first argument names, or else the emulator; return the exit status."""
     # with closed standard streams, a process would fail at its first line of output
     prepare_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)

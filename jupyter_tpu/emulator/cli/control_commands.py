@@ -16,5 +16,5 @@ COMMANDS: Mapping[str, Command] = {command.name: command for command in (*VIEWS,
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command named by the first word; return the exit status."""
+    """Run the command that the first argument names; return the exit status."""
     return COMMANDS[argv[0]].main(argv[1:])

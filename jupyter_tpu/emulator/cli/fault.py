@@ -1,4 +1,4 @@
-"""``jupyter tpu emulator fault``: make calls fail and break links of a running emulator by hand."""
+"""``jupyter tpu emulator fault``: make calls to a running emulator fail, or break its links to workers."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _line(link: Mapping[str, Any]) -> str:
 
 
 def _fault_text(fault: Mapping[str, Any]) -> str:
-    """Return a fault such as ``latency up ms=50``."""
+    """Format a fault of a link, such as ``latency up ms=50``."""
     values = (f"{name}={value:g}" for name, value in fault.items() if isinstance(value, int | float) and value)
     return " ".join([fault["verb"], fault.get("direction", ""), *values]).replace("  ", " ").strip()
 

@@ -1,4 +1,4 @@
-"""``jupyter tpu emulator fault call``, ``list``, ``clear`` and ``worker``: script faults of calls and workers."""
+"""``jupyter tpu emulator fault call``, ``list``, ``clear`` and ``worker``: request and clear faults."""
 
 from __future__ import annotations
 

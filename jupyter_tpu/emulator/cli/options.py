@@ -31,12 +31,12 @@ def number(text: str) -> float:
 
 
 def no_arguments(_: argparse.ArgumentParser) -> None:
-    """Add no arguments, for a command that has none."""
+    """Do nothing, because the command has no arguments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command.
+    """A command that controls a running emulator.
 
     Attributes:
         name: the word after ``jupyter tpu emulator``.
@@ -87,7 +87,7 @@ def add_emulator_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _answer_of(command: Command, options: argparse.Namespace) -> Any:
-    """Perform the command; raises TpuError if it fails."""
+    """Perform the command and return its result; raises TpuError if it fails."""
     if not options.emulator:
         raise BadInput(
             "No emulator given.",

@@ -1,6 +1,6 @@
 """``jupyter tpu emulator proxy``: a fault proxy in a separate process.
 
-It reads further faults from standard input, one JSON object per line, until a signal stops it.
+The proxy reads further faults from standard input, one JSON object per line, until a signal stops it.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _players(options: argparse.Namespace, proxy: FaultProxy) -> list[asyncio.Tas
 
 
 async def _read_input(proxy: FaultProxy) -> None:
-    """Apply faults from standard input, unless it is closed or a file."""
+    """Apply faults from standard input, unless standard input is closed or is a file."""
     kind = os.fstat(0).st_mode
     # asyncio can only wait for pipes, sockets and terminals
     if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or os.isatty(0)):

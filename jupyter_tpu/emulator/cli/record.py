@@ -1,4 +1,4 @@
-"""``jupyter tpu emulator record``: record a real session with Google's services as cases."""
+"""``jupyter tpu emulator record``: record the requests and responses of a real session."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def _serve(upstreams: Sequence[str], recording: Recording, options: argpar
 
 @contextlib.asynccontextmanager
 async def serving(upstream: str, recording: Recording, port: int) -> AsyncIterator[str]:
-    """Record an upstream through a loopback port (0 for any port), and yield the address. Raises OSError."""
+    """Run a recording proxy on a loopback port (0 for any port) and yield its address. Raises OSError."""
     proxy = RecordingProxy(upstream, recording)
     app = web.Application(middlewares=[refuse_browsers], client_max_size=LARGEST_BODY_BYTES)
     app.router.add_route("*", "/{path:.*}", proxy.handle)

@@ -15,28 +15,28 @@ _MOST = 20  # lines per list, so that the whole state fits on about one screen
 
 
 def last_part(name: str) -> str:
-    """Return the last part of a resource name, its id."""
+    """Return the last part of a resource name, which is the resource's id."""
     return name.rpartition("/")[2]
 
 
 def format_moment(moment: float) -> str:
-    """Return ``2026-11-21 22:00:00 UTC`` for virtual seconds since the epoch."""
+    """Format a virtual time (seconds since the epoch) as ``2026-11-21 22:00:00 UTC``."""
     return f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration such as ``1:02:05``."""
+    """Format a duration such as ``1:02:05``."""
     whole = round(seconds)
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
 def format_money(nano_usd: int | None) -> str:
-    """Return ``$1.234567891``, to the nano-dollar; None means unknown."""
+    """Format an amount to the nano-dollar, such as ``$1.234567891``; None means unknown."""
     return "unknown" if nano_usd is None else f"${nano_usd // _NANOS}.{nano_usd % _NANOS:09}"
 
 
 def format_price(usd_per_hour: float | None) -> str:
-    """Return a price such as ``$4.8000/h``; None means unknown."""
+    """Format a price such as ``$4.8000/h``; None means unknown."""
     return "unknown" if usd_per_hour is None else f"${usd_per_hour:.4f}/h"
 
 
@@ -60,7 +60,7 @@ def _state(control: EmulatorControl, _: argparse.Namespace) -> Any:
 
 
 def format_state(state: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of ``state``."""
+    """Yield the output lines of the command ``state``."""
     yield f"Project {state['project']}, {format_clock(state['clock'])}"
     yield from _listed(counted(state["node_count"], "node"), map(_format_node, state["nodes"]))
     queued = state["queued_resources"]
@@ -77,7 +77,7 @@ def format_state(state: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _listed(title: str, lines: Any) -> Iterator[str]:
-    """Yield a title and the lines; yield nothing for an empty list."""
+    """Yield a title and then the lines; yield nothing if there are no lines."""
     known = list(lines)
     if known:
         yield f"{title}:"
@@ -149,7 +149,7 @@ def format_reservation(reservation: Mapping[str, Any]) -> str:
 
 
 def format_maintenance(event: Mapping[str, Any]) -> str:
-    """Return the maintenance as one line."""
+    """Return a maintenance event as one line."""
     begins = "under way" if event["is_ongoing"] else f"begins {format_moment(event['starts'])}"
     return f"{last_part(event['node'])}: {event['kind']}, {begins}, ends {format_moment(event['ends'])}"
 

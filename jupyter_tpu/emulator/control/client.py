@@ -1,4 +1,4 @@
-"""A small client of the emulator's control API, for tests and the command line. Standard library only, blocking."""
+"""A small, blocking client of the emulator's control API. It imports only the standard library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ADDRESS_VARIABLE = "JUPYTER_TPU_EMULATOR"
 
 
 def authorization(token_file: str | None = None) -> dict[str, str]:
-    """Return the header that an emulator requires; empty without a token file. Raises OSError if it can't be read."""
+    """Return the header with the token, or no header without a token file. Raises OSError for an unreadable file."""
     path = os.environ.get(TOKEN_FILE_VARIABLE, "") if token_file is None else token_file
     return {"Authorization": f"Bearer {Path(path).read_text(encoding='ascii').strip()}"} if path else {}
 
@@ -41,8 +41,8 @@ class EmulatorControl:
     """A client of one emulator.
 
     Every method raises `ControlRefused`, or OSError if the emulator can't be reached. `rest_url` is its REST address,
-    such as ``http://127.0.0.1:8470``. `token_file` contains the token of an emulator that requires one; the default
-    comes from the environment.
+    such as ``http://127.0.0.1:8470``. `token_file` is the file with the token, for an emulator that requires a token;
+    by default, an environment variable names the file.
     """
 
     def __init__(self, rest_url: str, token_file: str | None = None) -> None:
@@ -140,7 +140,7 @@ class EmulatorControl:
         return list(self._request("GET", "capacity")["capacity"])
 
     def set_capacity(self, zone: str, family: str, chips: int | None, *, seed: int | None = None) -> None:
-        """Set a zone's chips of a generation (None for unlimited); with a seed, they vary at random up to `chips`."""
+        """Set a zone's number of chips of a generation (None: unlimited). With a seed, it varies up to `chips`."""
         self._request("POST", "capacity", {"zone": zone, "family": family, "chips": chips, "seed": seed})
 
     def script_capacity(self, zone: str, family: str, steps: Sequence[tuple[float, int | None]]) -> None:
@@ -148,7 +148,7 @@ class EmulatorControl:
         self._request("POST", "capacity", {"zone": zone, "family": family, "script": [list(step) for step in steps]})
 
     def stock_out(self, zone: str, family: str = "", *, chips: int = 0, for_s: float | None = None) -> None:
-        """Reduce capacity to 0 (or `chips`) for a while or until it is set again; ``for_s=0`` ends the stock-out."""
+        """Reduce capacity to 0 (or `chips`) for `for_s` seconds or until it is set again; 0 ends the stock-out."""
         self._request("POST", "stockout", {"zone": zone, "family": family, "chips": chips, "for_s": for_s})
 
     def reservations(self) -> list[dict[str, Any]]:
@@ -192,16 +192,16 @@ class EmulatorControl:
         self._change(node, worker_id, "open_ssh")
 
     def fault_worker(self, node: str, verb: str, worker_id: int = 0, **fields: int) -> None:
-        """Break a worker; `verb` is one of `workers.worker_faults`, or `clear`."""
+        """Inject a fault into a worker; `verb` is a fault in `workers.worker_faults`, or `clear`."""
         self._change(node, worker_id, verb, **fields)
 
     def set_metrics(self, node: str, worker_id: int | None = None, **metrics: Any) -> dict[str, Any]:
-        """Script the metrics that the chips report while a process uses them; see `runtime_metrics.metrics_script`."""
+        """Set the metrics that the chips report while a process uses them; see `runtime_metrics.metrics_script`."""
         place = {"node": node} if worker_id is None else {"node": node, "worker_id": worker_id}
         return self._request("POST", "metrics", {**place, **metrics})
 
     def links(self, node: str = "") -> list[dict[str, Any]]:
-        """Return the links to the workers of a node, or of all.
+        """Return the links to the workers of one node or of all nodes.
 
         Each link is ``{"node", "worker_id", "port", "connections", "accepted", "round_trips", "faults"}``; `accepted`
         counts all connections since the start.
@@ -218,7 +218,7 @@ class EmulatorControl:
         self._change(node, worker_id, "change_host_key")
 
     def reset(self) -> None:
-        """Empty the project."""
+        """Delete everything in the project and reset its settings."""
         self._request("POST", "reset", {})
 
     def _change(self, node: str, worker_id: int, action: str, **fields: int) -> None:

@@ -1,4 +1,4 @@
-"""The part of the control API for the project's limits, pre-emption and maintenance."""
+"""Routes of the control API for the project's limits, for pre-emption and for maintenance."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _MAINTENANCE: Mapping[str, fields.Check] = {
 
 
 class ControlRules:
-    """Handlers, one method per route; each returns the JSON to send."""
+    """The route handlers, one method per route; each method returns the JSON to send."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud

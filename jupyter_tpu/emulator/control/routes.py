@@ -50,7 +50,7 @@ Answer = Callable[[web.Request], Awaitable[Any]]
 
 
 class ControlRoutes:
-    """Handlers, one method per route; each returns the JSON to send."""
+    """The route handlers, one method per route; each method returns the JSON to send."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
@@ -118,7 +118,7 @@ class ControlRoutes:
         return await self.faults(request)
 
     async def clear_faults(self, request: web.Request) -> Any:
-        """Remove all faults, or the one in ``?id=3``."""
+        """Remove all faults, or only the fault whose id is in the query (``?id=3``)."""
         table, number = self._cloud.scripted.table, request.query.get("id")
         if number is None:
             table.clear()
@@ -131,7 +131,7 @@ class ControlRoutes:
         return self._time()
 
     async def set_clock(self, request: web.Request) -> Any:
-        """Change the scale of time, pause or resume it, or jump ahead."""
+        """Change the scale of virtual time, pause or resume it, or move it ahead."""
         settings = fields.checked(await json_object(request), _CLOCK)
         # set the pace first, so that a jump in the same request uses it
         self._cloud.time.run(scale=settings.get("scale"), is_paused=settings.get("paused"))
@@ -192,7 +192,7 @@ class ControlRoutes:
             raise errors.Refusal(errors.status_of(code_pb2.FAILED_PRECONDITION, str(error))) from error
 
     async def set_metrics(self, request: web.Request) -> Any:
-        """Script the chip metrics of a node's workers or of one; without metrics, report measured values again."""
+        """Set the chip metrics that a node's workers report; without metrics, they report measured values again."""
         settings = fields.checked(await json_object(request), _METRICS, required=("node",))
         node, worker_id = node_named(self._cloud.store, settings.pop("node")), settings.pop("worker_id", None)
         workers = range(len(node.network_endpoints)) if worker_id is None else [worker_id]
@@ -206,7 +206,7 @@ class ControlRoutes:
         return {"links": [link.to_json() for link in links_to(self._cloud, request.query.get("node", ""))]}
 
     async def fault_link(self, request: web.Request) -> Any:
-        """Break the links to a node's workers, or to one."""
+        """Break the links to one or all workers of a node."""
         settings = await json_object(request)
         node, worker_id = fields.text(settings.pop("node")), settings.pop("worker_id", None)
         fault = link_fault_from_json(settings)
@@ -219,7 +219,7 @@ class ControlRoutes:
         return {"links": [link.to_json() for link in links]}
 
     def _no_link(self, name: str, worker_id: object) -> errors.Refusal:
-        """Return why the node has no link; raises `Refusal` for a node that does not exist."""
+        """Return the reason why the node has no link; raises `Refusal` if the node does not exist."""
         node = node_named(self._cloud.store, name)
         if not links_to(self._cloud, name):
             reason = "has no link that can be broken: it is not up, or the emulator was started without --link-faults"
@@ -228,7 +228,7 @@ class ControlRoutes:
         return errors.Refusal(errors.status_of(code_pb2.NOT_FOUND, f"The node {node.name} {reason}"))
 
     async def reset(self, request: web.Request) -> Any:
-        """Empty the project."""
+        """Delete everything in the project and reset its settings."""
         fields.checked(await json_object(request), {})
         await self._cloud.reset()
         return {}

@@ -1,4 +1,4 @@
-"""Leftovers of failed creates: with a scripted fault, the node remains for a while after its operation has failed."""
+"""Leftovers of failed creates: a scripted fault lets the node remain for a while after its operation has failed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HalfCreated:
         self._leftovers = {name: Leftover(*value) for name, value in kept.get("leftovers", {}).items()}
 
     def expect(self, operation: str, seconds: float) -> None:
-        """Keep the node of this create for this many virtual seconds after its operation has failed."""
+        """Keep the node of this create operation for `seconds` of virtual time after the operation fails."""
         self._delays[operation] = seconds
         self._save()
 
@@ -52,7 +52,7 @@ class HalfCreated:
         return True
 
     def waiting(self) -> list[Due]:
-        """Return the leftovers and when they disappear."""
+        """Return the leftovers and the times at which they disappear."""
         return [
             Due(leftover.moment, f"leftover {name}", partial(self._roll_back, name))
             for name, leftover in self._leftovers.items()
@@ -65,7 +65,7 @@ class HalfCreated:
         self._setting.delete()
 
     async def _roll_back(self, name: str) -> None:
-        """Remove the node, unless it is being deleted or was recreated in the meantime."""
+        """Remove the node, unless it is being deleted or another node with its name was created in the meantime."""
         leftover = self._leftovers.pop(name)
         with self._store.transaction():
             node = self._store.node(name)

@@ -1,4 +1,4 @@
-"""Long-running operations: started by methods of nodes and queued resources, finished by an effect or cancelled."""
+"""Long-running operations: API methods start them; each finishes with its effect, or is cancelled."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Plan:
 
     Attributes:
         verdict: the error with which the operation will fail; None if it succeeds.
-        is_stuck: the operation is never reported as done, although it takes effect.
-        due_after_s: the operation's duration in virtual seconds; None for the usual one.
+        is_stuck: whether the operation is never reported as done, although it takes effect.
+        due_after_s: the operation's duration in virtual seconds; None for the usual duration.
     """
 
     verdict: status_pb2.Status | None = None
@@ -62,7 +62,7 @@ class Operations:
 
     @contextlib.contextmanager
     def planned(self, plan: Plan, version: str = V2) -> Iterator[None]:
-        """Apply the plan to operations that start in this context; use the texts of this API version."""
+        """Apply the plan to operations that start in this context, and record this API version as theirs."""
         self._plan, self._version = plan, version
         try:
             yield
@@ -187,7 +187,7 @@ class Operations:
     # -- the methods of google.longrunning.Operations
 
     def get_operation(self, request: Any) -> Message:
-        """Handle ``GetOperation``; raises E14 if there is no such operation."""
+        """Handle ``GetOperation``; raise NOT_FOUND (E14) if there is no such operation."""
         return rendered(self._required(request.name))
 
     def list_operations(self, request: Any) -> Message:
@@ -267,13 +267,13 @@ def _metadata(operation: OperationRecord) -> Any:
 
 
 def request_id_of(call: ApiRequest) -> str:
-    """Return the request id, whose field depends on the API version; empty if there is none."""
+    """Return the request id, from the API version's field for it; empty if the request has no id."""
     return call.request_id or str(getattr(call.request, "request_id", ""))
 
 
 @assumed("request-id-uuid", "A request id must be a UUID other than the zero UUID.")
 def check_request_id(request_id: str) -> None:
-    """Raise for a request id that is not a UUID."""
+    """Raise an error if the request id is not a valid UUID."""
     if not _UUID.fullmatch(request_id) or not request_id.strip("0-"):
         raise errors.bad_field("request_id", f"request_id {request_id[:80]!r} must be a valid UUID, not of zeros only")
 
@@ -284,7 +284,7 @@ def is_queued_name(name: str) -> bool:
 
 
 class OperationAgenda:
-    """The agenda of operations that have yet to take effect. Operations on the same target run one at a time."""
+    """The agenda of operations that have not taken effect yet. Operations on the same target run one at a time."""
 
     def __init__(self, store: Store, perform: Callable[[OperationRecord], Awaitable[None]]) -> None:
         self._store = store

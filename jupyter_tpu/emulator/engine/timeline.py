@@ -1,4 +1,4 @@
-"""Perform due acts: operations, steps of queued resources, expiries of nodes. One timer, no polling."""
+"""Perform due actions: operations, steps of queued resources and expiries of nodes. One timer, no polling."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _log = logging.getLogger(__name__)
 
 
 class Due(NamedTuple):
-    """An act and the virtual time at which it is due.
+    """An action and the virtual time at which it is due.
 
-    Two acts with the same key never run at once. An act must change its agenda, or it would be due forever.
+    Two actions with the same key never run at the same time. An action must remove itself from its agenda or change its
+    due time; otherwise it would be performed again and again.
     """
 
     moment: float
@@ -25,14 +26,14 @@ class Due(NamedTuple):
 
 
 class Agenda(Protocol):
-    """A list of acts to perform later."""
+    """A list of actions to perform later."""
 
     def waiting(self) -> list[Due]:
-        """Return the next acts, in any order and not necessarily all. Must be fast, because it is called often."""
+        """Return at least the next actions, in any order. This must be fast, because it is called often."""
 
 
 class Timeline:
-    """Perform the due acts of all agendas. Call `arm` after any change that may affect the next due act."""
+    """Perform the due actions of all agendas. Call `arm` after any change that may affect the next due action."""
 
     def __init__(self, clock: VirtualClock, agendas: Sequence[Agenda]) -> None:
         self._clock = clock
@@ -42,7 +43,7 @@ class Timeline:
         self._broken: set[str] = set()
 
     def arm(self) -> None:
-        """Set the timer to the next moment at which something is due."""
+        """Set the timer to the next time at which an action is due."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -53,17 +54,17 @@ class Timeline:
             self._timer = asyncio.get_running_loop().call_later(delay, self._fire)
 
     def next_moment(self) -> float | None:
-        """Return the earliest virtual time at which an act that is not running is due; None if no act is waiting."""
+        """Return the virtual time at which the next action that is not running is due, or None if no action waits."""
         return min((due.moment for due in self._waiting()), default=None)
 
     async def settled(self) -> None:
-        """Wait until all acts that are due have finished."""
+        """Wait until all actions that are due have finished."""
         while self._fire_due() or self._running:
             await asyncio.wait(list(self._running.values()))
             await asyncio.sleep(0)  # lets the done callbacks of these tasks run
 
     async def close(self) -> None:
-        """Cancel running acts; they run again after the next `arm`, because their agendas still list them."""
+        """Cancel running actions; they run again after the next `arm`, because their agendas still list them."""
         if self._timer is not None:
             self._timer.cancel()
         tasks = list(self._running.values())
@@ -83,7 +84,7 @@ class Timeline:
         self.arm()
 
     def _fire_due(self) -> bool:
-        """Start the acts that are due; return whether any was started."""
+        """Start the actions that are due; return whether any action was started."""
         now = self._clock.now()
         begun = False
         # process all agendas in order of time, so that a jump replays what would have happened
@@ -100,7 +101,7 @@ class Timeline:
         task.add_done_callback(lambda _: self._finished(due.key))
 
     def _finished(self, key: str) -> None:
-        """Remove a finished task; do not retry an act that raised, because it would raise each time."""
+        """Remove a finished task; do not retry an action that raised an error, because it would fail each time."""
         task = self._running.pop(key)
         if task.cancelled():
             return

@@ -1,4 +1,4 @@
-"""The cloud's time, controlled by the control API with a scale, pauses and jumps. It is restored after a restart."""
+"""The cloud's virtual time, which the control API scales, pauses and moves ahead. A restart restores it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LAST_MOMENT = 221_845_392_000.0
 def restored_clock(
     facts: Facts, *, start: float, scale: float | None, real_time: RealTime = time.monotonic
 ) -> VirtualClock:
-    """Return the clock with the time of the last run; `scale` is this run's, or None to keep the last one."""
+    """Return a clock that starts at `start`; if `scale` is None, it has the scale of the last run."""
     kept = _setting(facts).read() or {}
     return VirtualClock(
         start=start,
@@ -40,7 +40,7 @@ def _setting(facts: Facts) -> StoredSetting:
 
 
 class VirtualTime:
-    """The cloud's clock; each change of it resets the timeline's timer."""
+    """The cloud's clock; each change to the clock resets the timeline's timer."""
 
     def __init__(self, facts: Facts, clock: VirtualClock, timeline: Timeline) -> None:
         self._setting = _setting(facts)
@@ -64,7 +64,7 @@ class VirtualTime:
         "the jump is.",
     )
     async def jump(self, seconds: float) -> None:
-        """Jump ahead by virtual seconds and wait for the acts that become due.
+        """Move virtual time ahead by `seconds` and wait for the actions that become due.
 
         Raises:
             ValueError: the target is after `LAST_MOMENT`.
@@ -82,7 +82,8 @@ class VirtualTime:
     async def _step_to(self, target: float) -> None:
         """Move the clock to the target, in steps.
 
-        An act that takes longer than `PATIENCE_S`, such as starting thousands of workers, finishes later.
+        If the actions take longer than `PATIENCE_S` of real time, such as the start of thousands of workers, they
+        finish after the clock has reached the target.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
@@ -90,14 +91,14 @@ class VirtualTime:
         self._clock.move_to(target)
 
     async def _step_through(self, target: float) -> None:
-        """Move the clock from one due act to the next, so that no node is billed past its end."""
+        """Move the clock from one due action to the next, so that no node is billed after its end."""
         await self._timeline.settled()
         while (moment := self._timeline.next_moment()) is not None and moment <= target:
             self._clock.move_to(moment)
             await self._timeline.settled()
 
     def reset(self) -> None:
-        """Return to the initial scale, not paused."""
+        """Reset the scale to its initial value, and resume the clock."""
         self._clock.set_scale(self._first_scale)
         self._clock.resume()
         self._setting.delete()

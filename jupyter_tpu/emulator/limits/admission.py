@@ -1,4 +1,4 @@
-"""Check a call before anything is created: whether the project may do this, in this zone, at this time and size.
+"""Check a call before anything is created: permissions, zone, rate of creates, allowlist and quotas.
 
 A check returns nothing or raises an error. The only state is the number of creates in the last minute.
 """
@@ -42,7 +42,7 @@ class Admission:
         "reports the first refusal.",
     )
     def check_call(self, method: str, target: str) -> None:
-        """Raise E9, E8, E6 or E11 if the switches do not allow the call; `target` is the resource in the request."""
+        """Raise E9, E8, E6 or E11 if the switches don't allow the call; `target` is the resource in the request."""
         switches = self._project.switches
         if not switches.api_enabled:
             raise errors.api_disabled(self._project_number)
@@ -56,7 +56,7 @@ class Admission:
             self._count_create(switches.creates_per_minute)
 
     def check_nodes(self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held], *, is_queued: bool = False) -> None:
-        """Raise E7 or E2 for new nodes in one zone that the project may not create.
+        """Raise the error E7 or E2 if the project may not create these new nodes in one zone.
 
         `held` lists what all nodes and queued resources of the project use, including leftovers; `is_queued` selects
         the text for a queued resource.
@@ -71,9 +71,9 @@ class Admission:
         source="google-cloud-tpu, NetworkConfig.enable_external_ips; compute.googleapis.com quota IN_USE_ADDRESSES",
     )
     def addresses_left(self, held: Iterable[Held], zone: str) -> bool:
-        """Return whether a zone's region has enough external addresses for `held`, which includes the new nodes (E10).
+        """Return whether the region of a zone has enough external IP addresses for `held`. If not, the error is E10.
 
-        `held` lists nodes that have VMs: not stopped or pre-empted ones.
+        `held` lists the new nodes and all nodes that have VMs (stopped and pre-empted nodes have none).
         """
         limit = self._project.switches.addresses_per_region
         region = accelerators.region_of(zone)
@@ -108,7 +108,7 @@ class Admission:
             raise refuse(accelerator_type, zone)
 
     def clear(self) -> None:
-        """Reset the count of the creates of the last minute."""
+        """Forget the create calls of the last minute."""
         self._creates.clear()
 
 

@@ -1,4 +1,4 @@
-"""The capacity of each zone and family (generation), in chips: whether nodes fit and when that may change."""
+"""The capacity of each zone and family (generation) in chips: whether nodes fit, and when this may change."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ class Capacity:
         self._pools = {key: pool_from_json(data) for key, data in (self._setting.read() or {}).items()}
 
     def has_room(self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held]) -> bool:
-        """Return whether new nodes in one zone fit, all at once.
+        """Return whether a zone has enough chips for all of these new nodes together.
 
-        `held`: the nodes in all zones that occupy chips (from CREATING to READY, not stopped or pre-empted ones).
+        `held` lists the nodes in all zones that occupy chips: nodes in the states from CREATING to READY, but no
+        stopped or pre-empted nodes.
         """
         occupied = list(held)
         families = {family_of(node) for node in nodes}
         return all(self._has_room_in(family, nodes, zone, occupied) for family in families)
 
     def next_change(self, now: float) -> float | None:
-        """Return when a pool next changes by a script or seed; None means never."""
+        """Return when a script or a seed next changes the size of a pool; None means never."""
         moments = [pool.next_change(now) for pool in self._pools.values()]
         return min((moment for moment in moments if moment is not None), default=None)
 
@@ -54,15 +55,15 @@ class Capacity:
     # -- set by the control API; each method raises ValueError for an unknown zone or family
 
     def set_chips(self, zone: str, family: str, chips: int | None) -> None:
-        """Set the chips from now on; None means unlimited. This ends scripts and stock-outs."""
+        """Set the number of chips from now on; None means unlimited. This ends scripts and stock-outs."""
         self.set_script(zone, family, [(0.0, chips)])
 
     def set_script(self, zone: str, family: str, after: Sequence[tuple[float, int | None]]) -> None:
-        """Change the chips over time, in steps of (virtual seconds from now, chips)."""
+        """Change the number of chips over time, in steps of (virtual seconds from now, chips)."""
         self._save(zone, family, Pool(steps=script(self._now(), after)))
 
     def set_seed(self, zone: str, family: str, chips: int, seed: int) -> None:
-        """Vary the chips at random from 0 to `chips` every ten minutes; the same seed and time give the same number."""
+        """Set a random number of chips from 0 to `chips` every ten minutes; seed and time determine the number."""
         self._save(zone, family, Pool(seed=seed, most=chips))
 
     def stock_out(self, zone: str, family: str = "", for_s: float | None = None) -> None:
@@ -81,7 +82,7 @@ class Capacity:
         self._setting.delete()
 
     def uses(self, held: Iterable[Held]) -> list[dict[str, Any]]:
-        """Return each configured pool as the control API shows it; `held` as in `has_room`."""
+        """Return each configured pool as the control API shows it; `held` has the same meaning as in `has_room`."""
         occupied = list(held)
         return [self._shown(key, occupied) for key in sorted(self._pools)]
 
@@ -118,9 +119,9 @@ class Capacity:
 
 
 def change(capacity: Capacity, settings: dict[str, Any]) -> None:
-    """Apply a request from the control API: ``{zone, family, chips}``, or a ``script``, or ``chips`` with a ``seed``.
+    """Apply a request from the control API: zone and family with ``chips``, ``script``, or ``chips`` and ``seed``.
 
-    Raises ValueError, TypeError or KeyError, with the reason.
+    Raises ValueError, TypeError or KeyError if the request is invalid; the text gives the reason.
     """
     zone, family = fields.text(settings["zone"]), fields.text(settings["family"])
     if "script" in settings:

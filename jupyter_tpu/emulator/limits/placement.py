@@ -1,4 +1,4 @@
-"""Find chips and addresses for nodes, or the error for nodes that don't fit."""
+"""Find chips and addresses for new nodes, or return the error if there are not enough."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Placement:
         self._rules = rules
 
     def has_room(self, nodes: Sequence[NodePb], zone: str, held: Sequence[Held]) -> bool:
-        """Return whether nodes without a reservation fit; `held` lists the nodes that occupy chips."""
+        """Return whether there are chips for nodes without a reservation; `held` lists the nodes that occupy chips."""
         return self._rules.capacity.has_room(nodes, zone, held)
 
     def reservation_verdict(
         self, nodes: Sequence[NodePb], zone: str, *, name: str = "", is_queued: bool = False
     ) -> status_pb2.Status | None:
-        """Return the error for reserved nodes (E3), or None if the reservation has room."""
+        """Return the error E3 if the reservation has too few chips for the nodes, or None."""
         held = self._store.occupying_nodes()
         return self._rules.reservations.verdict(nodes, zone, held, name=name, is_queued=is_queued)
 
@@ -38,7 +38,7 @@ class Placement:
         "with the text of `E10-addresses`.",
     )
     def verdict(self, node: NodePb, zone: str) -> status_pb2.Status | None:
-        """Return the error for the create or start of one node (E1, E3, E10), or None if it continues."""
+        """Return the error (E1, E3 or E10) that prevents the create or start of a node, or None if there is none."""
         if node.scheduling_config.reserved:
             # v2 has no reservation field
             name = reservation_of(self._store.extras(node.name))
@@ -51,12 +51,12 @@ class Placement:
         return found
 
     def addresses_left(self, nodes: Sequence[NodePb], zone: str) -> bool:
-        """Return whether the region has external addresses for nodes that don't occupy chips yet."""
+        """Return whether the region has external IP addresses for these nodes, which don't occupy chips yet."""
         wanted = [Held(node, zone, 1) for node in nodes]
         return self._rules.admission.addresses_left([*self._store.occupying_nodes(), *wanted], zone)
 
     def next_change(self, now: float) -> float | None:
-        """Return when there may next be more room; None means never."""
+        """Return when more chips may next become available; None means never."""
         return self._rules.capacity.next_change(now)
 
 

@@ -1,4 +1,4 @@
-"""The chips of one family in a zone over time: pure values, which are the same after a restart.
+"""The number of chips of one family in a zone over time, as pure values. A restart does not change them.
 
 A pool is unlimited until it is set to a number, a script of numbers or a seeded random walk.
 """
@@ -22,10 +22,10 @@ class Pool:
     """The chips of one family in one zone.
 
     Attributes:
-        steps: changes of the number, sorted by time; before the first, the pool is unlimited.
-        seed: if given, chips vary at random from 0 to `most` and change every `RANDOM_PERIOD_S`; if None, the steps
-            apply.
-        stocked_out_until: no chips are available before this time; infinity until the stock-out is lifted.
+        steps: changes of the number of chips, sorted by time; before the first change, the pool is unlimited.
+        seed: if given, the number of chips is random, from 0 to `most`, and changes every `RANDOM_PERIOD_S`; if None,
+            the steps apply.
+        stocked_out_until: virtual time before which no chips are available; infinity if the stock-out has no set end.
     """
 
     steps: tuple[Step, ...] = ()
@@ -40,7 +40,7 @@ class Pool:
         return self._by_steps(now) if self.seed is None else self._at_random(self.seed, now)
 
     def next_change(self, now: float) -> float | None:
-        """Return when `chips` may next return another number; None means never."""
+        """Return when the number of chips may next change; None means never."""
         moments = [moment for moment, _ in self.steps if self.seed is None]
         moments.append(self.stocked_out_until)
         if self.seed is not None:
@@ -67,5 +67,5 @@ def pool_from_json(data: Mapping[str, Any]) -> Pool:
 
 
 def script(now: float, after: Sequence[tuple[float, int | None]]) -> tuple[Step, ...]:
-    """Convert (seconds after now, chips), in any order, to steps."""
+    """Convert pairs (virtual seconds from now, chips), which may be in any order, to steps."""
     return tuple(sorted(((now + seconds, chips) for seconds, chips in after), key=lambda step: step[0]))

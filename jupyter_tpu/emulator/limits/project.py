@@ -26,7 +26,7 @@ FORMER = ("quota_requests",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switches:
-    """The switches, one field each, named as in the control API.
+    """The switches of a project, one field each; the fields have the names that the control API uses.
 
     Attributes:
         api_enabled: if off, every call is rejected with E9.
@@ -37,10 +37,10 @@ class Switches:
         addresses_per_region: maximum number of external IP addresses in a region; None for unlimited (E10).
         creates_per_minute: maximum number of CreateNode calls in a virtual minute; None for unlimited (E11).
         quota_profile: the default limits: one of `quota_profiles.PROFILES`.
-        stop_refused_for: kinds of nodes that can't be stopped: ``multi_host``, ``spot``.
-        numbers_in_names: queued resources contain the project's number instead of its id.
-        undocumented_fields: queued resources show the undocumented fields bootDisk and useTpuVm.
-        asks_for_token: a call without a bearer token is rejected with 401.
+        stop_refused_for: the kinds of nodes that can't be stopped: ``multi_host``, ``spot`` or both.
+        numbers_in_names: whether names in queued resources contain the project's number instead of its id.
+        undocumented_fields: whether queued resources show the undocumented fields bootDisk and useTpuVm.
+        asks_for_token: whether a call without a bearer token is rejected with 401.
         promotional_credit_usd: credit that pays the first charges, as in the billing export.
     """
 
@@ -167,12 +167,12 @@ class Project:
         return self._switches
 
     def change(self, settings: Mapping[str, Any]) -> Switches:
-        """Change the named switches; raises ValueError and changes nothing if one is invalid."""
+        """Change the named switches. If a value is invalid, raise ValueError and change nothing."""
         self._switches = changed(self._switches, settings)
         self._setting.write(self._switches.to_json())
         return self._switches
 
     def clear(self) -> None:
-        """Return to the switches of a new emulator."""
+        """Reset the switches to those of a new emulator."""
         self._switches = Switches()
         self._setting.delete()

@@ -1,6 +1,6 @@
-"""The quota engine: limits per quota and location, and whether a request still fits.
+"""The quota engine: the limits of each quota and location, and the check of requests against them.
 
-A node counts against the limits of its region and of its zone, and must fit both.
+A node counts against the limit of its region and the limit of its zone, and may exceed neither.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class QuotaUse:
 )
 @assumed("quota-reserved", "Nodes with reserved capacity don't count against any quota.")
 def usage(held: Iterable[Held]) -> Usage:
-    """Return the usage by all nodes and queued resources of the project."""
+    """Return the usage of each quota by these nodes and queued resources."""
     used: Usage = Counter()
     for each in held:
         _count(used, each.node, each.zone, each.count)
@@ -93,12 +93,12 @@ class QuotaEngine:
         return default_limit(self._project.switches.quota_profile, quota, place)
 
     def set_limit(self, quota_id: str, place: str, limit: int) -> None:
-        """Set and store a limit; -1 means unlimited. Raises ValueError if the id is not that of a TPU quota."""
+        """Set and store a limit; -1 means unlimited. Raises ValueError if the quota is not a TPU quota."""
         self._set[parse_quota_id(quota_id), place] = limit
         self._save()
 
     def clear(self) -> None:
-        """Return to the limits of the profile."""
+        """Reset all limits to those of the profile."""
         self._set.clear()
         self._setting.delete()
 
@@ -109,7 +109,7 @@ class QuotaEngine:
         return [self._use(quota, place, used[quota, place]) for quota, place in keys]
 
     def check(self, nodes: Sequence[tuple[NodePb, str]], held: Iterable[Held], project_number: str) -> None:
-        """Raise E2 if these new nodes (with their zones) would exceed limits; the error lists all of these limits."""
+        """Raise the error E2, which lists all exceeded limits, if these new nodes in their zones would exceed any."""
         wanted: Usage = Counter()
         for node, zone in nodes:
             _count(wanted, node, zone, 1)

@@ -21,7 +21,7 @@ class QuotaId:
     """One quota of a generation: on-demand or preemptible (which includes spot), for each zone or each region.
 
     Attributes:
-        bucket: ``Pod``, ``Litepod``, ``LitepodServing`` or empty.
+        bucket: the part of the id that selects the quota: ``Pod``, ``Litepod``, ``LitepodServing`` or empty.
         scope: ``zone`` or ``region``.
     """
 
@@ -62,7 +62,7 @@ def all_quota_ids() -> tuple[QuotaId, ...]:
 
 
 def buckets_of(generation: str) -> tuple[str, ...]:
-    """Return the suffixes after the family in the ids of a generation's quotas; the quota of small nodes is first."""
+    """Return the buckets of a generation's quotas (see `QuotaId`); the bucket for small nodes is first."""
     return tuple(accelerators.generation_facts(generation).quota_metrics)
 
 
@@ -74,7 +74,7 @@ def buckets_of(generation: str) -> tuple[str, ...]:
     source="marin-community/marin#6198, #1612; error bodies in public logs",
 )
 def quota_ids_of(node: NodePb) -> tuple[QuotaId, QuotaId]:
-    """Return the quotas that a node counts against, by region and by zone."""
+    """Return the two quotas that a node counts against: the regional quota, then the zonal quota."""
     kind = accelerators.accelerator(node.accelerator_type)
     by_region = QuotaId(
         generation=kind.generation, is_preemptible=is_preemptible(node), bucket=bucket_of(kind), scope="region"

@@ -76,11 +76,11 @@ def _granted() -> Mapping[tuple[QuotaId, str], int]:
 
 
 def granted_quota(generation: str, is_spot: bool, scope: str) -> QuotaId:
-    """Return the quota that a grant of this generation raises: the quota for larger slices if there are two."""
+    """Return the quota that a grant for this generation raises; if there are two, the quota for larger slices."""
     *_, largest = buckets_of(generation)
     return QuotaId(generation=generation, is_preemptible=is_spot, bucket=largest, scope=scope)
 
 
 def granted_units(quota: QuotaId, chips: int) -> int:
-    """Return the chips of a grant in the unit of the quota."""
+    """Convert a grant's number of chips to the unit of the quota (chips or TensorCores)."""
     return chips if quota.counts_chips else chips * accelerators.generation_facts(quota.generation).cores_per_chip

@@ -53,7 +53,7 @@ def reservation_from_json(data: dict[str, Any]) -> Reservation:
 
 
 class Reservations:
-    """The reservations of the project; none until the control API creates one."""
+    """The reservations of the project. A new project has none; the control API creates them."""
 
     def __init__(self, facts: Facts) -> None:
         self._setting = StoredSetting(facts, "project:reservations")
@@ -84,7 +84,7 @@ class Reservations:
     def verdict(
         self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held], *, name: str = "", is_queued: bool = False
     ) -> status_pb2.Status | None:
-        """Return the error for new reserved nodes (E3), or None if the reservation has room.
+        """Return the error E3 if the reservation has too few chips for these new nodes, or None.
 
         Args:
             held: the nodes that occupy chips, as for `Capacity.has_room`.
@@ -104,7 +104,7 @@ class Reservations:
         source="google-cloud-tpu, v2alpha1.Reservation",
     )
     def list_reservations(self, request: Any, held: Iterable[Held]) -> Message:
-        """Handle ``ListReservations`` of v2alpha1."""
+        """Handle ``ListReservations`` of v2alpha1: return one page of reservations, sorted by id."""
         location = parse_location(request.parent, "parent")
         occupied = list(held)
         found = [each for each in self._by_id.values() if location.is_wildcard or each.zone == location.zone]

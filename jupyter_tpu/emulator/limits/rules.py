@@ -1,4 +1,4 @@
-"""The rules of one emulated project together: switches, quotas, admission, capacity and reservations."""
+"""All rules of one emulated project: switches, quotas, admission, capacity and reservations."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ class Rules:
         )
 
     def clear(self) -> None:
-        """Return to the rules of a new emulator."""
+        """Reset the rules to those of a new emulator."""
         for part in (self.project, self.quotas, self.capacity, self.reservations, self.admission):
             part.clear()

@@ -23,11 +23,11 @@ class MaintenanceEvent:
     Attributes:
         node: the node's full name; `uid` identifies the node, because another node may get the same name.
         kind: ``SCHEDULED`` or ``UNSCHEDULED``.
-        starts, ends: virtual times of the maintenance itself.
-        worker_id: the worker whose host is maintained.
-        is_ongoing: the maintenance has started.
-        is_down: the maintenance has started and the node's workers are down.
-        operation: name of the operation that finishes with the maintenance; empty for none.
+        starts, ends: when the maintenance itself starts and ends, in virtual time.
+        worker_id: id of the worker whose host is maintained.
+        is_ongoing: whether the maintenance has started.
+        is_down: whether the maintenance has started and the node's workers are down.
+        operation: name of the operation that finishes with the maintenance; empty if there is none.
     """
 
     node: str
@@ -51,7 +51,7 @@ class MaintenanceEvent:
 
 
 def planned(node: NodePb, kind: str, starts: float) -> MaintenanceEvent:
-    """Return maintenance of a node that starts at a virtual time."""
+    """Return a planned maintenance event of a node; `starts` is its virtual time."""
     return MaintenanceEvent(node=node.name, uid=str(node.id), kind=kind, starts=starts, ends=starts + DURATION_S)
 
 
@@ -73,7 +73,7 @@ def event_from_json(data: Mapping[str, Any]) -> MaintenanceEvent:
     "the window.",
 )
 def shown(event: MaintenanceEvent) -> dict[str, Any]:
-    """Return ``upcomingMaintenance`` of the node, as in REST."""
+    """Return the node's field ``upcomingMaintenance``, as in REST."""
     return {
         "type": event.kind,
         "canReschedule": event.can_reschedule,

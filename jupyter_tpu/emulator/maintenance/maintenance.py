@@ -78,9 +78,9 @@ class Maintenance:
         return event
 
     def begin_now(self, node: NodePb, kind: str, *, operation: str, worker_id: int = 0) -> None:
-        """Begin maintenance of a READY node now; it replaces planned maintenance.
+        """Begin maintenance of a READY node now; this replaces planned maintenance of the node.
 
-        `operation` finishes when its last maintenance finishes.
+        `operation` finishes when the last maintenance that it started finishes.
         """
         event = planned(node, kind, self._clock.now())
         self._repairing(node, replace(event, operation=operation, worker_id=worker_id))
@@ -91,18 +91,18 @@ class Maintenance:
         return event if event is not None and event.uid == str(node.id) else None
 
     def events(self) -> list[MaintenanceEvent]:
-        """Return all planned and ongoing maintenance."""
+        """Return all planned and ongoing maintenance events."""
         return list(self._events.values())
 
     def clear(self) -> None:
-        """Remove all maintenance, for a reset."""
+        """Remove all maintenance events, for a reset."""
         self._events.clear()
         self._setting.delete()
 
     # -- the agenda
 
     def waiting(self) -> list[Due]:
-        """Return the next step of each maintenance: its start or its end."""
+        """Return the next step of each maintenance event: its start or its end."""
         return [self._due(event) for event in self._events.values()]
 
     def _due(self, event: MaintenanceEvent) -> Due:
@@ -171,7 +171,7 @@ class Maintenance:
             self._finish_operation(event, None)
 
     def _finish_operation(self, event: MaintenanceEvent, node: NodePb | None) -> None:
-        """Finish the operation when its last maintenance finishes."""
+        """Finish the event's operation, unless another maintenance event of the same operation is still open."""
         operation = self._store.operation(event.operation) if event.operation else None
         # a call on a queued resource begins one maintenance per node
         others = [each for each in self._events.values() if each.operation == event.operation]

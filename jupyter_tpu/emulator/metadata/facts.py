@@ -52,8 +52,8 @@ class WorkerFacts:
 
     Attributes:
         node: the node's current state.
-        upcoming_maintenance: as in the API's JSON; None if none was announced.
-        is_preempted: the node has a notice and will soon be pre-empted.
+        upcoming_maintenance: the announced maintenance as in the API's JSON, or None.
+        is_preempted: whether the node has a notice and will soon be pre-empted.
         metrics_port: port on which the worker's runtime metrics are served while a process uses its chips.
     """
 
@@ -79,7 +79,7 @@ class WorkerFacts:
 
     @property
     def instance_id(self) -> int:
-        """Id of the VM, different for each worker."""
+        """The id of the worker's VM."""
         # the API assigns one number per node, but each VM needs its own
         return int(self.node.id) + self.worker_id
 

@@ -1,4 +1,4 @@
-"""Read a metadata tree: paths, recursion, text or JSON, and the ETag of a reply. Pure."""
+"""Find values in a metadata tree and format the reply as text or JSON, with its ETag. Pure."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _listing(found: Mapping[str, Any], alt: str) -> tuple[str, str]:
 
 
 def as_json(value: Any) -> Any:
-    """Return a value for JSON, without entries that are generated on request."""
+    """Convert a value or directory to JSON data, without entries that are generated on request."""
     # numbered directories are lists in JSON, as the real server shows them
     if isinstance(value, Numbered):
         return [as_json(each) for each in value.values()]

@@ -36,7 +36,7 @@ _HEADERS = {
 
 
 class Changes:
-    """Signal that wakes requests waiting for a change, so that they read the value again."""
+    """A signal that wakes the requests that wait for a change; they then read the value again."""
 
     def __init__(self) -> None:
         self._next = asyncio.Event()
@@ -52,7 +52,7 @@ class Changes:
 
 
 class GuestAttributeStore(Protocol):
-    """Store of the worker's guest attributes."""
+    """The storage for a worker's guest attributes."""
 
     def put_guest_attribute(self, namespace: str, key: str, value: str | None) -> None:
         """Store an attribute; None deletes it. Raises ValueError if the store is full."""
@@ -214,7 +214,7 @@ def _is_own(request: web.BaseRequest) -> bool:
 
 
 def _above(path: str) -> Reply:
-    """Return the reply for the paths above the tree."""
+    """Return the reply for a path above ``/computeMetadata/v1/``."""
     below = {"/": "computeMetadata/\n", "/computeMetadata/": "v1/\n"}
     return Reply(body=below[path]) if path in below else not_found(path.strip("/"))
 

@@ -20,7 +20,7 @@ _HOST_BOUNDS = {1: (1, 1, 1), 4: (2, 2, 1), 8: (2, 4, 1)}
     "in penghao-wu/cambrian test_tpu.py",
 )
 def tpu_attributes(facts: WorkerFacts) -> dict[str, str]:
-    """Return the text of each attribute."""
+    """Return the text of each attribute, by name."""
     addresses = [str(endpoint.ip_address) for endpoint in facts.node.network_endpoints]
     return {
         "accelerator-type": str(facts.node.accelerator_type),
@@ -39,7 +39,7 @@ def tpu_attributes(facts: WorkerFacts) -> dict[str, str]:
     "The axes of a v4 or v5p slice are wrapped if their length is a multiple of 4.",
 )
 def tpu_env(facts: WorkerFacts) -> Mapping[str, str]:
-    """Return the lines of the attribute with this name, sorted."""
+    """Return the names and values of the lines in the attribute ``tpu-env``, sorted by name."""
     kind = accelerators.accelerator(facts.node.accelerator_type)
     # a slice's topology is the bounds of one VM and the number of VMs in each dimension
     per_host = _HOST_BOUNDS[kind.chips_per_worker]

@@ -63,11 +63,11 @@ class FaultProxy:
 
     @property
     def round_trips(self) -> int:
-        """Round trips of all connections since the start; see `Connection.round_trips`."""
+        """The number of round trips of all connections since the start; see `Connection.round_trips`."""
         return self._ended_round_trips + sum(connection.round_trips for connection in self._connections)
 
     def faults(self) -> list[LinkFault]:
-        """Return the lasting faults and those that wait for a certain byte."""
+        """Return the lasting faults and the faults that wait for a certain byte."""
         return [*self._lasting, *(trap.fault for trap in self._traps if trap.times)]
 
     def listen(self, address: Address) -> None:

@@ -1,4 +1,4 @@
-"""One direction of a proxied connection: a bottleneck followed by a delay line.
+"""One direction of a proxied connection: a bandwidth limit followed by a delay line.
 
 Without faults, a chunk is forwarded immediately. Otherwise it waits in the line until it is due. Many chunks may be in
 flight at once, so latency does not reduce throughput. The line is bounded: while it is full, the proxy does not read
@@ -34,16 +34,17 @@ class Mark(enum.Enum):
 
 @dataclass(slots=True)
 class Trap:
-    """A fault that waits for a byte of any connection; `times` counts down to 0."""
+    """A fault that waits for a certain byte of any connection; `times` is how often it will still happen."""
 
     fault: LinkFault
     times: int
 
 
 class Pipe:
-    """Carry data from `source` to `sink`; both are None until they are connected.
+    """Forward data from `source` to `sink`; each is None until it is connected.
 
-    Calls `on_end` when the direction has ended, and `on_swallowed_end` when a black hole has dropped its end.
+    Calls `on_end` when this direction has ended, and `on_swallowed_end` when a simulated black hole has dropped the
+    end.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class Pipe:
         self._traps.append((self.carried_bytes + position, trap))
 
     def change(self, conditions: Conditions) -> None:
-        """Replace the conditions; data in flight starts again with the new ones."""
+        """Replace the conditions; data in flight is delayed again, under the new conditions."""
         if conditions == self.conditions:
             return
         self.conditions = conditions
@@ -114,7 +115,7 @@ class Pipe:
             self._timer = None
 
     def feed(self, data: bytes, turn: int = 0) -> None:
-        """Carry data from the source; `turn` counts how often the two ends have taken turns in sending so far."""
+        """Forward data from the source; `turn` is the number of times that the sending end has changed so far."""
         if self._ended or self._is_swallowed():
             return
         if not self._turns_sent or self._turns_sent[-1][1] != turn:

@@ -36,7 +36,7 @@ class Connection:
         self._pipes = {UP: self._up, DOWN: self._down}
 
     def open(self, accepted: socket.socket) -> None:
-        """Start to connect an accepted client to the target."""
+        """Start connecting an accepted client to the target."""
         self._opening = asyncio.ensure_future(self._open(accepted))
         self._opening.add_done_callback(lambda _: self._finish_if_empty())
 
@@ -46,7 +46,7 @@ class Connection:
 
     @property
     def round_trips(self) -> int:
-        """How often the client has waited for a reply before sending more, including TCP's handshake.
+        """How often the client has waited for a reply before it sent more data, including TCP's handshake.
 
         Data sent while replies are in flight does not count, so the number is exact only on a link with latency.
         """
@@ -67,7 +67,7 @@ class Connection:
             self._reset_if_lost()
 
     def set_trap(self, trap: Trap) -> None:
-        """Set a fault that waits for a byte of this connection."""
+        """Set a fault that waits for a certain byte of this connection."""
         for direction, pipe in self._pipes.items():
             if trap.fault.hits(direction):
                 pipe.set_trap(trap)
@@ -100,8 +100,8 @@ class Connection:
     def _reset_if_lost(self) -> None:
         """Reset a connection that lost bytes in a black hole, when the link works again.
 
-        A connection that lost bytes in one direction is dead in both; an end that is still open after the other closed
-        is reset.
+        If bytes were lost in one direction, neither direction can be used any more. An end that is still open after the
+        other end closed is reset.
         """
         if any(pipe.has_lost_bytes for pipe in self._pipes.values()):
             for pipe in self._pipes.values():
@@ -144,13 +144,13 @@ class Connection:
             await loop.create_connection(end, *self._target)
 
     def end_made(self, transport: asyncio.Transport) -> None:
-        """Attach one of the two sockets."""
+        """Record that one of the two sockets is open."""
         self._transports.add(transport)
         if self._is_reset:
             transport.abort()
 
     def end_lost(self, transport: asyncio.Transport) -> None:
-        """Drop one of the two sockets."""
+        """Record that one of the two sockets is closed."""
         self._transports.discard(transport)
         self._finish_if_empty()
 
@@ -182,10 +182,10 @@ class Connection:
 
 
 class End(asyncio.Protocol):
-    """One of the two sockets: its data goes to `out`; the pipe `into` writes the other end's data.
+    """One of the two sockets: its data goes to the pipe `out`; the pipe `into` writes the other end's data to it.
 
     Args:
-        turn: 1 for the client, which begins each round trip.
+        turn: 1 for the client, which begins each round trip; 0 for the server.
     """
 
     def __init__(self, connection: Connection, *, out: Pipe, into: Pipe, turn: int = 0) -> None:

@@ -1,8 +1,8 @@
-"""The faults of a link: verbs, their fields, and the conditions that lasting faults cause. Pure.
+"""The faults of a link: verbs, their fields, and the effects of lasting faults on the link. Pure.
 
 Some faults last until they are cleared or for `for_s` seconds; faults with different verbs add up. Some faults happen
-immediately, to every open connection. Some wait for a byte, counted from the request, on `times` connections.
-`direction` is ``up`` (from the client to the server), ``down`` or ``both``.
+immediately, to every open connection. Some wait for a certain byte, counted from the request for the fault, on `times`
+connections. `direction` is ``up`` (from the client to the server), ``down`` or ``both``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MEANINGS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """The state of one direction of a link."""
+    """The effects of all lasting faults on one direction of a link."""
 
     latency_s: float = 0.0
     jitter_s: float = 0.0
@@ -56,7 +56,7 @@ FAIR = Conditions()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkFault:
-    """A verb with its fields, as described in the module."""
+    """A fault of a link: its verb with the verb's fields (see the module)."""
 
     verb: str
     direction: str = BOTH
@@ -113,7 +113,7 @@ LASTING = frozenset({*_CONDITIONS, "refuse"})
 
 
 def conditions(faults: list[LinkFault], direction: str) -> Conditions:
-    """Return the conditions in one direction from all lasting faults; for each verb, the newest fault applies."""
+    """Combine all lasting faults into the conditions of one direction; for each verb, the newest fault applies."""
     now = FAIR
     for fault in faults:
         if fault.verb in _CONDITIONS and fault.hits(direction):

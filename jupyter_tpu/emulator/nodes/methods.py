@@ -71,7 +71,7 @@ class Nodes:
         return new("ListNodesResponse", nodes=nodes, next_page_token=token)
 
     def get_node(self, request: Any) -> NodePb:
-        """Handle ``GetNode``; raise E14 if there is no such node."""
+        """Handle ``GetNode``; raise NOT_FOUND (E14) if there is no such node."""
         return self._required(request.name)
 
     def create_node(self, call: ApiRequest) -> Message:
@@ -118,13 +118,13 @@ class Nodes:
         return operation
 
     def stop_node(self, request: Any) -> Message:
-        """Handle ``StopNode``; raise if the node is not READY or is of a kind that can't be stopped."""
+        """Handle ``StopNode``; raise an error if the node is not READY or is of a kind that can't be stopped."""
         node = self._allowed("stop", request.name)
         check_can_stop(node, self._rules.project.switches.stop_refused_for)
         return self._move(node, "stop", State.STOPPING)
 
     def start_node(self, request: Any) -> Message:
-        """Handle ``StartNode``; raise if the node is not STOPPED, or is spot or preemptible."""
+        """Handle ``StartNode``; raise an error if the node is not STOPPED, or is spot or preemptible."""
         node = self._allowed("start", request.name)
         check_can_start(node)
         return self._move(node, "start", State.STARTING)
@@ -179,7 +179,7 @@ class Nodes:
         return new("GetGuestAttributesResponse", guest_attributes=shown)
 
     def _update_extras(self, name: str, call: ApiRequest, paths: list[str]) -> None:
-        """Replace the disk fields that only v2alpha1 has, together with the disks."""
+        """Replace the disk fields that only v2alpha1 has; they are replaced whenever the disks are replaced."""
         if "data_disks" in paths:
             kept = {key: value for key, value in self._store.extras(name).items() if key != "dataDisks"}
             added = {key: value for key, value in call.extras.items() if key == "dataDisks"}
@@ -217,7 +217,7 @@ class Nodes:
 )
 @assumed("stop-queued", "A node of a queued resource cannot be stopped, only deleted.")
 def check_can_stop(node: NodePb, refused_for: Collection[str]) -> None:
-    """Raise if the node is of a kind that can't be stopped.
+    """Raise an error if the node is of a kind that can't be stopped.
 
     `refused_for` lists the kinds that the project's switches exclude: ``multi_host``, ``spot``.
     """
@@ -235,13 +235,13 @@ def check_can_stop(node: NodePb, refused_for: Collection[str]) -> None:
     source="gcloud 528.0.0 command_lib/compute/tpus flags.yaml",
 )
 def check_can_start(node: NodePb) -> None:
-    """Raise for a spot or preemptible node."""
+    """Raise an error if the node is spot or preemptible, because such a node can't be started again."""
     if is_preemptible(node):
         raise errors.bad_field("name", "start is not supported for spot and preemptible nodes; create the node again")
 
 
 def check_mask(paths: list[str]) -> None:
-    """Raise if the mask is empty or contains a field that can't be updated."""
+    """Raise an error if the mask is empty or contains a field that can't be updated."""
     if not paths:
         raise errors.bad_field("update_mask", "update_mask must not be empty")
     for path in paths:

@@ -1,4 +1,4 @@
-"""Build the node for a create request: validated, with the fields that the service fills in."""
+"""Validate a create request and build its node, including the fields that the service fills in."""
 
 from __future__ import annotations
 

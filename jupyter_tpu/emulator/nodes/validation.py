@@ -22,7 +22,7 @@ _EVERYWHERE = ("tpu-ubuntu2204-base",)
 
 @assumed("node-id-rule", "A node id has 1 to 63 lower-case letters, digits and hyphens and starts with a letter.")
 def check_node_id(node_id: str) -> None:
-    """Raise for an invalid node id."""
+    """Raise an error if the node id is invalid."""
     if not _NODE_ID.fullmatch(node_id):
         raise bad_field(
             "node_id", f"node_id {node_id[:80]!r} must match [a-z]([-a-z0-9]*[a-z0-9])? and have at most 63"
@@ -48,7 +48,7 @@ def check_texts(node: NodePb) -> None:
     source="cloud.google.com/compute/docs/labeling-resources (Google Cloud's general rule)",
 )
 def check_labels(node: NodePb) -> None:
-    """Raise if there are too many labels, or a key or value is invalid."""
+    """Raise an error if there are too many labels, or if a key or value is invalid."""
     for key, value in node.labels.items():
         if not (_LABEL_KEY.fullmatch(key) and _LABEL_VALUE.fullmatch(value)):
             raise bad_field("node.labels", f"label {key[:80]!r}: {value[:80]!r} is not valid")
@@ -62,7 +62,7 @@ def check_labels(node: NodePb) -> None:
     source="cloud.google.com/vpc/docs/add-remove-network-tags",
 )
 def check_tags(node: NodePb) -> None:
-    """Raise if there are too many network tags, or one is invalid."""
+    """Raise an error if there are too many network tags, or if a tag is invalid."""
     for tag in node.tags:
         if not _NODE_ID.fullmatch(tag):
             raise bad_field("node.tags", f"tag {tag[:80]!r} is not valid")
@@ -77,7 +77,7 @@ def check_tags(node: NodePb) -> None:
     source="cloud.google.com/compute/docs/metadata/setting-custom-metadata",
 )
 def check_metadata(node: NodePb) -> None:
-    """Raise for a malformed key or for metadata that is too large."""
+    """Raise an error if a key is malformed or the metadata is too large."""
     for key, value in node.metadata.items():
         if not _METADATA_KEY.fullmatch(key):
             raise bad_field("node.metadata", f"metadata key {key[:80]!r} is not valid")
@@ -151,7 +151,7 @@ def runtime_versions_in(zone: str) -> tuple[str, ...]:
     "A runtime version that the zone does not list is refused with 400, even if it matches the generation.",
 )
 def check_runtime_version(version: str, zone: str) -> None:
-    """Raise if the zone does not list the runtime version."""
+    """Raise an error if the zone does not list the runtime version."""
     if not version:
         raise bad_field("node.runtime_version", "runtime_version must be set")
     if version not in runtime_versions_in(zone) and not _TF_IMAGE.fullmatch(version):

@@ -36,14 +36,14 @@ def check_networking(node: NodePb) -> None:
     source="google-cloud-tpu, Node.network_config",
 )
 def check_network_once(node: NodePb) -> None:
-    """Raise if both network fields are set."""
+    """Raise an error if both network fields are set."""
     if node.HasField("network_config") and node.network_configs:
         raise bad_field("node.network_configs", "network_config and network_configs cannot both be set")
 
 
 @documented("cidr-29", "A cidr_block is a /29 block.", source="google-cloud-tpu, Node.cidr_block")
 def check_cidr(block: str) -> None:
-    """Raise for a block that is not a /29."""
+    """Raise an error if the CIDR block is not a valid /29."""
     if not block:
         return
     try:
@@ -60,9 +60,9 @@ def check_cidr(block: str) -> None:
     source="google-cloud-tpu, Node.cidr_block",
 )
 def check_cidr_free(block: str, used: Iterable[str]) -> None:
-    """Raise if the block overlaps one that is in use.
+    """Raise an error if the CIDR block overlaps a block that is in use.
 
-    `used` contains the blocks of existing nodes, empty for nodes without a block.
+    `used` contains the block of each existing node, or an empty string for a node without a block.
     """
     wanted = ipaddress.IPv4Network(block)
     if any(other and wanted.overlaps(ipaddress.IPv4Network(other)) for other in used):
@@ -74,7 +74,7 @@ def check_cidr_free(block: str, used: Iterable[str]) -> None:
     "A network or subnetwork is given by its id, path or URL. The emulator does not check whether it exists.",
 )
 def check_network_names(network: str, subnetwork: str) -> None:
-    """Raise for a network or subnetwork whose name has no known form."""
+    """Raise an error if the name of the network or subnetwork has an unknown form."""
     if network and not _NETWORK.fullmatch(network):
         raise bad_field("node.network_config.network", f"network {network[:80]!r} is not valid")
     if subnetwork and not _SUBNETWORK.fullmatch(subnetwork):
@@ -83,7 +83,7 @@ def check_network_names(network: str, subnetwork: str) -> None:
 
 @assumed("one-tier", "A node can be only one of spot, preemptible and reserved.")
 def check_scheduling(node: NodePb) -> None:
-    """Raise if more than one tier is set."""
+    """Raise an error if more than one provisioning tier (such as spot or reserved) is set."""
     config = node.scheduling_config
     if sum((config.spot, config.preemptible, config.reserved)) > 1:
         raise bad_field("node.scheduling_config", "at most one of spot, preemptible and reserved can be set")
@@ -100,7 +100,7 @@ def check_scheduling(node: NodePb) -> None:
     source="cloud.google.com/tpu/docs/setup-persistent-disk, access modes",
 )
 def check_disks(node: NodePb, kind: Accelerator, zone: str) -> None:
-    """Raise for disks in another zone, disks that several VMs would write to, and duplicates."""
+    """Raise an error for a disk in another zone, a disk that several VMs would write to, or a repeated disk."""
     for disk in node.data_disks:
         match = _DISK.fullmatch(disk.source_disk)
         if not match or match[2] not in (zone, region_of(zone)):

@@ -61,7 +61,7 @@ class Taken:
         _taken = None
 
     def pass_on(self) -> None:
-        """Keep the chips across an exec: the process keeps the lock."""
+        """Keep the chips across an exec; the process then still holds the lock."""
         for descriptor in self._descriptors:
             os.set_inheritable(descriptor, True)
         if self._service is not None:
@@ -102,7 +102,7 @@ def holder() -> int | None:
 
 
 def device_files(folder: Path) -> list[Path]:
-    """Return the device files by number: ``…/dev/accel0`` up to v4, ``…/dev/vfio/0`` from v5e on."""
+    """Return the device files, sorted by number: ``…/dev/accel0`` up to v4, ``…/dev/vfio/0`` from v5e on."""
     names = json.loads((folder / "chips.json").read_text(encoding="utf-8"))["device_files"]
     root = Path(os.environ.get("EMULATED_TPU_DEV") or folder / "dev")
     return [root / name for name in names]
@@ -151,14 +151,14 @@ def _target(link: Path) -> str:
 
 
 class _Service:
-    """The process that serves the runtime metrics; it exits with the process that uses the chips."""
+    """The process that serves the runtime metrics; it exits when the process that uses the chips exits."""
 
     def __init__(self, end: int) -> None:
         self._end = end
 
     @staticmethod
     def start(folder: Path) -> _Service | None:
-        """Start the service; return None if this fails (see its log). The chips are in use in either case."""
+        """Start the service, or return None if this fails (see its log). The chips remain acquired in either case."""
         how = json.loads((folder / "chips.json").read_text(encoding="utf-8"))["service"]
         # don't pass the worker's PYTHONPATH to the service, which runs in the emulator's own Python
         environment = {name: os.environ[name] for name in _SERVICE_NEEDS if name in os.environ}

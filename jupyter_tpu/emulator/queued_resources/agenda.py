@@ -1,8 +1,8 @@
-"""Move queued resources through their states, by scheduled steps and when their nodes change.
+"""Change the state of queued resources, by scheduled steps and when their nodes change.
 
 CREATING → ACCEPTED → WAITING_FOR_RESOURCES → PROVISIONING → ACTIVE → SUSPENDING → SUSPENDED or FAILED; DELETING from
-any state. Every pending step is stored, so that the emulator continues after a kill. Code that changes a node of a
-queued resource calls `settle` in the same transaction.
+any state. Every pending step is stored, so that the next emulator can continue if this one is killed. Code that changes
+a node of a queued resource calls `settle` in the same transaction.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _CAPACITY = "capacity"
     " least 15 s. Creating its nodes takes 90 s, and deleting them takes 30 s.",
 )
 class Queue:
-    """The queue of one project, first come first served."""
+    """The queued resources of one project; the oldest one is provisioned first."""
 
     def __init__(
         self,
@@ -73,12 +73,12 @@ class Queue:
     # -- the agenda
 
     def waiting(self) -> list[Due]:
-        """Return the steps that are due and the queued resources for which there is room."""
+        """Return the next scheduled steps, and the provisioning of queued resources for which there is capacity."""
         steps = [Due(moment, name, partial(self._step, name)) for moment, name in self._store.waking_queued(AT_ONCE)]
         return steps + self._due_for_capacity()
 
     def _due_for_capacity(self) -> list[Due]:
-        """Return the queued resources for which there is room, and the time at which there may be more room."""
+        """Return an action for each queued resource for which there is capacity, and for the next capacity change."""
         waiting = self._store.queued_waiting()
         self._forget_requests_but({name for _, name in waiting})
         if not waiting:
@@ -98,7 +98,7 @@ class Queue:
             del self._requests[name]
 
     def _room(self) -> Callable[[str, tuple[str, ...]], bool]:
-        """Return a function that returns whether nodes of these types currently fit in a zone."""
+        """Return a function that returns whether a zone currently has capacity for nodes of the given types."""
         held = self._store.occupying_nodes()
         return lambda zone, types: self._placement.has_room([node_of(each) for each in types], zone, held)
 
@@ -205,7 +205,7 @@ class Queue:
             self._operations.start("create", node.name)
 
     def _verdict(self, queued: QueuedRecord, nodes: Sequence[NodePb]) -> status_pb2.Status | None:
-        """Return the error that prevents creating the nodes: a name that is in use, or a missing reservation (E3)."""
+        """Return the error that prevents creating the nodes: a node name is in use, or the reservation is missing."""
         for node in nodes:
             if self._store.node(node.name) is not None:
                 return errors.already_exists(node.name).status
@@ -241,7 +241,7 @@ class Queue:
             self._activate(queued)
 
     def is_ending(self, name: str) -> bool:
-        """Return whether the nodes of a queued resource are being deleted permanently; False for an empty name."""
+        """Return whether a queued resource's nodes are being deleted permanently; return False for an empty name."""
         queued = self._store.queued(name) if name else None
         if queued is None:
             return False
@@ -311,7 +311,7 @@ class Queue:
 
 
 async def _recheck() -> None:
-    """Do nothing. After each act, the timeline asks for waiting acts again, and this checks for room."""
+    """Do nothing. After each action, the timeline calls `Queue.waiting` again, which checks the capacity."""
 
 
 def node_of(accelerator_type: str) -> NodePb:

@@ -82,7 +82,7 @@ class QueuedResources:
         return _message(new("ListQueuedResourcesResponse", queued_resources=shown, next_page_token=token))
 
     def get_queued_resource(self, call: ApiRequest) -> Message:
-        """Handle ``GetQueuedResource``; raises E14 if none has this name."""
+        """Handle ``GetQueuedResource``; raise NOT_FOUND (E14) if there is no such queued resource."""
         return _message(self._required(call.request.name).body)
 
     @documented(
@@ -92,7 +92,7 @@ class QueuedResources:
         source="google-cloud-tpu, QueuedResourceState.State; E2 and E7 in public logs of queued-resources create",
     )
     def create_queued_resource(self, call: ApiRequest) -> Message:
-        """Handle ``CreateQueuedResource``: store it as CREATING and start its operation."""
+        """Handle ``CreateQueuedResource``: store a queued resource in the state CREATING and start its operation."""
         request, extras = call.request, call.extras
         location = parse_location(request.parent, "parent")
         check_queued_resource_id(request.queued_resource_id)
@@ -118,7 +118,7 @@ class QueuedResources:
         "Without force, the deletion of a queued resource with nodes is refused with the text of `E5-wrong-state`.",
     )
     def delete_queued_resource(self, call: ApiRequest) -> Message:
-        """Handle ``DeleteQueuedResource``: delete its nodes too if forced."""
+        """Handle ``DeleteQueuedResource``; with ``force``, its nodes are deleted too."""
         queued = self._required(call.request.name)
         nodes = self._store.nodes_of_queued(queued.name)
         if queued.state == QueuedState.DELETING or (nodes and not call.request.force):
@@ -141,7 +141,7 @@ class QueuedResources:
         "not billed during that time.",
     )
     def reset_queued_resource(self, call: ApiRequest) -> Message:
-        """Handle ``ResetQueuedResource``: restart all of its nodes."""
+        """Handle ``ResetQueuedResource``: restart all nodes of the queued resource."""
         queued = self._required(call.request.name)
         if queued.state != QueuedState.ACTIVE:
             raise errors.wrong_state("reset", state_name(queued))
@@ -191,7 +191,7 @@ class QueuedResources:
     source="cloud.google.com/tpu/docs/request-using-flex-start",
 )
 def _counting(nodes: list[NodePb], extras: Mapping[str, Any]) -> list[NodePb]:
-    """Return the nodes as they count against the quota."""
+    """Return nodes as quotas count them: flex-start nodes count as spot nodes."""
     if not is_flex(extras):
         return nodes
     counted = [type(node)() for node in nodes]

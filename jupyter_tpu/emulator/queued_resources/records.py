@@ -1,4 +1,4 @@
-"""Records of a queued resource in its states: each change creates a new record."""
+"""Records of queued resources: each change of a queued resource's state creates a new record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read the request of a queued resource: which nodes, in which tier, when and for how long. Contains only values."""
+"""Read the request of a queued resource: which nodes, in which tier, when and for how long. Pure."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _spec_extras(extras: Mapping[str, Any], index: int) -> Mapping[str, Any]:
 
 @assumed("best-effort", "Nodes of the best_effort tier are preemptible nodes.")
 def scheduled(requested: NodePb, queued: Any, extras: Mapping[str, Any]) -> NodePb:
-    """Return the node with the tier of its queued resource, or unchanged if that has no tier."""
+    """Return the node with the tier of its queued resource; return it unchanged if the queued resource has no tier."""
     node = type(requested)()
     node.CopyFrom(requested)
     model = extras.get("provisioningModel", "")
@@ -93,7 +93,7 @@ def is_flex(extras: Mapping[str, Any]) -> bool:
 
 @assumed("provisioning-model-once", "A provisioning model can't be combined with another tier.")
 def check_model(queued: Any, extras: Mapping[str, Any]) -> None:
-    """Raise if the provisioning model is unknown or contradicts the tier."""
+    """Raise an error if the provisioning model is unknown or contradicts the tier."""
     model = extras.get("provisioningModel", "")
     if model not in _MODELS:
         raise bad_field("queued_resource.provisioning_model", f"{str(model)[:40]!r} is not a provisioning model")
@@ -140,7 +140,7 @@ def capacity_request(queued: QueuedRecord, extras: Mapping[str, Any]) -> Capacit
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The time in which a queued resource may be provisioned, in virtual seconds since the epoch; None for no bound."""
+    """When a queued resource may be provisioned: two virtual times; None means that a bound is not set."""
 
     start: float | None = None
     end: float | None = None
@@ -179,7 +179,7 @@ def moment_of(timestamp: Any) -> float:
 )
 @assumed("run-duration-default", "A flex-start node without a run duration runs for 7 days.")
 def run_end(extras: Mapping[str, Any], active_since: float) -> float | None:
-    """Return when the run of a queued resource that became ACTIVE at `active_since` ends; None means never.
+    """Return when a queued resource that became ACTIVE at `active_since` must end; None means never.
 
     Raises:
         Refusal: the run duration is malformed, or not between 0 and 7 days.
@@ -198,7 +198,7 @@ def run_end(extras: Mapping[str, Any], active_since: float) -> float | None:
 
 @assumed("run-ends-ahead", "A run duration that ends in the past is refused.")
 def check_run(extras: Mapping[str, Any], now: float) -> None:
-    """Raise if a new queued resource would have no time to run."""
+    """Raise an error if a new queued resource would have no time to run."""
     ends = run_end(extras, now)
     if ends is not None and ends <= now:
         raise bad_field("queued_resource.run_duration", "termination_time must be in the future")

@@ -22,7 +22,7 @@ MOST_NODES = 256  # assumed (behaviour `node-spec-parent`); bounds the nodes of 
 )
 @assumed("queued-resource-id-length", "The id of a queued resource has at most 63 characters.")
 def check_queued_resource_id(queued_resource_id: str) -> None:
-    """Raise for an invalid id."""
+    """Raise an error if the id of a queued resource is invalid."""
     if not _ID.fullmatch(queued_resource_id):
         raise bad_field(
             "queued_resource_id", f"queued_resource_id {queued_resource_id[:80]!r} must match ^[A-Za-z0-9_.~+%-]+$"
@@ -47,7 +47,7 @@ def check_queued_resource(queued: Any, location: Location, now: float) -> None:
 
 @assumed("guaranteed-duration", "A guaranteed duration cannot be negative.")
 def check_guarantee(queued: Any) -> None:
-    """Raise for a negative guaranteed duration."""
+    """Raise an error if the guaranteed duration is negative."""
     if queued.guaranteed.min_duration.ToNanoseconds() < 0:
         raise bad_field("queued_resource.guaranteed.min_duration", "min_duration must not be negative")
 
@@ -63,7 +63,7 @@ def check_guarantee(queued: Any) -> None:
     "most 256 nodes.",
 )
 def check_node_spec(spec: Any, location: Location) -> None:
-    """Raise for a ``NodeSpec`` in another zone, without a name, with too many nodes, or with an invalid node."""
+    """Raise for a ``NodeSpec`` that is in another zone, has no name, has too many nodes, or has an invalid node."""
     field = "queued_resource.tpu.node_spec"
     if spec.parent not in ("", str(location)):
         raise bad_field(f"{field}.parent", f"parent {spec.parent[:120]!r} must be {location}")
@@ -76,7 +76,7 @@ def check_node_spec(spec: Any, location: Location) -> None:
 
 
 def check_node_ids(ids: Iterable[str]) -> None:
-    """Raise for an invalid or repeated id among all nodes that a queued resource requests."""
+    """Raise an error if the id of a requested node is invalid or is used twice in the queued resource."""
     known: set[str] = set()
     for node_id in ids:
         check_node_id(node_id)
@@ -91,7 +91,7 @@ def check_node_ids(ids: Iterable[str]) -> None:
     "after it starts.",
 )
 def check_policy(policy: Any, now: float) -> None:
-    """Raise for a `QueueingPolicy` whose interval has passed or is empty."""
+    """Raise an error if the interval of the `QueueingPolicy` has passed or is empty."""
     field = "queued_resource.queueing_policy"
     chosen = policy.WhichOneof("start_timing_constraints")
     if chosen in ("valid_until_duration", "valid_after_duration") and getattr(policy, chosen).ToNanoseconds() <= 0:

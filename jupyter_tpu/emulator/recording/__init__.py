@@ -1,1 +1,1 @@
-"""Record real sessions with Google's services as cases, and replay them against the emulator."""
+"""Record the exchanges of real sessions with Google's services, and replay them against the emulator."""

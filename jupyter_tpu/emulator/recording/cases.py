@@ -15,12 +15,12 @@ from typing import Any
 
 
 class CaseUnreadable(Exception):
-    """A file that is not a recorded case; the message contains its name and the reason."""
+    """A file is not a recorded case; the message contains the file's name and the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One exchange; texts may contain placeholders (`wildcards`).
+    """A recorded request with its response; their texts may contain placeholders (see `wildcards`).
 
     Attributes:
         request: verb, path and query, such as ``DELETE /v2/projects/<project-1>/locations/z/nodes/n?force=True``.
@@ -45,11 +45,11 @@ class Case:
 
     @property
     def path(self) -> str:
-        """Path and query."""
+        """The path and the query of the request."""
         return self.request.partition(" ")[2]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the case as it is written."""
+        """Return the case as the JSON that is written to its file."""
         return {
             "name": self.name,
             "standing": self.standing,
@@ -80,7 +80,7 @@ def case_from_json(data: Mapping[str, Any]) -> Case:
 
 
 def write_case(folder: Path, case: Case) -> Path:
-    """Write a case to a file with its name, readable by its owner only. Raises OSError, also if it exists."""
+    """Write a case to a file that only its owner can read. Raises OSError, also if the file exists."""
     path = folder / f"{case.name}.json"
     # O_EXCL, so that a recording never overwrites a case
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,7 +1,7 @@
 """A reverse proxy on loopback that forwards a user's real session to Google and records each exchange as a case.
 
-It forwards only to its one upstream. Credentials are forwarded but never stored, and neither is any header. If an
-exchange can't be stored, the client still gets its response, and `on_trouble` is called.
+It forwards only to its one upstream. It forwards credentials, but never stores credentials or headers. If an exchange
+can't be stored, the client still gets its response, and `on_trouble` is called.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _RESOURCE = re.compile(
 
 
 class UpstreamRefused(ValueError):
-    """An upstream address that can't be recorded; the message gives the reason."""
+    """The proxy can't record an upstream with this address; the message gives the reason."""
 
 
 def checked_upstream(text: str) -> str:
@@ -81,7 +81,7 @@ class Recording:
         self._number = last_number(self.folder)
 
     def keep(self, upstream: str, exchange: Exchange) -> None:
-        """Write an exchange as a case."""
+        """Write an exchange to a file, as a case."""
         # the recording's clock starts with the first request
         self._first = exchange.began if self._first is None else self._first
         self._number += 1
@@ -97,7 +97,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """One request and its response, unchanged."""
+    """One request and its response, as they were sent."""
 
     verb: str
     path: str
@@ -202,7 +202,7 @@ def _case(exchange: Exchange, scrubber: Scrubber, number: int, upstream: str, af
 
 
 def _decoded(content: bytes) -> Any:
-    """Return parsed JSON, or else the text; None for an empty body."""
+    """Return the body as parsed JSON, or as text if it is not JSON, or None if it is empty."""
     if not content.strip():
         return None
     try:
@@ -216,7 +216,7 @@ def _text(content: bytes) -> str:
 
 
 def _name(exchange: Exchange) -> str:
-    """Return the verb and the kind of the resource, such as ``post-nodes``, without names chosen by a user."""
+    """Return a case name: the verb and the kind of resource, such as ``post-nodes``, without names of users."""
     path = unquote(exchange.path)
     kinds = [word for word in re.split("[/:]", path) if _RESOURCE.fullmatch(word)]
     return f"{exchange.verb.lower()}-{kinds[-1] if kinds else 'request'}"

@@ -86,7 +86,7 @@ def main(argv: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class EmulatorAddress:
-    """An emulator's REST address and the file with its token (if None, the environment may name it)."""
+    """An emulator's REST address and its token file; if None, an environment variable may name the file."""
 
     url: str
     token_file: str | None = None
@@ -157,7 +157,7 @@ def _decoded(content: bytes) -> Any:
 
 @contextlib.contextmanager
 def _emulator(url: str) -> Iterator[EmulatorAddress]:
-    """Yield the given address, or the address of an emulator that runs for the duration of the block."""
+    """Yield the given address; without one, start an emulator for the duration of the context and yield its address."""
     if url:
         yield EmulatorAddress(url)
         return

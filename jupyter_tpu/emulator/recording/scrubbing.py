@@ -1,4 +1,4 @@
-"""Replace everything in an exchange that is private or differs each time, consistently wherever it occurs.
+"""Replace all texts in an exchange that are private or differ each time, each by the same placeholder everywhere.
 
 The first project becomes ``<project-1>`` everywhere, the second ``<project-2>``, and so on; credentials, project
 numbers, email addresses, IP addresses, SSH keys, host keys, values of metadata, error ids, operation names, page
@@ -63,7 +63,7 @@ _UNNUMBERED = frozenset(["eid"])
 
 
 class Scrubber:
-    """The replacements of one recording: the same text always gets the same replacement."""
+    """Replaces private texts in one recording; the same text always gets the same replacement."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[str, str], str] = {}
@@ -76,7 +76,7 @@ class Scrubber:
             self._words[secret] = self._name("secret", secret)
 
     def learn(self, text: str) -> None:
-        """Find the projects and project numbers in a text, to replace them from now on."""
+        """Find the projects and project numbers in a text and replace them from now on."""
         for kind, patterns in _LEARNED.items():
             for pattern in patterns:
                 for word in pattern.findall(text):
@@ -100,7 +100,7 @@ class Scrubber:
         return {self.text(key): self.scrubbed(each, key) for key, each in value.items()}
 
     def _metadata(self, value: Any) -> Any:
-        """Scrub a metadata value: startup scripts may contain credentials, so only true and false are kept."""
+        """Replace a metadata value unless it is true or false, because startup scripts may contain credentials."""
         if not isinstance(value, str) or _PLAIN_METADATA.fullmatch(value):
             return self.scrubbed(value)
         return self._name("metadata", value)

@@ -50,7 +50,7 @@ def placeholders(text: str) -> list[str]:
 def differences(expected: Any, got: Any, bound: Bindings, where: str = "answer") -> Iterator[str]:
     """Yield a line for each difference in `got`; the line starts with the place of the difference.
 
-    Binds the placeholders in matching texts.
+    Where texts match, bind the placeholders to the actual values.
     """
     if isinstance(expected, dict) and isinstance(got, dict):
         yield from _of_objects(expected, got, bound, where)
@@ -93,7 +93,7 @@ def _is_match(expected: str, got: str, bound: Bindings) -> bool:
 
 
 def _pattern(text: str, bound: Bindings, groups: dict[str, str]) -> str:
-    """Return a regular expression; `groups` gets the group of each placeholder that is not bound yet."""
+    """Return the regular expression for a recorded text; add the groups of unbound placeholders to `groups`."""
     literals = _PLACEHOLDER.split(text)
     parts = [re.escape(part) if index % 2 == 0 else _part(part, bound, groups) for index, part in enumerate(literals)]
     return "".join(parts)

@@ -16,7 +16,7 @@ Tagged = TypeVar("Tagged", bound=Callable[..., object])
 
 
 class Standing(enum.StrEnum):
-    """How well a behaviour is known."""
+    """The kind of evidence for a behaviour."""
 
     RECORDED = "recorded"
     DOCUMENTED = "documented"

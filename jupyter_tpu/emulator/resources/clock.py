@@ -79,7 +79,7 @@ class VirtualClock:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Stop the clock within the context, except for `move_to`, whether or not it is paused."""
+        """Stop the clock within the context; only `move_to` still changes the time."""
         self._restart_at(self.now())
         self._is_held = True
         try:

@@ -23,7 +23,7 @@ CONSOLE = "https://console.developers.google.com/apis/api/tpu.googleapis.com/ove
 
 
 class Refusal(Exception):
-    """The cloud rejects a call; `status` is the error that the client gets."""
+    """The cloud rejects a call; `status` is the error that the client receives."""
 
     def __init__(self, status: status_pb2.Status) -> None:
         super().__init__(status.message)
@@ -31,7 +31,7 @@ class Refusal(Exception):
 
 
 class WireFault(Exception):
-    """A scripted fault: the transport sends something other than the response; see `wire_faults` for the kinds.
+    """A scripted fault: the transport must replace or change the response; see `wire_faults` for the kinds.
 
     `answer` is the result of the call, or None if it was not performed.
     """
@@ -43,7 +43,7 @@ class WireFault(Exception):
 
 
 def status_of(code: int, message: str, details: Iterable[Message] = ()) -> status_pb2.Status:
-    """Return a status."""
+    """Build a ``google.rpc.Status`` from a code, a message and details."""
     status = status_pb2.Status(code=code, message=message)
     for detail in details:
         status.details.append(packed(detail))
@@ -142,7 +142,7 @@ def quotas_exceeded(exceeded: Sequence[QuotaLimit], project_number: str) -> Refu
     source="logs of two public repositories, on create of nodes and of queued resources",
 )
 def type_not_in_zone(accelerator_type: str, zone: str) -> Refusal:
-    """Return E4, for a type that the zone does not offer."""
+    """Return the error E4, for a type that the zone does not offer."""
     message = (
         f"{BAD_REQUEST}The requested accelerator configuration for accelerator type, "
         f'"{accelerator_type}", could not be found in the zonal accelerator configurations for "{zone}".; '
@@ -184,7 +184,7 @@ def zone_unknown(zone: str, project: str) -> Refusal:
     source="logs of three public repositories",
 )
 def not_allowlisted(accelerator_type: str, zone: str) -> Refusal:
-    """Return E7 for a node."""
+    """Return E7 for a node whose type the project may not use."""
     message = (
         "User does not have permission to submit requests for accelerator type "
         f'"{accelerator_type}" in location {zone}.'
@@ -198,7 +198,7 @@ def not_allowlisted(accelerator_type: str, zone: str) -> Refusal:
     source="logs of three public repositories",
 )
 def not_allowlisted_in_queue(accelerator_type: str, zone: str) -> Refusal:
-    """Return E7 for a queued resource."""
+    """Return E7 for a queued resource whose type the project may not use."""
     message = (
         "User does not have permission to submit requests into this queue for accelerator type "
         f"{accelerator_type} in location {zone}."
@@ -212,7 +212,7 @@ def not_allowlisted_in_queue(accelerator_type: str, zone: str) -> Refusal:
     source="SkyPilot instance_utils.filter; tensorflow/tpu#227, #284",
 )
 def permission_denied(permission: str, resource: str) -> Refusal:
-    """Return E8 for an IAM permission."""
+    """Return E8 for a missing IAM permission."""
     message = f"Permission '{permission}' denied on '{resource}' (or it may not exist)."
     return Refusal(status_of(code_pb2.PERMISSION_DENIED, message))
 
@@ -223,7 +223,7 @@ def permission_denied(permission: str, resource: str) -> Refusal:
     source="tensorflow/tpu#227, #284",
 )
 def project_denied(project: str) -> Refusal:
-    """Return E8 for a project."""
+    """Return E8 for a project that the caller may not access."""
     return Refusal(status_of(code_pb2.PERMISSION_DENIED, f"Read access to project '{project}' was denied"))
 
 
@@ -237,7 +237,7 @@ def project_denied(project: str) -> Refusal:
     "The error of a disabled API contains an ErrorInfo SERVICE_DISABLED, as in other Google APIs.",
 )
 def api_disabled(project_number: str) -> Refusal:
-    """Return E9, for a project whose API is off."""
+    """Return E9, for a project in which the API is disabled."""
     message = (
         f"Cloud TPU API has not been used in project {project_number} before or it is disabled. Enable it by visiting "
         f"{CONSOLE}?project={project_number} then retry. If you enabled this API recently, wait a few minutes for the "

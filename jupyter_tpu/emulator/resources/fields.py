@@ -99,7 +99,7 @@ def items(value: object) -> list[Any]:
 
 
 def optional(check: Check) -> Check:
-    """Return the same check, extended to accept None."""
+    """Return a check that accepts None and otherwise applies the given check."""
     return lambda value: None if value is None else check(value)
 
 

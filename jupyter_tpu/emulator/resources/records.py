@@ -15,15 +15,16 @@ class OperationRecord:
     """A long-running operation.
 
     Attributes:
-        due: virtual time at which it takes effect; None after that, after a cancellation, and while it waits for the
-            nodes of a queued resource to be deleted.
-        is_stuck: the operation takes effect but, because of a fault, is never reported as done.
-        verdict: the error, from a fault or a stock-out, with which it will finish; None if it will succeed.
+        due: virtual time at which the operation takes effect; None after that, after a cancellation, and while it waits
+            for the nodes of a queued resource to be deleted.
+        is_stuck: whether a fault prevents the operation from being reported as done, although it takes effect.
+        verdict: the error, from a fault or a stock-out, with which the operation will finish; None if it will succeed.
         state_before: the state to which the target returns if the operation fails; 0 if the target did not exist.
         version: API version of the request, whose types are used to show the operation.
-        ready_at: when it will be due after chips have been found for its node; None if they were found or are not
-            needed.
-        ended, error, response: set when the operation is done; `response` is a serialised ``google.protobuf.Any``.
+        ready_at: the value that `due` will have after chips have been found for the node; None if chips were found or
+            are not needed.
+        ended, error, response: the virtual time of the end and the result; set when the operation is done; `response`
+            is a serialised ``google.protobuf.Any``.
     """
 
     name: str
@@ -68,9 +69,9 @@ class QueuedRecord:
     Attributes:
         body: a raw ``google.cloud.tpu.v2.QueuedResource``.
         created: virtual time of creation, which determines the order of the queue.
-        wake: virtual time of its next step; None if it only waits for other events.
+        wake: virtual time of the next step; None if no step is scheduled.
         valid_from, valid_until: the interval for provisioning; None for no bound.
-        verdict: the error that it will show when its nodes are deleted; None if it will be SUSPENDED.
+        verdict: the error with which it will fail once its nodes are deleted; None if it will be SUSPENDED.
     """
 
     body: Any
@@ -82,12 +83,12 @@ class QueuedRecord:
 
     @property
     def name(self) -> str:
-        """Its full name."""
+        """The full name of the queued resource."""
         return str(self.body.name)
 
     @property
     def state(self) -> int:
-        """Its state, as a number of the API."""
+        """The state of the queued resource, as the API's number."""
         return int(self.body.state.state)
 
 

@@ -17,11 +17,11 @@ class ApiRequest:
     """A call in the messages of v2, regardless of the client's version.
 
     Attributes:
-        method: such as ``CreateNode``.
+        method: the name of the API method, such as ``CreateNode``.
         request: the v2 request message; a v2alpha1 message for methods that exist only there.
         version: ``v2`` or ``v2alpha1``: the API version of the client.
         extras: fields of the resource in the body that v2's messages lack, in camelCase, nested as in REST.
-        request_id: id that marks a repeated request; empty if none.
+        request_id: the client's id of the request, by which a repeated request is recognised; empty if there is none.
     """
 
     method: str
@@ -37,7 +37,7 @@ class ApiRequest:
     source="cloud.google.com/resource-manager/docs/creating-managing-projects",
 )
 def with_project_id(call: ApiRequest, project: str, number: str) -> ApiRequest:
-    """Return the call with the project's id in all names, as in the store."""
+    """Return the call with the project's id instead of its number in all names; the store uses the id."""
     prefix = f"projects/{number}/"
     # nearly every call has nothing to replace
     if not any(text.startswith(prefix) for _, _, text in _names_in(call.request)):

@@ -29,7 +29,7 @@ class _Sample:
 
 
 class Load:
-    """The load of a process and its descendants. Used from several threads; blocks for at most `WINDOW_S`."""
+    """Measures the load of a process and its descendants. Thread-safe; blocks for at most `WINDOW_S`."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid

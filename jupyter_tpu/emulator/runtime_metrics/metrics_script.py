@@ -1,7 +1,7 @@
 """Runtime metrics that a test sets for a worker, instead of measured ones.
 
-They are stored in the folder of the chips; the process that serves metrics reads them on each call. Real libtpu has
-been seen to report invalid values and to hang, so a script can do the same.
+They are stored in the folder of the chips; the process that serves metrics reads them on each call. The real libtpu
+sometimes reports invalid values or hangs, and a script can imitate this.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST = 64  # maximum number of values per metric; more than any worker's device
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """The reported values.
+    """The values that a worker reports.
 
     A metric with an empty list is measured. If a list is too short, its values are repeated for further devices.
 

@@ -23,7 +23,7 @@ class Reading:
         moment: seconds since the epoch.
         memory_bytes: resident memory of all processes.
         busy_percent: their CPU time as a percentage of one core, at most 100.
-        idle_s: idle time of the processes.
+        idle_s: seconds for which the processes have been idle.
         script: values that a test has set instead of measured ones, or None.
     """
 
@@ -169,7 +169,7 @@ def _devices(chips: Chips) -> range:
 
 
 def _reported_devices(chips: Chips, reading: Reading) -> range:
-    """Return all devices, except those that the script omits."""
+    """Return all devices except the devices that the script omits."""
     devices = _devices(chips)
     return devices[::2] if reading.script is not None and reading.script.lie == "missing" else devices
 

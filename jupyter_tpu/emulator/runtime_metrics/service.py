@@ -33,7 +33,7 @@ LOOK_FOR_SCRIPT_S = 0.1
 
 
 def main(arguments: list[str]) -> int:
-    """Serve until the holder exits; return the exit status. `arguments`: the chips' folder and the holder's pid."""
+    """Serve until the holder exits. `arguments` are the folder of the chips and the pid of the holder."""
     folder, holder = Path(arguments[0]), int(arguments[1])
     is_gone = _watch(holder)
     # fork before gRPC starts threads
@@ -104,7 +104,7 @@ def _for_own_user(act: Method, port: int) -> Method:
 
 
 def _watch(pid: int) -> int | None:
-    """Return a descriptor that becomes readable when the process exits, or None if the system has none (macOS)."""
+    """Return a descriptor that becomes readable when the process exits, or None on systems without one (macOS)."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

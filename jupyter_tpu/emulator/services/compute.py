@@ -51,7 +51,7 @@ class Compute:
     @assumed("os-login", "OS Login is disabled, and its API is not served.")
     @assumed("project-metadata", "The project's metadata is empty: SSH keys are in the metadata of each node.")
     def get(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Handle ``projects.get``."""
+        """Handle ``projects.get``: return the project."""
         if call.parts["project"] not in (self._cloud.project, PROJECT_NUMBER):
             raise _missing(f"projects/{call.parts['project']}")
         return {

@@ -33,7 +33,7 @@ _SYSTEM = "$"
 
 
 def google_services(cloud: Cloud) -> tuple[GoogleService, ...]:
-    """Return all services; if two match a path, the first gets the call."""
+    """Return all services. If two services match a path, the first one receives the call."""
     return (
         compute_service(cloud),
         quotas_service(cloud),

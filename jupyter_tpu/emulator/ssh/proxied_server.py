@@ -52,7 +52,7 @@ class WorkerLink:
 
 
 def worker_links(node: str, doors: Iterable[SshServer | None]) -> list[WorkerLink]:
-    """Return the links of a node whose SSH servers have a fault proxy, in the order of worker ids."""
+    """Return the links to a node's workers whose SSH servers have a fault proxy, sorted by worker id."""
     return [
         WorkerLink(node=node, worker_id=worker_id, proxy=door.link)
         for worker_id, door in enumerate(doors)
@@ -61,7 +61,7 @@ def worker_links(node: str, doors: Iterable[SshServer | None]) -> list[WorkerLin
 
 
 def behind_fault_proxy(open_door: StartSshServer) -> StartSshServer:
-    """Return a function that starts the same SSH servers, each behind a fault proxy on the requested port."""
+    """Return a function that starts SSH servers with the given function, each behind a fault proxy."""
 
     async def open_proxied(machine: Machine, port: int) -> ProxiedSshServer:
         # on any port, because clients see only the proxy's port

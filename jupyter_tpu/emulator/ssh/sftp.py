@@ -44,12 +44,12 @@ class WorkerFiles(asyncssh.SFTPServer):
         return place
 
     def exit(self) -> None:
-        """End the transfer with an exit status; without one, OpenSSH's scp reports a failure."""
+        """End the transfer with an exit status; OpenSSH's scp would otherwise report a failure."""
         self.channel.exit(0)
 
 
 class FileTransfer:
-    """An SFTP server on a channel, with the same methods as `worker_session.SessionProcess` for a process."""
+    """An SFTP server on a channel, with the same methods as `worker_session.SessionProcess`."""
 
     def __init__(self, channel: asyncssh.SSHServerChannel[bytes], home: Path) -> None:
         self._channel = channel

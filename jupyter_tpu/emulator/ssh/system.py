@@ -1,7 +1,7 @@
 """This computer's own OpenSSH server as the SSH server of a worker.
 
 The emulator accepts each TCP connection and passes it to a separate ``sshd -i``, so that no other process can take the
-port in the meantime, and no listener outlives the emulator. A forced command gives the login the worker's environment;
+port in the meantime, and no listener outlives the emulator. A forced command sets the worker's environment at login;
 only the user who runs the emulator can log in.
 """
 

@@ -94,7 +94,7 @@ class WorkerSession(asyncssh.SSHServerSession[bytes]):
             self._process.send_signal(signal)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Hang up the process or cancel its start."""
+        """Close the input and output of the process, or cancel its start."""
         if self._process is not None:
             self._process.hang_up()
         elif self._starting is not None:

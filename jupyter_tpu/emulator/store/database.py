@@ -2,7 +2,7 @@
 
 The module only stores and finds data, and is used from one thread. Each API call is one transaction, and so is each
 effect of an operation. Each transaction also stores its virtual time, so that the clock does not go back after a
-restart. On a full disk, a transaction that only reads succeeds without storing the time.
+restart. If the disk is full, a transaction that only reads succeeds, but does not store the time.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
         self._fill_new_columns()
 
     def date_by(self, now: Callable[[], float]) -> None:
-        """Store this clock's time with every transaction from now on."""
+        """From now on, store the virtual time of this clock with every transaction."""
         self._now = now
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
             raise
 
     def _commit(self, *, is_reading: bool) -> None:
-        """Commit; a read must not fail because the time can't be stored."""
+        """Commit the transaction. A transaction that only reads must not fail because the time can't be stored."""
         try:
             self._save_time()
             self._db.execute("commit")
@@ -124,7 +124,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
         return max((float(each) for each in (moment, stored) if each is not None), default=None)
 
     def clear(self) -> None:
-        """Delete the project: everything except the facts about the emulator itself."""
+        """Delete all data of the project; keep the facts about the emulator itself."""
         for table in _CLEARED:
             self._db.execute(f"delete from {table}")
         self._db.execute("delete from facts where key like ?", (f"{PROJECT_FACTS}%",))
@@ -132,7 +132,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
     # -- facts
 
     def fact(self, key: str) -> str | None:
-        """Return the text stored under a key, or None."""
+        """Return the text that is stored under a key, or None."""
         row = self._db.execute("select value from facts where key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
 
@@ -176,7 +176,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
         )
 
     def close_span(self, uid: str, ended: float, is_waived: bool) -> None:
-        """Close the open span of a node, if any; a waived span costs nothing."""
+        """Close the node's open span, if it has one; with `waived`, the span costs nothing."""
         self._db.execute(
             "update spans set ended = ?, is_waived = ? where uid = ? and ended is null", (ended, is_waived, uid)
         )

@@ -1,4 +1,4 @@
-"""The nodes of a project, counted by kind. This is enough to check quotas, capacity and addresses, and fast."""
+"""The nodes of a project, counted by kind; quotas, capacity and addresses can be checked by these counts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from jupyter_tpu.emulator.resources.protos import NodePb, new
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """`count` identical nodes in one zone, existing or requested by a queued resource.
+    """A number (`count`) of identical nodes in one zone. They exist, or a queued resource requests them.
 
-    `node` has only the fields that they share: accelerator type, scheduling and external addresses.
+    `node` has only the fields that affect the limits: accelerator type, scheduling and external addresses.
     """
 
     node: NodePb

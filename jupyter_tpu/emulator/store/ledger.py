@@ -34,7 +34,7 @@ class Bill:
 
     @property
     def nano_usd(self) -> int | None:
-        """The cost in nano-dollars; None if the catalogue has no list price."""
+        """The cost in nano-dollars, or None if the catalogue has no list price."""
         parts = [charge(span, self.now) for span in self.spans]
         return None if None in parts else sum(part for part in parts if part is not None)
 
@@ -45,7 +45,7 @@ class Bill:
 
     @property
     def nanos_per_hour(self) -> int | None:
-        """The latest price in nano-dollars per hour; None if unknown."""
+        """The latest price in nano-dollars per hour, or None if it is unknown."""
         return self.spans[-1].nanos_per_hour
 
     def to_json(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class Ledger:
         return next((_MODELS[model] for model in models if model in _MODELS), ON_DEMAND)
 
     def node_not_ready(self, node: NodePb, now: float) -> None:
-        """Close the node's span; no effect if none is open."""
+        """Close the node's span; do nothing if no span is open."""
         self._store.close_span(str(node.id), now, False)
 
     @documented(
@@ -138,7 +138,7 @@ class Ledger:
         source="cloud.google.com/tpu/docs/preemptible",
     )
     def node_preempted(self, node: NodePb, now: float) -> None:
-        """Close the node's span, which is free if shorter than a minute."""
+        """Close the node's span; it costs nothing if it is shorter than a minute."""
         spans = [span for span in self._store.spans() if span.uid == str(node.id) and span.ended is None]
         is_young = all(now - span.started < FREE_WHEN_PREEMPTED_WITHIN_S for span in spans)
         self._store.close_span(str(node.id), now, is_young)
@@ -172,7 +172,7 @@ def billed_seconds(span: Span, now: float) -> int:
 
 
 def charge(span: Span, now: float) -> int | None:
-    """Return the nano-dollars of a span, rounded down, or None if no list price is known."""
+    """Return the cost of a span in nano-dollars, rounded down, or None if no list price is known."""
     if span.nanos_per_hour is None:
         return None
     return billed_seconds(span, now) * span.nanos_per_hour // SECONDS_PER_HOUR

@@ -1,4 +1,4 @@
-"""The store's nodes. Values that are counted over many nodes have columns, so that counting parses no node."""
+"""The nodes in the store. Values by which nodes are counted have columns, so that counting parses no nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KINDS = "select zone, accelerator_type, tier, addresses, count(*) from nodes {w
 
 
 class NodeRows:
-    """The part of the store for nodes; nodes are always written as a whole."""
+    """The methods of the store for nodes. A node is always written as a whole."""
 
     _db: sqlite3.Connection
 
@@ -36,7 +36,7 @@ class NodeRows:
         return None if row is None else new_node_from(row[0])
 
     def nodes(self, zone: str | None = None, *, after: str = "", limit: int = -1) -> list[NodePb]:
-        """Return nodes in all zones or in one, sorted, with names after `after`. A limit of -1 means no limit."""
+        """Return the nodes of one or all zones with names after `after`, sorted by name; -1 means no limit."""
         where, values = ("and zone = ?", (zone,)) if zone else ("", ())
         query = f"select body from nodes where name > ? {where} order by name limit ?"
         return _nodes_of(self._db.execute(query, (after, *values, limit)))
@@ -73,7 +73,7 @@ class NodeRows:
         self._db.execute("delete from extras where name = ?", (name,))
 
     def removed_nodes(self, since: float) -> list[NodePb]:
-        """Return nodes that were removed at this time or later, by name."""
+        """Return the nodes that were removed at this virtual time or later, by name."""
         query = "select body from removed_nodes where moment >= ? order by name"
         return _nodes_of(self._db.execute(query, (since,)))
 

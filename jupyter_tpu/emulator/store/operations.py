@@ -1,4 +1,4 @@
-"""The store's operations and the requests that started them."""
+"""The operations in the store, and the requests that started them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MARKS = ", ".join("?" * len(_COLUMNS.split(",")))
 
 
 class OperationRows:
-    """The part of the store for operations."""
+    """The methods of the store for operations."""
 
     _db: sqlite3.Connection
 
@@ -41,7 +41,7 @@ class OperationRows:
         return found[0] if found else None
 
     def operations(self, zone: str | None = None, *, after: str = "", limit: int = -1) -> list[OperationRecord]:
-        """Return operations in all zones or in one, sorted, with names after `after`. A limit of -1 means no limit."""
+        """Return the operations of one or all zones with names after `after`, sorted by name; -1 means no limit."""
         where, values = ("and zone = ?", (zone,)) if zone else ("", ())
         return self._operations(f"where name > ? {where} order by name limit ?", (after, *values, limit))
 
@@ -54,7 +54,7 @@ class OperationRows:
         return self._operations("where target = ? and ended is null order by seq", (target,))
 
     def next_due(self, limit: int) -> list[tuple[float, str, str]]:
-        """Return the operations that take effect next: time, name and target of each."""
+        """Return the time, name and target of each of the next operations that will take effect."""
         query = "select due, name, target from operations where due is not null order by due, seq limit ?"
         return [(float(due), str(name), str(target)) for due, name, target in self._db.execute(query, (limit,))]
 

@@ -1,4 +1,4 @@
-"""The store's queued resources and the nodes that they request."""
+"""The queued resources in the store, and the nodes that they request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ where not exists (
 
 
 class QueuedRows:
-    """The part of the store for queued resources."""
+    """The methods of the store for queued resources."""
 
     _db: sqlite3.Connection
 
@@ -51,7 +51,7 @@ class QueuedRows:
         return found[0] if found else None
 
     def queued_resources(self, zone: str | None = None, *, after: str = "", limit: int = -1) -> list[QueuedRecord]:
-        """Return queued resources in one zone or all, sorted, with names after `after`. A limit of -1 means all."""
+        """Return the queued resources of one or all zones with names after `after`, sorted; -1 means no limit."""
         where, values = ("and zone = ?", (zone,)) if zone else ("", ())
         return self._queued(f"where name > ? {where} order by name limit ?", (after, *values, limit))
 
@@ -62,12 +62,12 @@ class QueuedRows:
         return [(float(moment), str(name)) for moment, name in rows]
 
     def waking_queued(self, limit: int) -> list[tuple[float, str]]:
-        """Return the queued resources whose next step is due first, with the times of these steps."""
+        """Return the queued resources whose next steps are due first, with the virtual times of these steps."""
         query = "select wake, name from queued_resources where wake is not null order by wake, seq limit ?"
         return [(float(moment), str(name)) for moment, name in self._db.execute(query, (limit,))]
 
     def held_by_queue(self) -> list[Held]:
-        """Return the nodes requested by queued resources that have no nodes, by kind; they count until deleted."""
+        """Return the requested nodes of all queued resources without nodes, by kind; quotas count them too."""
         return [Held(like(Kind(*kind)), zone, count) for zone, *kind, count in self._db.execute(_HELD)]
 
     def _queued(self, where: str, values: Sequence[object]) -> list[QueuedRecord]:

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 
 class Facts(Protocol):
-    """The part of the store that settings need."""
+    """The methods of the store that settings need."""
 
     def fact(self, key: str) -> str | None:
-        """Return the text stored under a key, or None."""
+        """Return the text that is stored under a key, or None."""
 
     def save_fact(self, key: str, value: str) -> None:
         """Store a text under a key."""

@@ -21,7 +21,7 @@ class StateDirInUse(Exception):
 
 @contextlib.contextmanager
 def locked_state_dir(named: Path | None) -> Iterator[Path]:
-    """Yield the given folder, locked; without a name, a temporary folder that is deleted when the process exits.
+    """Lock and yield the given folder, or else a temporary folder that is deleted when the process exits.
 
     Raises:
         StateDirInUse: another emulator uses the folder.
@@ -37,7 +37,7 @@ def locked_state_dir(named: Path | None) -> Iterator[Path]:
 
 
 def _lock(file: TextIO, folder: Path) -> None:
-    """Lock the folder; the system always releases the lock when this process exits."""
+    """Lock the folder. The operating system releases the lock when this process exits, even after a crash."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:

@@ -1,4 +1,4 @@
-"""Generate the discovery document of the Cloud TPU API, ``/$discovery/rest?version=v2``, from the existing routes."""
+"""Generate the discovery document of the Cloud TPU API (``/$discovery/rest?version=v2``) from the emulator's routes."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _query(rule: Rule, kind: Descriptor, variable: str) -> Iterator[tuple[str, d
 
 
 def _answer_kind(rule: Rule) -> Descriptor | None:
-    """Return the type of the response, or None if it is empty."""
+    """Return the type of a method's response, or None if the response is empty."""
     method = rule.method
     if method in _EMPTY:
         return None

@@ -73,7 +73,7 @@ def _path_of(words: list[str], at: int, into: Mask) -> int:
 
 
 def masked(value: Any, mask: Mask) -> Any:
-    """Return only the fields in the mask; for a list, those of each item."""
+    """Return the JSON with only the fields in the mask; in a list, the mask applies to each item."""
     if not mask:
         return value
     if isinstance(value, list):
@@ -93,7 +93,7 @@ def _names(mask: Mask, name: str) -> bool:
 
 
 def check_mask(mask: Mask, kind: Descriptor, text: str) -> None:
-    """Raise if the mask contains a field that messages of this kind don't have."""
+    """Raise an error if the mask contains a field that messages of this kind don't have."""
     # their fields are unknown until there is a response
     if kind.full_name in _OPEN_KINDS:
         return

@@ -114,7 +114,7 @@ class GrpcServer:
         await context.send_initial_metadata(metadata)
 
     def _check_caller(self, context: Any, method: str) -> None:
-        """Raise for a call by another user or with an invalid token; `method` is its full name."""
+        """Raise an error if another user makes the call or its token is invalid; `method` is the full name."""
         header = str(dict(context.invocation_metadata() or ()).get("authorization", ""))
         peer = context.peer().rpartition(":")[2]  # the peer is, for example, ipv4:127.0.0.1:40000
         ends = ((LOOPBACK, int(peer)), (LOOPBACK, self._port)) if peer.isdecimal() else None
@@ -130,7 +130,7 @@ def packaged(version: str, name: str) -> Any:
 
 
 def _no_extras(_: str) -> dict[str, Any]:
-    """Return nothing: v2's protobufs have no fields for extras."""
+    """Return an empty mapping, because v2's protobufs have no fields for extras."""
     return {}
 
 

@@ -1,7 +1,7 @@
-"""Map path and verb to a method, per API version.
+"""Map the path and verb of an HTTP request to an API method, for each API version.
 
-v2's rules come from google-cloud-tpu's own REST transport. v2alpha1 has the same rules and a few more, which only its
-discovery document lists. From v1, gcloud still calls the lists of locations and types.
+The rules of v2 come from google-cloud-tpu's own REST transport. v2alpha1 has the same rules and a few more, which only
+its discovery document lists. Of v1, gcloud still uses the methods that list locations and types.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Match:
 
 
 def match(verb: str, raw_path: str) -> Match | None:
-    """Return the rule for a percent-encoded path, or None."""
+    """Return the rule that matches a percent-encoded path, with the value of its variable, or None."""
     for rule in http_rules():
         # decode only after the match, because a name may contain an encoded slash
         found = rule.path.fullmatch(raw_path) if rule.verb == verb else None
@@ -98,7 +98,8 @@ def _only_alpha() -> Iterator[Rule]:
 def _old() -> Iterator[Rule]:
     """Yield the rules of v1.
 
-    gcloud still calls the lists; the methods for old TPU nodes exist only to be rejected by name.
+    gcloud still uses the methods that list locations and types. The methods for old TPU nodes are listed only so that
+    the error can contain the method's name.
     """
     node, operation = f"{{name={_LOCATION}/nodes/*}}", f"{{name={_LOCATION}/operations/*}}"
     for method, verb, path in (

@@ -1,4 +1,4 @@
-"""The HTTP server of the REST port: aiohttp's, but it rejects malformed requests as Google's services do."""
+"""The HTTP server of the REST port: aiohttp's server, except that it rejects malformed requests like Google."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAME = "ESF"
 
 
 class HttpServer:
-    """Server of an application on a loopback port."""
+    """A server that serves an aiohttp application on a loopback port."""
 
     def __init__(self, app: web.Application) -> None:
         app.on_response_prepare.append(_name_server)
@@ -30,7 +30,7 @@ class HttpServer:
         self._listening: asyncio.Server | None = None
 
     async def start(self, port: int) -> int:
-        """Listen; return the port. Raises OSError if the port is in use."""
+        """Start listening and return the port. Raises OSError if the port is in use."""
         await self._runner.setup()
         self._listening = await asyncio.get_running_loop().create_server(self._connection, LOOPBACK, port)
         bound: int = self._listening.sockets[0].getsockname()[1]

@@ -93,7 +93,7 @@ def printed(fields: Mapping[str, Any], *, is_pretty: bool = True, status: int = 
 
 
 def refused(status: status_pb2.Status) -> web.Response:
-    """Return an HTTP response with Google's error envelope."""
+    """Return an HTTP response with this error in Google's error envelope."""
     number = HTTP_STATUS.get(status.code, 500)
     error = {**envelope(number, status.message), "status": code_pb2.Code.Name(status.code)}
     if status.details:

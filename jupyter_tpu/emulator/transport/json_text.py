@@ -40,7 +40,7 @@ _SENTENCES = {
 
 
 async def json_object(request: web.Request) -> dict[str, Any]:
-    """Return the object in the body; empty if there is no body.
+    """Return the JSON object in the body, or an empty object if there is no body.
 
     Raises:
         Refusal: the body is not a JSON object, too large, or of another content type.
@@ -57,7 +57,7 @@ async def json_object(request: web.Request) -> dict[str, Any]:
     source="errors of Google APIs in public issues (litellm's exception mapping, Firestore clients)",
 )
 async def limited_content(request: web.Request) -> bytes:
-    """Return the bytes of the body; never read more than the limit into memory."""
+    """Return the bytes of the body. A body larger than `LIMIT_BYTES` is rejected and not fully read into memory."""
     received = bytearray()
     try:
         # a body with a Content-Length above the limit is rejected unread
@@ -103,7 +103,7 @@ def unknown_parameter(name: str) -> str:
     source="measured on another Google API (public repository, 2026-10-04)",
 )
 def object_of(content: bytes) -> dict[str, Any]:
-    """Parse the JSON object in these bytes; empty if there are no bytes."""
+    """Parse the JSON object in these bytes, or return an empty object if there are no bytes."""
     text = content.decode(errors="replace")
     if not text.strip():
         return {}

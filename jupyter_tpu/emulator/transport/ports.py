@@ -1,6 +1,7 @@
-"""Choose the ports of the endpoints: requested ones, else those of the last run with the same state, else free ones.
+"""Choose the ports of the endpoints: requested ports, else the ports of the last run, else any free ports.
 
-Clients store the endpoint of a cloud, so it should stay the same after a restart.
+Clients store the endpoint of a cloud, so the ports should stay the same when an emulator is restarted with the same
+state folder.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _GRPC, _REST = "grpc_port", "rest_port"
 
 
 class PortUnusable(Exception):
-    """A requested port on which the emulator can't listen."""
+    """The emulator can't listen on a requested port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,7 @@ class Ports:
 
 
 def saved_ports(store: Store) -> Ports:
-    """Return the ports of the last run; 0 if there was none."""
+    """Return the ports of the last run; they are 0 if there was no earlier run."""
     return Ports(grpc=int(store.fact(_GRPC) or 0), rest=int(store.fact(_REST) or 0))
 
 

@@ -34,12 +34,12 @@ _OFFSET = re.compile(r".*(Z|[+-]\d\d:\d\d)", re.DOTALL)
 
 
 class _Wrong(Exception):
-    """A value that its field can't have; the argument is the value as quoted in the error message."""
+    """A value is invalid for its field; the argument is the value as the error message quotes it."""
 
 
 @dataclass(slots=True)
 class Reading:
-    """The fields that have been read, and their violations."""
+    """Reads the fields of a request and records their violations."""
 
     violations: list[Violation] = field(default_factory=list)
 

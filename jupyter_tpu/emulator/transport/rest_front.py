@@ -1,4 +1,4 @@
-"""Features of Google's front end for all its REST APIs: long GETs sent as POST, partial responses, batches."""
+"""Features of all Google REST APIs: long GET requests sent as POST, partial responses and batches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @web.middleware
 async def google_front(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Apply the features of Google's front end to Google's APIs, but not to the control API."""
+    """Apply these features to requests to Google's APIs, but not to requests to the control API."""
     if request.path.startswith("/emulator/"):
         return await handler(request)
     try:
@@ -118,7 +118,7 @@ Call = tuple[str, str, str, CIMultiDict[str], bytes]
 
 
 def _calls_in(content_type: str, body: bytes) -> Iterator[Call]:
-    """Yield the content id of the response, verb, path, headers and body of each call. Raises ValueError."""
+    """Yield the response's content id, and the verb, path, headers and body of each call. Raises ValueError."""
     message = BytesParser().parsebytes(b"Content-Type: " + content_type.encode("latin-1") + b"\r\n\r\n" + body)
     parts: list[Any] = list(message.get_payload()) if message.is_multipart() else []
     if not 0 < len(parts) <= MOST_CALLS:

@@ -49,7 +49,7 @@ _ONLY_IN_DISCOVERY = {"ListLocations": {"extraLocationTypes"}, "ListOperations":
 
 
 class RestServer:
-    """The handler of all paths that have no other handler."""
+    """The handler of all requests to the REST APIs; it gets every path that has no other handler."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
@@ -110,7 +110,7 @@ async def api_request_of(request: web.Request, found: Match) -> ApiRequest:
     """Parse the call in a request.
 
     Raises:
-        Refusal: the request is invalid; lists all violations.
+        Refusal: the request is invalid; the error lists all violations.
     """
     rule = found.rule
     version = V2 if rule.version == V1 else rule.version
@@ -132,7 +132,7 @@ async def api_request_of(request: web.Request, found: Match) -> ApiRequest:
 
 
 def request_kind(version: str, method: str) -> Descriptor:
-    """Return the type of a method's request in REST."""
+    """Return the REST message type of a method's request."""
     if method in (*versions.OPERATIONS, *versions.LOCATIONS):
         return versions.request_class(version, method).DESCRIPTOR
     name = "GetQueuedResource" if method == "GetMaintenanceInfo" else method
@@ -219,7 +219,7 @@ def caller_check(callers: Callers) -> Any:
 
 
 def _ends(request: web.Request) -> tuple[Address, Address] | None:
-    """Return the client's and the server's address of the connection; None if the connection is closed."""
+    """Return the addresses of the client and of the server, or None if the connection is closed."""
     if request.transport is None:
         return None
     return request.transport.get_extra_info("peername"), request.transport.get_extra_info("sockname")
@@ -269,7 +269,7 @@ def _full_method(request: web.Request) -> str:
 
 
 class NotOfClients(logging.Filter):
-    """A log filter that drops client errors: requests that are not HTTP and get the response 400."""
+    """A log filter that drops the log records of client errors: requests that are not HTTP and get a 400 response."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return False for a record of a client error."""

@@ -40,7 +40,7 @@ _V2_PREFIX = f"google.cloud.tpu.{V2}."
 
 
 def request_class(version: str, method: str) -> Any:
-    """Return the protobuf class of a method's request, from the version or a mixin."""
+    """Return the protobuf class of a method's request, from the API version's package or a mixin service."""
     if method in OPERATIONS:
         return getattr(operations_pb2, f"{method}Request")
     if method in LOCATIONS:
@@ -55,9 +55,9 @@ def methods_of(version: str) -> list[str]:
 
 
 def request_from_json(version: str, method: str, fields: Fields) -> ApiRequest:
-    """Return the call with the request `fields`, already checked against the version's message.
+    """Build the call from the request's `fields`, which must already be checked against the version's message.
 
-    `updateMask` is a list.
+    In `fields`, ``updateMask`` is a list.
     """
     paths = fields.pop("updateMask", None)
     # do this first, because the core knows only v2's names
@@ -114,7 +114,7 @@ def _specs(queued_resource: Fields) -> list[Fields]:
 
 
 def split(fields: Mapping[str, Any], kind: Descriptor) -> tuple[Fields, Fields]:
-    """Split fields into those that a message has and the others."""
+    """Split fields into the fields that a message has and all other fields."""
     known: Fields = {}
     extras: Fields = {}
     names = {each.json_name: each for each in kind.fields}
@@ -150,7 +150,7 @@ def _split_value(found: FieldDescriptor | None, value: Any) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The form in which one client sees the core's responses.
+    """The form in which a client receives the core's responses.
 
     Attributes:
         version: the client's API version.
@@ -171,7 +171,7 @@ class View:
         return self.in_version(answer, self.version)
 
     def in_version(self, answer: Any, version: str) -> Message:
-        """Return a message of v2 in another version; any other message unchanged."""
+        """Return a message of v2 in another version; return a message of any other package unchanged."""
         name = str(answer.DESCRIPTOR.full_name)
         if not name.startswith(_V2_PREFIX):
             return answer
@@ -188,7 +188,7 @@ class View:
         return json_format.ParseDict(fields, shown, ignore_unknown_fields=True)
 
     def unpacked(self, wrapper: any_pb2.Any, version: str) -> Message:
-        """Return the message that an operation of `version` contains."""
+        """Return the message in the response or metadata of an operation of `version`."""
         kind = descriptor_pool.Default().FindMessageTypeByName(wrapper.TypeName())
         return self.in_version(message_factory.GetMessageClass(kind).FromString(wrapper.value), version)
 

@@ -82,7 +82,7 @@ def read_chips(folder: Path) -> tuple[Chips, int]:
     source="tpu-info 0.14.2, tpu_info/device.py",
 )
 def device_files(chips: Chips) -> list[str]:
-    """Return the names of the device files below the folder that emulates /dev."""
+    """Return the names of the device files, relative to the folder that emulates /dev."""
     pattern = accelerators.generation_facts(chips.generation).device_files.removeprefix("/dev/")
     return [pattern.replace("*", str(number)) for number in range(chips.count)]
 
@@ -182,8 +182,8 @@ class ReservedPort:
 def reserve_port(folder: Path, first_choice: int = 0) -> ReservedPort:
     """Reserve a port for the runtime metrics of the chips in a folder.
 
-    It is the last used port, else `first_choice`, else any free port, so that readers can use the same port after a
-    restart.
+    Returns the last used port if it is free, else `first_choice`, else any free port. Readers of the metrics can thus
+    use the same port after a restart.
 
     Raises:
         OSError: no loopback port is free.

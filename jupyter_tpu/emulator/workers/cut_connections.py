@@ -1,7 +1,8 @@
 """Cut the TCP connections between two workers like a firewall that drops packets: the processes at both ends wait.
 
-On Linux, a process can duplicate another's socket and attach a packet filter to it, with no more privileges than a
-debugger. A filter that accepts no packet drops all incoming data; when it is removed, TCP retransmits the lost data.
+On Linux, a process can duplicate the socket of another process and attach a packet filter to it. This needs no more
+privileges than a debugger has. A filter that accepts no packet drops all incoming data; when it is removed, TCP
+retransmits the lost data.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class _Socket:
 
 
 class CannotCut(Exception):
-    """This system does not give a process access to another's sockets; the text contains the reason."""
+    """This system does not let a process access the sockets of another process; the text contains the reason."""
 
 
 def refuse_if_impossible() -> None:
@@ -69,7 +70,7 @@ def _for_each_end(first: str, second: str, act: Callable[[socket.socket], None])
 
 
 def _ends_between(first: str, second: str) -> Iterator[Place]:
-    """Yield both ends of each connection between two workers; only one if the other is not accepted yet."""
+    """Yield both ends of each connection between two workers, or only one end if the other is not accepted yet."""
     ours, theirs = _sockets_of(first), _sockets_of(second)
     table = _sockets()
     for mine, others in ((ours, theirs), (theirs, ours)):

@@ -1,7 +1,7 @@
 """The image of the emulated TPU VM: the Python and the tools on the PATH of a login.
 
 ``full`` means an environment that is ready for use (the Python of the emulator, or any other); ``bare`` resembles the
-real image: a Python with pip but without ipykernel, and no uv.
+real image: it has a Python with pip but without ipykernel, and it has no uv.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ImageBroken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A folder of commands, first on the workers' PATH."""
+    """A folder of commands, which comes first on the workers' PATH."""
 
     commands: Path
 
@@ -105,7 +105,7 @@ def make_full(folder: Path, python: Path) -> Image:
 
 
 def make_bare(folder: Path, python: Path) -> Image:
-    """Build an image with a Python that has only pip, and without uv."""
+    """Build an image without uv, with a Python that has only pip."""
     commands = _fresh(folder / "bin-bare")
     bare = _bare_python(folder / "bare", python)
     for name in ("python3", "python"):

@@ -27,7 +27,8 @@ class Machine:
 
     Attributes:
         folder: the worker's folder in the state folder; contains `home` and files that the worker must not see.
-        token: marks the worker's processes; stored, so that leftovers of a crash can be found.
+        token: a random text in the environment of the worker's processes. It is stored, so that processes that survive
+            a crash can be found.
         authorized: (user, public key) pairs from the metadata item ``ssh-keys`` of the node.
         variables: environment variables with which its processes find the worker's services.
     """
@@ -95,7 +96,7 @@ class SshServer(Protocol):
 
 
 def open_machine(folder: Path, *, worker_id: int, hostname: str, accelerator_type: str, image: Image) -> Machine:
-    """Return the machine in this folder; create a missing one."""
+    """Return the machine in this folder; create it if it does not exist."""
     (folder / "home").mkdir(parents=True, exist_ok=True)
     # even if the folder existed: other users must not read what notebooks write
     (folder / "home").chmod(0o700)
@@ -113,7 +114,7 @@ def open_machine(folder: Path, *, worker_id: int, hostname: str, accelerator_typ
 def machine_folders(folder: Path) -> Iterator[Path]:
     """Yield the folders of all machines below a folder.
 
-    Does not search their homes, because running programs change them.
+    Does not search the machines' home folders, because running programs change them.
     """
     for place, folders, files in os.walk(folder):
         if "token" in files:
@@ -123,7 +124,7 @@ def machine_folders(folder: Path) -> Iterator[Path]:
 
 
 def tokens_below(folder: Path) -> list[str]:
-    """Return the tokens of all machines below a folder, whether or not they are running."""
+    """Return the tokens of all machines below a folder, including machines that are not running."""
     return [(place / "token").read_text(encoding="ascii") for place in machine_folders(folder)]
 
 

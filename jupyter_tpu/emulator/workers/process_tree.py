@@ -36,7 +36,7 @@ def kill_processes_of(tokens: Iterable[str]) -> None:
     status.
 
     Raises:
-        TimeoutError: some processes are still alive after `PATIENCE_S`, which is possible only if they hang in the
+        TimeoutError: some processes are still running after `PATIENCE_S`, which is possible only if they hang in the
             kernel.
     """
     tokens = frozenset(tokens)
@@ -51,7 +51,7 @@ def kill_processes_of(tokens: Iterable[str]) -> None:
 
 
 def kill_server(pid: int, token: str) -> None:
-    """Kill an SSH server and the sessions that it is starting; sessions that already have the token keep running.
+    """Kill an SSH server and the sessions that it is starting. Sessions that already have the worker's token continue.
 
     All processes are frozen before they are examined, so that none can fork or receive the token in the meantime.
     """

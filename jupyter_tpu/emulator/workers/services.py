@@ -88,7 +88,7 @@ class WorkerServices:
             self._machine.variables["CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU"] = self._surroundings.api
 
     async def _start_metadata(self) -> int:
-        """Listen on the last used port if it is free, because processes that outlived an emulator still use it."""
+        """Listen on the last used port if it is free, because processes started under an earlier emulator use it."""
         kept = self._machine.folder / "metadata_port"
         port_before = int(kept.read_text(encoding="ascii")) if kept.exists() else 0
         try:
@@ -99,7 +99,7 @@ class WorkerServices:
         return port
 
     async def close(self) -> None:
-        """Stop serving."""
+        """Stop the services of the worker."""
         await self._metadata.close()
         if self._metrics_port is not None:
             self._metrics_port.close()
@@ -151,7 +151,7 @@ class WorkerServices:
     "coordinator_address itself must also pass coordinator_bind_address.",
 )
 def slice_variables(node: NodePb, worker_id: int) -> dict[str, str]:
-    """Return the variables that JAX needs to find the other workers of a slice; empty for a single worker."""
+    """Return the variables with which JAX finds the other workers of a slice, or none for a single worker."""
     addresses = [str(endpoint.ip_address) for endpoint in node.network_endpoints]
     if len(addresses) < 2:
         return {}

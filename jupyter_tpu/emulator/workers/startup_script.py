@@ -25,7 +25,7 @@ LOG = ".startup-script.log"
     "~/.startup-script.log.",
 )
 async def run_startup_script(machine: Machine, script: str) -> None:
-    """Run the script to completion; a cancellation does not stop it."""
+    """Run the script until it exits; cancelling this call does not stop the script."""
     path = machine.folder / "startup-script"
     path.write_text(script, encoding="utf-8")
     # execute the file itself, so that its first line selects the interpreter

@@ -86,7 +86,7 @@ class Workers:
         return self._surroundings.tokens
 
     async def start(self, node: NodePb) -> None:
-        """Start all workers of a node; no effect if they are running."""
+        """Start all workers of a node; do nothing if they are running."""
         uid = str(node.id)
         if uid in self._running:
             return
@@ -127,7 +127,7 @@ class Workers:
         "that are stopped, pre-empted or deleted.",
     )
     async def kill_strays(self, nodes: Iterable[NodePb]) -> None:
-        """Kill the processes of all workers, except those of these nodes; keep the home folders."""
+        """Kill the processes of all workers except the workers of these nodes; keep the home folders."""
         places = {self._place(node) for node in nodes}
         for place in self._folder.glob("*"):
             if place not in places:
@@ -282,7 +282,7 @@ def _keys_of(node: NodePb) -> tuple[tuple[str, str], ...]:
 
 
 def _wipe(folder: Path) -> None:
-    """Remove all machines below a folder, and files of their agents outside the homes."""
+    """Delete the files of all machines below a folder, including files of their agents outside the home folders."""
     for place in machine_folders(folder):
         Home(place / "home" / ".jupyter-tpu").remove_run()
     shutil.rmtree(folder, ignore_errors=True)

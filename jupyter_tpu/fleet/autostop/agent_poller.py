@@ -1,4 +1,4 @@
-"""Poll the agents for activity and send them newer rules, over open links only."""
+"""Poll the agents for activity and send newer rules to them, over open links only."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class AgentReport:
     """An agent's response.
 
     Attributes:
-        at: when the response arrived.
-        activity: None if the agent is too old to report it, or the response is invalid.
-        keep: the node's “keep running” setting on the agent.
-        guard: state and detail of the guard on the node.
+        at: when the response arrived, by this computer's clocks.
+        activity: the reported activity; None if the agent is too old to report it, or if the response is invalid.
+        keep: the node's “keep running” setting, as the agent reports it.
+        guard: the fields ``state`` and ``detail`` of the guard on the node.
         rules: revision and rules that the guard applies, without a deadline; None if the guard has no rules.
     """
 
@@ -64,7 +64,7 @@ class AgentReport:
 
 
 def parse_report(answer: Mapping[str, Any], at: Moment) -> AgentReport:
-    """Parse an agent's response; an invalid one results in an empty report, and the node counts as busy."""
+    """Parse an agent's response. An invalid response gives an empty report, and the node counts as busy."""
     try:
         sources, keep = answer["sources"], answer["keep"]
         # newer sources may be missing, because the agent may be older than this computer's version
@@ -90,8 +90,8 @@ class AgentPoller:
 
     Args:
         agents: access to the agents, or None.
-        every_s: how often an agent is polled.
-        answer_s: timeout for a response.
+        every_s: seconds between two polls of an agent.
+        answer_s: seconds to wait for a response.
     """
 
     def __init__(self, agents: Agents | None, *, every_s: float, answer_s: float) -> None:
@@ -129,7 +129,7 @@ class AgentPoller:
         return await agents.call(node.name, "set_brakes", news) if news else answer
 
     async def history(self, node: Node) -> Mapping[str, Any] | str:
-        """Return the agent's history for the last hour, or the reason why it is missing, for display."""
+        """Return the agent's history of the last hour, or the reason why there is no history, as a text for display."""
         if self._agents is None:
             return NO_LINK
         try:
@@ -168,13 +168,13 @@ class AgentPoller:
         return last.activity.human.last_at if last is not None and last.activity is not None else None
 
     def keep(self, node: Node, settings: NodeSettings) -> KeepRunning:
-        """Return the newer “keep running” setting: this computer's, or the agent's, which a notebook may change."""
+        """Return the newer “keep running” setting: this computer's or the agent's, which notebooks can change."""
         last = self._reports.get(_key(node))
         is_newer = last is not None and last.activity is not None and last.keep_revision >= settings.keep_revision
         return last.keep if last is not None and is_newer else settings.keep
 
     def rules(self, node: Node, settings: NodeSettings) -> Rules:
-        """Return the rules in the journal, or the guard's if they are newer, because the journal may have been lost."""
+        """Return the rules in the journal, or the guard's rules if they are newer: the journal may have been lost."""
         last = self._reports.get(_key(node))
         revision, rules = last.rules if last is not None and last.rules else (0.0, settings.rules)
         return (
@@ -200,7 +200,7 @@ def _number(data: Mapping[str, Any], name: str) -> float:
     """Return a usable time or duration; raises `BadInput` for anything else.
 
     Python also parses "nan" as a float and can't format a time such as 1e300. A node that sends such a value must not
-    prevent auto-stop from judging other nodes.
+    disturb the auto-stop of other nodes.
     """
     value = number_from(data, name)
     if abs(value) > _LARGEST:
@@ -222,7 +222,7 @@ def _rules(answer: Mapping[str, Any]) -> tuple[float, Rules] | None:
 
 
 def _news(answer: Mapping[str, Any], settings: NodeSettings, now: Moment) -> dict[str, Any]:
-    """Return the settings to send to the agent; the newer revision wins, regardless of the computer that set it."""
+    """Return the settings that are newer here than on the agent, which must be sent to the agent."""
     try:
         revision, keep_revision = _number(answer, "revision"), _number(answer, "keep_revision")
         agent_ready_s = 0.0 if answer["ready_for_s"] is None else _number(answer, "ready_for_s")

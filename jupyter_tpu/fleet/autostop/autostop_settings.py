@@ -49,11 +49,12 @@ class NodeSettings:
     """The stored auto-stop settings of one node.
 
     Attributes:
-        revision, keep_revision: when `rules` and `keep` were set (Unix seconds); 0 if never.
+        revision, keep_revision: when `rules` and `keep` were last set (Unix seconds); 0 if they were never set.
         acted_at: last user activity recorded by any process on this computer (Unix seconds); None if unknown.
         ready_since: when the node became READY, according to the ledger; None if unknown.
         is_ours: whether this user created the node.
-        damage: what can't be read and what applies instead, for display; empty if everything can be read.
+        damage: a text for display: which setting can't be read and what applies instead; empty if all settings can be
+            read.
     """
 
     rules: Rules = field(default_factory=Rules)
@@ -79,11 +80,11 @@ class AutostopSettings:
         self._ours: dict[str, bool] = {}
 
     def read(self, nodes: Iterable[Node], *, clock_wrong_s: float = 0.0) -> dict[str, NodeSettings]:
-        """Return the settings by full name; `NodeSettings.damage` reports an unreadable part of a node's settings.
+        """Return each node's settings, by full name; `NodeSettings.damage` reports settings that can't be read.
 
         Args:
-            clock_wrong_s: how far this computer's clock is currently ahead, see `CloudClock.wrong_s`; deadlines and
-                extensions are given by this clock.
+            clock_wrong_s: seconds by which this computer's clock is currently ahead (see `CloudClock.wrong_s`);
+                deadlines and extensions are given by this clock.
 
         Raises:
             JournalUnwritable: the journal can't be read at all.
@@ -166,7 +167,7 @@ class AutostopSettings:
 
 
 def _about(node: Node, clock_wrong_s: float) -> dict[str, Any]:
-    """Return the other fields of a setting's document: the node's uid and the clock error.
+    """Return the fields that are stored with every setting: the node's uid and the error of this computer's clock.
 
     The uid is stored because a deadline must not apply to the next node with this name.
     """
@@ -175,7 +176,7 @@ def _about(node: Node, clock_wrong_s: float) -> dict[str, Any]:
 
 
 def _clock_moved_s(body: Mapping[str, Any], wrong_s: float) -> float:
-    """Return how far this computer's clock has been set ahead since the setting was made."""
+    """Return the seconds by which this computer's clock has been set ahead since the setting was made."""
     return wrong_s - float(body.get(_WRONG, 0.0))
 
 
@@ -205,7 +206,7 @@ def default_rules(node: Node) -> Rules:
 
 
 def _read(found: Found | None, read: Callable[[Document], T | None], damaged: str) -> tuple[T | None, float, str]:
-    """Return a document's contents, its revision (0 if older than any other) and its damage."""
+    """Return the contents of a document, its revision (0 if it has none) and its damage."""
     if found is None:
         return None, 0.0, ""
     if not isinstance(found, Document):
@@ -245,7 +246,7 @@ def _acted_at(found: Found | None, node: Node) -> float | None:
 def reminder_of(
     settings: NodeSettings, ready_since: float | None, human_at: float | None, now: float
 ) -> Reminder | None:
-    """Return the reminder that the node is billed although unused; None if none is due.
+    """Return the reminder that the node is billed although nobody uses it, or None if no reminder is due.
 
     Nodes that others created have no reminder until the user sets rules. Setting rules counts as using the node,
     because a node without a connection can't report its use.

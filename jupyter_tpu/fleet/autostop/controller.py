@@ -1,6 +1,7 @@
-"""The auto-stop controller: judge every node by its rules, send the rules to the guards, and stop or delete due nodes.
+"""The auto-stop controller: check nodes against their rules, send the rules to guards, and stop or delete nodes.
 
-The guard on each node also stops it, even without this computer. Budgets stop nodes that cost too much.
+The guard on each node also stops the node, even if this computer is off. Budgets are separate: they stop nodes that
+cost too much.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ class AutostopStatus:
     """The auto-stop status of one node.
 
     Attributes:
-        rules: the applicable rules; `rules.action` is an action that the cloud allows for this node.
-        reminder: set if the node has been billed for a day or more without use.
+        rules: the rules that apply; `rules.action` is an action that the cloud allows for this node.
+        reminder: the reminder to show if the node has been billed for a day or more without use, or None.
     """
 
     node: Node
@@ -80,9 +81,9 @@ class AutostopController:
 
     Args:
         agents: access to the agents; if None, activity is unknown, and the idle timeout stops nothing.
-        every_s: how often an agent is polled.
-        answer_s: timeout for a response, for which the fleet's loop waits.
-        look_at_clocks: returns the time of the wall clock and the monotonic clock.
+        every_s: seconds between two polls of an agent.
+        answer_s: seconds for which the fleet's loop waits for an agent's response.
+        look_at_clocks: a function that returns the times of the wall clock and of the monotonic clock.
         login_key: the user's public key line; a node that has it belongs to the user even if the journal was lost.
     """
 
@@ -114,7 +115,7 @@ class AutostopController:
         self._warned: set[tuple[str, str]] = set()
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Judge all nodes and stop or delete those that are due; a failure with one does not affect the others."""
+        """Check all nodes and stop or delete those whose rules require it; a failure with one node affects no other."""
         for status in await self.evaluate(fleet.snapshot().nodes):
             if await self._is_ready(status) and _is_due(status):
                 try:
@@ -142,7 +143,7 @@ class AutostopController:
         return await self._with_costs(statuses) if any(status.reminder for status in statuses) else statuses
 
     async def _with_costs(self, statuses: list[AutostopStatus]) -> list[AutostopStatus]:
-        """Add the cost of the node to each reminder; reads the ledger once a minute."""
+        """Add the cost of the node to each reminder; read the ledger at most once a minute."""
         now = self._clocks()
         if now.steady >= self._cost_again_at:
             self._cost_again_at = now.steady + _COST_EVERY_S
@@ -155,7 +156,7 @@ class AutostopController:
         ]
 
     def _record_acts(self, nodes: Iterable[Node], settings: Mapping[str, NodeSettings]) -> None:
-        """Store when each node was last used, for processes without a link; never raises, so auto-stop continues."""
+        """Store when each node was last used, for processes without a link. Never raises: auto-stop must continue."""
         for node in nodes:
             acted_at = self._poller.last_human_at(node)
             if acted_at is not None and acted_at - (settings[str(node.name)].acted_at or 0.0) >= _RECORD_ACTS_EVERY_S:
@@ -210,7 +211,7 @@ class AutostopController:
         return await asyncio.to_thread(self._settings.read, nodes, clock_wrong_s=self._cloud_clock.wrong_s)
 
     def _with_possible_action(self, node: Node, settings: NodeSettings) -> NodeSettings:
-        """Replace the action stop with delete if the cloud can't stop the node, unless it is already STOPPED."""
+        """Replace the action “stop” with “delete” if the cloud can't stop the node and the node is not yet STOPPED."""
         return (
             settings
             if can_stop(node) or node.state == "STOPPED"
@@ -254,7 +255,7 @@ class AutostopController:
         return earliest_end(end_at, first, replace(now, wall=now.wall - ahead_s)) + ahead_s
 
     def _ready_since(self, node: Node, settings: NodeSettings, now: Moment) -> float | None:
-        """Return when the node became READY; setting the clock back does not make a node younger."""
+        """Return when the node became READY. If the clock is set back, the node's age does not decrease."""
         if settings.ready_since is None:
             return None
         # rounded to a minute, because the offset of our clock becomes more exact with each response from the cloud
@@ -265,7 +266,7 @@ class AutostopController:
     # -- stopping and deleting
 
     async def _is_ready(self, status: AutostopStatus) -> bool:
-        """Return whether the checkpoint hooks, which run before a session limit or deadline, have had enough time."""
+        """Return whether the checkpoint hooks had enough time; they run before a session limit or a deadline."""
         left_s = math.inf if status.verdict.ends_at is None else status.verdict.ends_at - self._clocks().wall
         is_near = left_s <= (0.0 if status.verdict.ends_why == "idle" else HOOK_S)
         if self.checkpoint_hooks is None or not is_near or not status.node.is_billed:
@@ -307,7 +308,7 @@ class AutostopController:
 
     @staticmethod
     async def _with_outcome(fleet: Fleet, asked: EndRequest) -> EndRequest:
-        """Add the outcome of the last request to the record of requests."""
+        """Add the outcome of the last stop or delete request to the record of these requests."""
         intent = await fleet.intent(asked.intent_id) if asked.intent_id else None
         if intent is None or intent.verb == "delete":
             return asked
@@ -317,7 +318,7 @@ class AutostopController:
 
 
 def _can_overrule(action: str, intent: Intent) -> bool:
-    """Return whether stopping or deleting the node overrules this open intent."""
+    """Return whether auto-stop may stop or delete the node although this intent is open."""
     is_rising = intent.verb in ("create", "start")
     return is_rising and (action == "delete" or intent.phase == BOOTING)
 

@@ -1,4 +1,4 @@
-"""Add an audit log entry for each node that was stopped by another computer or process, most often its guard.
+"""Add an audit log entry for each node that something else stopped or deleted, most often the node's guard.
 
 The cloud does not show who stopped the node, so the entry contains only when the node was last seen READY and the rules
 of its guard.
@@ -88,7 +88,7 @@ class ExternalDeletions:
         self._seen: tuple[object, ...] = ()
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """If the list has changed, look for stopped nodes. Raises `JournalUnwritable`; the next call retries."""
+        """Look for stopped nodes if the list of nodes has changed. After JournalUnwritable, the next call retries."""
         snapshot = fleet.snapshot()
         seen = (snapshot.as_of, snapshot.nodes, dict(snapshot.looked_at))
         # read the ledger only when the list has changed, because the ledger may be long
@@ -177,9 +177,9 @@ class ExternalDeletions:
         return joined([ended, why], " ")
 
     def _due(self, span: Span, rules: Rules, now: float) -> list[Text]:
-        """Return when the rules stop a node: ``at 2026-11-22 12:00 (session)`` or ``after 1 h without use``.
+        """Return when the rules stop a node, such as ``at 2026-11-22 12:00 (session)`` or ``after 1 h without use``.
 
-        Rules that can't have stopped it yet are omitted.
+        Rules that can't have stopped the node yet are omitted.
         """
         # the node's guard may have counted time before the first observation
         began_at = self._clock.to_local(span.began_at - span.unwatched_before_s)
@@ -198,7 +198,7 @@ class ExternalDeletions:
         return [text for at, text in ends if at <= now]
 
     def _settings_of(self, span: Span, node: Node | None) -> NodeSettings:
-        """Return the guard's settings; for a deleted node, they come from the journal."""
+        """Return the guard's settings; for a deleted node, return the settings in the journal."""
         made_by = next(
             (
                 each.intent_id

@@ -17,10 +17,10 @@ _LONGEST_TEXT = 500
 
 
 def activity_history_view(said: Mapping[str, Any] | str, *, idle_after_s: float | None, now: float) -> JSON:
-    """Return the history as intervals, oldest first; within each, the guard's verdict was the same.
+    """Return the history as intervals, oldest first; the guard's verdict does not change within an interval.
 
     Args:
-        said: the agent's response, or why there is none, for display.
+        said: the agent's response, or the reason why there is none, as a text for display.
         idle_after_s: the current idle timeout in seconds, or None.
         now: when the response arrived (Unix seconds); the agent sends ages, because its clock may differ.
     """

@@ -1,7 +1,7 @@
-"""Send nodes data that only this computer has, for their notebooks: price and cost, quota, grants, budgets.
+"""Send nodes the data that only this computer has, for their notebooks: price, cost, quota, grants and budgets.
 
 The module uses only open links, sends only to billed nodes, and never sends a credential. The data is the same as in
-the REST API, with its time.
+the REST API, with the time at which it was read.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ _GROWING = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatedView:
-    """The data of one kind; `as_of` in Unix seconds."""
+    """The data of one kind, such as the quota; `as_of` is when it was read (Unix seconds)."""
 
     data: JSON
     as_of: float
 
     def stable_text(self) -> str:
-        """Return the part of the data that does not depend on the time, as text for comparison."""
+        """Return the data as text for comparisons, without the values that change with time."""
         return json.dumps(_stable(self.data), sort_keys=True)
 
     def params(self, kind: str, clock: CloudClock, now: float) -> JSON:
@@ -114,7 +114,7 @@ class SnapshotPublisher:
         self._task: asyncio.Task[None] | None = None
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Start to send due data, unless the last round is still running."""
+        """Start sending the data that is due, unless the previous round is still running."""
         # use the data's clock, not the loop's: times are sent in cloud time
         now = self._real_now()
         is_busy = self._task is not None and not self._task.done()
@@ -176,7 +176,7 @@ class SnapshotPublisher:
             self._sent[key] = (stable, now)
 
     async def _known(self, snapshot: FleetSnapshot) -> LocalState:
-        """Read everything once for all nodes; raises `JournalUnwritable`."""
+        """Read all data once for all nodes; raises `JournalUnwritable`."""
         account = await asyncio.to_thread(self._ledger.account, self._clock())
         grants = await read_grant_usage(self._journal, self._cloud.settings, snapshot)
         quota = await self._quota.report(tuple((each.name, each.state, each.uid) for each in snapshot.nodes))

@@ -1,4 +1,4 @@
-"""The offers with local data about each: the grants that cover it and the results of recent creations."""
+"""The offers with local data about each offer: the grants that cover it and the results of recent creations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _GRANTABLE = tuple(model for model in PROVISIONING_MODELS if is_grantable(model)
 async def annotated_offers(
     offers: JSON, fleet: Fleet, journal: Journal, settings: CloudSettings, *, now: float
 ) -> JSON:
-    """Return the offers with data from grants and the journal; always fast, because it makes no request to the cloud.
+    """Return the offers with data from the grants and the journal. Always fast: makes no request to the cloud.
 
     Args:
         offers: the result of `offers_view`.

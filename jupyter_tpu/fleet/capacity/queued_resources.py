@@ -52,7 +52,7 @@ class QueueSnapshot:
     Attributes:
         as_of: when the list was read (Unix seconds).
         unreachable: zones that did not respond.
-        since: when each was first seen in its state (Unix seconds); missing if unknown.
+        since: when each queued resource was first seen in its current state (Unix seconds); it is missing if unknown.
     """
 
     as_of: float
@@ -87,7 +87,7 @@ class Queue:
         return QueueSnapshot(as_of=as_of, items=listed.items, unreachable=listed.unreachable, since=since)
 
     def _since(self, items: Iterable[QueuedResource], now: float) -> dict[QueuedName, float]:
-        """Record states and return the start of each, except for queued resources seen for the first time."""
+        """Record the states. Return when each state began, except for queued resources seen for the first time."""
         states: dict[QueuedName, tuple[str, float | None]] = {}
         for each in items:
             known = self._states.get(each.name)
@@ -109,8 +109,8 @@ class Queue:
 
         Args:
             spec: the node; its id is also the id of the queued resource.
-            valid_for_s: seconds after which the cloud gives up.
-            run_for_s: for flex-start: seconds after READY at which the cloud deletes the node.
+            valid_for_s: seconds after which the cloud cancels the request.
+            run_for_s: for flex-start, the seconds after READY at which the cloud deletes the node.
             reservation: id of the reservation for a reserved node; empty means any that fits.
             accept_unknown_price: see `Fleet.check_spending`.
 
@@ -156,10 +156,10 @@ class Queue:
         return await self._found(wanted.name) or _new(wanted)
 
     async def _found(self, name: QueuedName) -> QueuedResource | None:
-        """Return the queued resource from the cloud's list; None if it is not listed, or if the cloud does not respond.
+        """Return the queued resource from the cloud's list, or None if it is not listed or the cloud does not respond.
 
-        Called after a request that the cloud may have accepted. If listing fails, this must not hide a resource that
-        may cost money.
+        Call this after a request that the cloud may have accepted. It returns None if the list can't be read, because
+        an error here would hide from the user that the resource may exist and cost money.
         """
         try:
             return (await self.list()).find(name)
@@ -172,7 +172,7 @@ class Queue:
         Raises:
             QueuedNotFound: there is no such queued resource.
             JournalUnwritable: the request can't be saved, so nothing was requested.
-            CloudUnavailable, CloudRefused: it was not deleted, or no response confirms the deletion.
+            CloudUnavailable, CloudRefused: the queued resource was not deleted, or no response confirms the deletion.
         """
         known = (await self.list()).find(name)
         if known is None:
@@ -226,7 +226,7 @@ def _check_durations(valid_for_s: float, run_for_s: float | None) -> None:
 
 
 def _with_model(spec: NodeSpec, run_for_s: float | None, reservation: str) -> NodeSpec:
-    """Return the spec, with a label for flex-start; raises BadInput if the options contradict each other."""
+    """Return the spec; for flex-start, add a label. Raises BadInput if the options contradict each other."""
     if reservation and not spec.reserved:
         raise BadInput("Only a reserved node can use a reservation.", exists=_NOTHING, hint="Choose reserved.")
     if reservation and not _RESERVATION_ID.fullmatch(reservation):

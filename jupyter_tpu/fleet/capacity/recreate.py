@@ -1,7 +1,7 @@
 """Auto-recovery: detect that a node was pre-empted, delete its leftovers, and recreate it.
 
 Each decision is saved in the journal before it is performed, and only the process that has claimed the setting performs
-it. This way, another process can continue after any crash, and two processes never create two nodes.
+it. Another process can therefore continue after a crash, and two processes never create the same node twice.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class RecreateController:
         self._unreadable: set[str] = set()
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Apply each enabled setting; a failure with one does not affect the others."""
+        """Apply each enabled setting; a failure with one setting does not affect the others."""
         for recovery in await asyncio.to_thread(self._recoveries.each):
             if isinstance(recovery, tuple):
                 name, error = recovery
@@ -102,7 +102,7 @@ class RecreateController:
                 await self._perform(fleet, claimed, now)
 
     async def _is_idle(self, fleet: Fleet, recovery: Recovery, now: float) -> bool:
-        """Return whether the known state shows that nothing needs to be done, which saves a call to the cloud."""
+        """Return whether the known state shows that nothing needs to be done; this saves a call to the cloud."""
         if recovery.phase == "waiting":
             return now < recovery.retry_at
         if recovery.phase == "making":
@@ -124,7 +124,7 @@ class RecreateController:
         """Observe the node and the journal.
 
         Raises:
-            TpuError: one of them could not be read, so no conclusion is possible.
+            TpuError: the node or the journal could not be read, so no conclusion is possible.
         """
         node = await self._node(recovery.name)
         missing_s = self._missing_s(recovery.name, node, now)
@@ -143,7 +143,7 @@ class RecreateController:
         )
 
     def _chosen_at(self, recovery: Recovery) -> float:
-        """Return when the user made the setting, by the cloud's clock; the local clock may have changed since."""
+        """Return when the user made the setting, by the cloud's clock; the local clock may have been changed."""
         if recovery.chosen_at_of_cloud is not None:
             return recovery.chosen_at_of_cloud
         return self._cloud.clock.to_cloud(recovery.chosen_at)
@@ -154,7 +154,7 @@ class RecreateController:
         return went_at - self._seen_at.get(name, 0.0) <= _MOST_GAP_S
 
     async def _was_deleted(self, name: NodeName) -> bool:
-        """Return whether someone deleted the node since it was last seen; False if the user may not read that."""
+        """Return whether someone deleted the node since it was last seen; False if operations can't be listed."""
         since = self._seen_at.get(name, 0.0) - self._limits.unsure_s
         try:
             operations = await self._cloud.list_operations(name.zone)
@@ -275,11 +275,11 @@ async def set_recovery(
 ) -> Recovery:
     """Turn auto-recovery of a node on or off.
 
-    Attempts and costs are counted from now on, unless the node is currently being recreated.
+    Attempts and costs are counted from now on; if the node is currently being recreated, counting continues.
 
     Args:
         max_attempts: 1 to `MOST_ATTEMPTS`.
-        max_usd: cost of the node at which recreation stops; None means no cap.
+        max_usd: cost of the node, in dollars, at which auto-recovery stops; None means no cap.
         now: Unix seconds.
 
     Raises:

@@ -1,8 +1,8 @@
 """Search for capacity: the controller of the searches that `SearchService` starts.
 
-A search is a document in the journal, so that another process can continue the search if the first process has died.
-Each try is an ordinary intent to create a node: it is saved before the request, found again by its label, and undone by
-a deletion.
+A search is a document in the journal, so that another process can continue the search if the first process exits. Each
+try is an ordinary intent to create a node: it is saved before the request, found again by its label, and undone by a
+deletion.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ASK_AGAIN_S = 10.0
 
 
 class SearchController:
-    """The controller of searches that this process started or whose process has died."""
+    """The controller of the searches that this process started or whose process has exited."""
 
     def __init__(self, cloud: CloudApi, journal: Journal) -> None:
         self._cloud = cloud
@@ -47,7 +47,7 @@ class SearchController:
         self._forgot_at = 0.0
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Advance each search by one step; a failure in one does not affect the others."""
+        """Advance each search by one step; a failure in one search does not affect the others."""
         for search in await asyncio.to_thread(self._searches.ours, now):
             try:
                 await self._reconcile_one(fleet, search, now)
@@ -83,7 +83,7 @@ class SearchController:
             await self._save(step.search, now)
 
     async def _try(self, fleet: Fleet, search: Search, now: float) -> None:
-        """Create the node of the last try, whose intent is not stored yet."""
+        """Create the node of the last try; its intent is not in the journal yet."""
         spec = search.spec(search.tries[-1].index)
         await asyncio.to_thread(self._audit.record, search_entry(search, "create", search.message, str(spec.name)))
         try:
@@ -94,7 +94,7 @@ class SearchController:
             await self._save(with_last(search, intent_id=intent_id), now)
 
     async def _create_or_find(self, fleet: Fleet, search: Search) -> str:
-        """Return the id of the try's intent: a new intent, or one from a process that died before saving its id."""
+        """Create the try's intent, or find it if a process exited before it saved the id; return the intent's id."""
         spec = search.spec(search.tries[-1].index)
         try:
             intent = await fleet.create(spec, accept_unknown_price=search.accept_unknown_price)
@@ -165,7 +165,7 @@ class SearchController:
             return None
 
     async def _delete_latecomers(self, fleet: Fleet, search: Search, now: float) -> None:
-        """Delete nodes that the cloud created after their try was abandoned."""
+        """Delete nodes that the cloud created after the search had abandoned their try."""
         if search.has_ended and now - search.updated_at > _WATCHED_S:
             return
         given_up = {each.intent_id for each in search.tries if each.is_clean and each.outcome != "won"} - {""}
@@ -181,7 +181,7 @@ def release_searches(cloud: CloudApi, journal: Journal) -> None:
 
 
 def _judged(search: Search, intent: Intent) -> Search:
-    """Return the search after the intent of its open try has finished."""
+    """Return the search with the result of its open try, whose intent has finished."""
     if intent.succeeded:
         return won(search)
     if intent.error is not None:
@@ -191,7 +191,7 @@ def _judged(search: Search, intent: Intent) -> Search:
 
 
 async def _intent_of(fleet: Fleet, search: Search) -> Intent | None:
-    """Return the intent of the last try; if a process died before saving its id, the intent is found by its label."""
+    """Return the intent of the last try; if a process exited before it saved the id, find the intent by its label."""
     last = search.tries[-1]
     if last.intent_id:
         return await fleet.intent(last.intent_id)

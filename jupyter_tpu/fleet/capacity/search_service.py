@@ -45,12 +45,12 @@ class SearchService:
 
         Args:
             node_id: id of the node, the same in every zone.
-            candidates: the places to try, in order; see `lifecycle.search.ordered`.
+            candidates: the zones and types to try, in order; see `lifecycle.search.ordered`.
             for_s: maximum duration in seconds; if None, each candidate is tried once.
             accept_unknown_price: see `Fleet.check_spending`.
 
         Raises:
-            BadInput: no or too many candidates, an invalid name, or a duration of more than a week.
+            BadInput: there are no candidates or too many, the name is invalid, or the duration is longer than a week.
             NodeExists: a node with this name exists in some zone, or there is another search for it.
             JournalUnwritable: the search can't be saved, so nothing was requested.
             CloudUnavailable, CloudRefused: the cloud did not return the list of nodes.
@@ -150,7 +150,7 @@ def _begun_reason(search: Search) -> str:
 
 
 def search_entry(search: Search, action: str, reason: str, subject: str = "") -> Entry:
-    """Return an audit log entry about a search; the subject is the node's id by default."""
+    """Return an audit log entry about a search; by default, its subject is the id of the node."""
     detail = {"search_id": search.search_id}
     return Entry(at=time.time(), action=action, subject=subject or search.node_id, reason=reason, detail=detail)
 

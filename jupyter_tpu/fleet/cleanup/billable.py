@@ -26,7 +26,7 @@ class Item:
         short_id: node id or queued resource id.
         usd_per_hour: list price of a READY node; None if unknown, and for queued resources.
         is_billed: whether the item is currently billed by the hour.
-        is_leftover: whether the item can only be deleted; it counts towards the quota until then.
+        is_leftover: whether the item can only be deleted; until it is deleted, it counts towards the quota.
         is_ours: whether jupyter_tpu created the item.
         nodes: for a queued resource, the nodes that are deleted with it.
     """
@@ -66,7 +66,7 @@ class Item:
 
 
 def items_of(holdings: Holdings) -> tuple[Item, ...]:
-    """Return the items: billed ones first, then leftovers, then the rest."""
+    """Return the items: billed items first, then leftovers, then all other items."""
     # a queued resource and its node share their chips, so count only one of them
     counting = {each.name for each in without_nodes(holdings.queued, holdings.nodes)}
     found = [_node_item(node) for node in holdings.nodes]
@@ -124,7 +124,7 @@ def billable_view(holdings: Holdings) -> JSON:
 
 
 def no_billable_view(error: TpuError) -> JSON:
-    """Return the list for a fleet that could not start: empty, with the reason."""
+    """Return an empty list for a fleet that could not start, with the reason."""
     return {"as_of": None, "is_complete": False, "unreachable": [], "error": error.to_json(), "items": []}
 
 
@@ -137,7 +137,7 @@ def marked(holdings: Holdings, names: Sequence[str]) -> tuple[Item, ...]:
     """Return the items with these full names or unique ids.
 
     Raises:
-        BadInput: a name matches no item or several; nothing was deleted.
+        BadInput: a name matches no item, or several items; nothing was deleted.
     """
     items = items_of(holdings)
     chosen = [_only(holdings, items, name) for name in dict.fromkeys(names)]
@@ -205,7 +205,7 @@ async def delete_items(
     wait: bool,
     on_result: Callable[[Result], None] = ignore_result,
 ) -> tuple[Result, ...]:
-    """Delete the items; a failure with one does not affect the others.
+    """Delete the items; a failure with one item does not affect the others.
 
     Args:
         reason: for the audit log.

@@ -78,7 +78,7 @@ def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] =
 
 
 def _known_nodes(holdings: Holdings, snapshot: FleetSnapshot) -> Iterable[Node]:
-    """Yield the nodes in the list and, for missing parts of the list, the nodes seen earlier."""
+    """Yield the nodes in the list; where the list is incomplete, yield the nodes that were seen earlier."""
     gaps = {*holdings.unreachable}
     yield from (node for node in snapshot.nodes if holdings.error or node.name.zone in gaps)
     yield from holdings.nodes
@@ -164,7 +164,7 @@ async def _performed(executor: TerminationExecutor, step: Step) -> Result:
 
 
 def _gaps(holdings: Holdings) -> Iterable[Result]:
-    """Yield a failure for each missing part of the list, because nodes there may cost money."""
+    """Yield a failure for each missing part of the list, because the missing nodes may cost money."""
     if holdings.error:
         yield Result(name=Text("the list of nodes and queued resources"), error=holdings.error)
     for zone in holdings.unreachable:

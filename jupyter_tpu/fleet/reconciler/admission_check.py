@@ -19,7 +19,7 @@ class AdmissionCheck(Protocol):
         """Check whether a node with these properties may be requested.
 
         Raises:
-            TpuError: it may not be requested; the error contains the reason and what to do.
+            TpuError: the node may not be requested; the error contains the reason and what to do.
         """
 
     async def check_start(self, name: NodeName) -> None:

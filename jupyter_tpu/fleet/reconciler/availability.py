@@ -1,4 +1,4 @@
-"""Reject a node that the cloud does not offer and list the offers, before any request is sent."""
+"""Before any request is sent, reject a node that the cloud does not offer; the error lists the offers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def check_offered(cloud: CloudApi, spec: NodeSpec) -> None:
     """Check zone, accelerator type and runtime version against the cloud's lists for this project.
 
     Raises:
-        BadInput: one of them is not offered; nothing was created.
+        BadInput: the zone, accelerator type or runtime version is not offered; nothing was created.
         CloudUnavailable, CloudRefused: the cloud did not return its lists.
     """
     zone = spec.name.zone
@@ -82,7 +82,7 @@ def _no_such_version(spec: NodeSpec, versions: Iterable[str]) -> BadInput:
 
 
 def _some(wrong: str, offered: Iterable[str], most: int = 12) -> str:
-    """Return up to `most` of the offered names, sorted by similarity to the wrong one."""
+    """Return up to `most` of the offered names, sorted by similarity to the wrong name."""
     names = list(offered)
     # 0.3: generous, because the hint is useful only with some similar names
     near = difflib.get_close_matches(wrong, names, n=most, cutoff=0.3)

@@ -58,7 +58,7 @@ async def _send(cloud: CloudApi, change: Change) -> Operation:
 
 
 async def read(cloud: CloudApi, query: Query, clock: Clock) -> Event:
-    """Read something in the cloud; return the response as an event."""
+    """Send a request that only reads; return the response as an event."""
     try:
         return await _read(cloud, query, clock)
     except NodeNotFound:

@@ -65,7 +65,7 @@ class Controller(Protocol):
         """Read `fleet.snapshot` and perform due actions; `now` is in Unix seconds.
 
         Raises:
-            TpuError: reconciling failed; the error is logged, and the next turn calls again.
+            TpuError: the controller failed; the loop logs the error and calls the controller again in its next turn.
         """
 
 
@@ -78,7 +78,7 @@ class Fleet:
         ssh_user: login name on created nodes.
         public_key: OpenSSH public key line for this login.
         on_change: called in the event loop with each change; must not block.
-        polling: how often the cloud is polled.
+        polling: the intervals at which the cloud is polled.
         controllers: called in every turn of the loop, in this order.
         admission_checks: checks that may reject a request that costs money, each called before an intent is written.
         limits: time limits for the steps of an intent.
@@ -159,7 +159,7 @@ class Fleet:
         """Check whether the cloud offers a node with these properties; call this before `check_spending`.
 
         Raises:
-            BadInput: zone, accelerator type or runtime version are not offered; the hint lists the offers.
+            BadInput: the zone, accelerator type or runtime version is not offered; the hint lists the offers.
             CloudUnavailable, CloudRefused: the cloud did not return its offers.
         """
         await check_offered(self._cloud, spec)
@@ -189,7 +189,7 @@ class Fleet:
 
         Raises:
             BudgetExceeded: a budget is used up; see `check_spending` for other errors from budgets.
-            BadInput: zone, accelerator type or runtime version are not offered; the hint lists the offers.
+            BadInput: the zone, accelerator type or runtime version is not offered; the hint lists the offers.
             NodeExists: the name is taken.
             JournalUnwritable: the intent can't be saved, so nothing was requested.
             CloudUnavailable, CloudRefused: the cloud did not return its offers.
@@ -217,11 +217,11 @@ class Fleet:
         return await self._begin_on_node("delete", name, because)
 
     async def stop(self, name: NodeName, *, because: EndCause | None = None) -> Intent:
-        """Begin stopping a node; see `delete` for `because`.
+        """Begin stopping a node; `because` is described in `delete`.
 
         Raises:
             NodeNotFound: there is no such node.
-            WrongState: another intent is changing it.
+            WrongState: another intent is changing the node.
             JournalUnwritable: the intent can't be saved, so nothing was requested.
         """
         if because is None:  # auto-stop and budgets request it again in their next pass
@@ -282,7 +282,7 @@ class Fleet:
     # -- intents
 
     async def _known(self, wanted: Intent) -> Intent:
-        """Return an equivalent open intent, or `wanted`; raises the same errors as `settle_conflict`."""
+        """Return an open intent that is equivalent to `wanted`, or else `wanted`; raises as `settle_conflict` does."""
         return settle_conflict(await self._listed(self._clock()), wanted)
 
     async def _listed(self, failed_since: float) -> tuple[Intent, ...]:
@@ -293,7 +293,7 @@ class Fleet:
         )
 
     async def _unless_taken(self, wanted: Intent) -> Intent:
-        """Return `wanted`, or the intent that has since created the node; raises `NodeExists` for any other node."""
+        """Return `wanted`, or the intent that has already created the node; raises `NodeExists` for any other node."""
         try:
             node = await self._cloud.get_node(wanted.node_name)
         except NodeNotFound:
@@ -349,7 +349,7 @@ class Fleet:
         return any(each.verb not in (verb, "delete") and (verb, each.phase) != ("stop", BOOTING) for each in others)
 
     async def _caught_up(self, listed: Intent) -> Intent:
-        """Write progress that a full disk did not let the journal store; the old state would block the new intent."""
+        """Store progress that a full disk prevented from being stored; the old state would block the new intent."""
         known = self._state.intents.get(listed.intent_id)
         if known is None or listed.owner != self._journal.owner or known.updated_at <= listed.updated_at:
             return listed
@@ -403,7 +403,7 @@ class Fleet:
             await self._pause()
 
     async def _run_controllers(self) -> None:
-        """Call the controllers; a failure in one does not affect the others."""
+        """Call the controllers; a failure in one controller does not affect the others."""
         for controller in self._controllers:
             try:
                 await controller.reconcile(self, self._clock())
@@ -413,7 +413,7 @@ class Fleet:
                 log.exception("%s failed", type(controller).__name__)
 
     def _list_every_s(self) -> float:
-        """Return the seconds between two list requests: fewer while another process changes nodes."""
+        """Return the seconds between two list requests; the interval is shorter while another process changes nodes."""
         others = [
             each for each in self._state.intents.values() if not each.settled and each.intent_id not in self._tasks
         ]

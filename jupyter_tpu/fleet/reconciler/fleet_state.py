@@ -35,7 +35,7 @@ class FleetState:
         self.intent_moved = asyncio.Event()
 
     def snapshot(self, notices: tuple[str, ...], ahead_at: Callable[[float], float] = lambda _: 0.0) -> FleetSnapshot:
-        """Return the state for front ends with the given notices; for `ahead_at`, see `CloudClock`."""
+        """Return the state for front ends, with the given notices; `ahead_at` is described in `CloudClock`."""
         return FleetSnapshot(
             nodes=self.node_cache.nodes,
             unreachable=self.node_cache.unreachable,
@@ -48,7 +48,7 @@ class FleetState:
         )
 
     def _is_true(self, intent: Intent) -> bool:
-        """Return whether an intent's text is still true; "Nothing was created" is false if its node exists."""
+        """Return whether the text of an intent is still true; "Nothing was created" is not true if its node exists."""
         # by the queue or late: the cloud may create a node after its intent was abandoned
         exists = self.node_cache.get(intent.node_name) is not None
         return not (exists and intent.error is not None and intent.error.exists == intent_texts.NOTHING_CREATED)

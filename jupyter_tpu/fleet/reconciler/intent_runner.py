@@ -1,4 +1,4 @@
-"""Perform one intent from its current phase until it has finished.
+"""Perform an intent from its current phase to its end.
 
 `IntentRunner._advance` ensures the order on which the guarantees depend: decide, save, send. No request that may cost
 money is sent before it is on disk.
@@ -37,10 +37,10 @@ class IntentObserver(Protocol):
         """Receive an intent's new state."""
 
     def node_seen(self, node: Node, at: Moment) -> None:
-        """Receive a node that was read at `at`."""
+        """Receive a node that was read at the time `at`."""
 
     def node_missing(self, name: NodeName, at: Moment) -> None:
-        """Record that there is no such node."""
+        """Receive the information that there is no such node."""
 
     def is_overruled(self, intent: Intent) -> bool:
         """Return whether a newer open intent cancels this one."""
@@ -76,7 +76,7 @@ class IntentRunner:
         self._woken.set()
 
     async def run(self, first: Event) -> None:
-        """Perform the intent until it has finished or another process owns it."""
+        """Perform the intent until the intent has finished or another process owns it."""
         try:
             await self._advance(first)
             while not self._intent.settled:
@@ -134,7 +134,7 @@ class IntentRunner:
         self._show(decided)
 
     async def _send(self, decided: Intent, change: Change) -> Event | None:
-        """Save the request, then send it; do neither if it was overruled or can't be saved."""
+        """Save the request, then send it. If it was overruled or can't be saved, do not send it."""
         async with self._lock:
             if self._is_overruled(self._intent):
                 return Overruled(at=self._context.clock())

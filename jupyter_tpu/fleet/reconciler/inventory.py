@@ -44,7 +44,7 @@ class Holdings:
 
 
 async def list_holdings(cloud: CloudApi) -> Holdings:
-    """List everything. A failure is in `Holdings.error`, not raised."""
+    """List all nodes and queued resources. A failure is not raised; it is in `Holdings.error`."""
     # the time of the requests: changes during the requests are newer
     as_of = time.time()
     (nodes, first), (queued, second) = await asyncio.gather(

@@ -1,4 +1,4 @@
-"""New intents, and specs with the label to find a node and the key to log in."""
+"""Create intents, and specs with the label by which a node is found and the key with which users log in."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ class Polling:
     """The polling intervals, in seconds.
 
     Attributes:
-        open_s: while an intent is open; also the interval of the fleet's turns, in which controllers run.
-        idle_s: while there are no changes in progress.
+        open_s: the interval while an intent is open; also the interval at which the fleet's loop calls controllers.
+        idle_s: the interval while no change is in progress.
     """
 
     # like gcloud, which first polls after 1 s (api_lib/util/waiter.py)

@@ -1,7 +1,8 @@
 """Give plain JAX the devices of an emulated worker: JAX looks for plugins in this namespace package when first used.
 
 As on a TPU VM, the first use acquires the chips, and a second process gets an error. JAX calls `initialize` once,
-before it initialises any device. CPU devices stand in for the chips; with ``JAX_PLATFORMS=cpu``, no chips are acquired.
+before it initialises any device. JAX computes on CPU devices instead of chips; with ``JAX_PLATFORMS=cpu``, no chips are
+acquired.
 """
 
 from __future__ import annotations
@@ -60,6 +61,6 @@ def _count_devices(config: Any, count: int) -> None:
 
 
 def _devices(folder: Path) -> int:
-    """Return the number of the worker's own devices; on a slice, each process sees only these."""
+    """Return the number of the worker's own devices; on a slice, each process sees only its worker's devices."""
     chips = json.loads((folder / "chips.json").read_text(encoding="utf-8"))["chips"]
     return int(chips["count"]) * int(chips["devices_per_chip"])

@@ -85,7 +85,7 @@ def _denied(permission: str, project: str) -> Exception:
 
 
 class BigQuery:
-    """One read-only table."""
+    """The BigQuery API for one read-only table."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
@@ -111,7 +111,7 @@ class BigQuery:
         "with their parameters, and refuses all others. This does not prove that the real service understands them.",
     )
     def query(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Handle ``jobs.query``."""
+        """Handle ``jobs.query``: return the result of one of the two supported queries."""
         shapes.check_shape(call.body, _SHAPE, "")
         if call.parts["project"] != self._cloud.project:
             raise _denied(_RUN, call.parts["project"])

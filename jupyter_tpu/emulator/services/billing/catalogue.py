@@ -61,7 +61,7 @@ class Billing:
 
     @assumed("billing-services", "The emulator's catalogue contains two services: Compute Engine and Cloud TPU.")
     def services(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Handle ``services.list``."""
+        """Handle ``services.list``: return Compute Engine and Cloud TPU."""
         found = [
             {
                 "name": f"services/{service}",
@@ -79,7 +79,7 @@ class Billing:
         source="Cloud Billing API, services.skus.list",
     )
     def skus(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Handle ``services.skus.list``."""
+        """Handle ``services.skus.list``: return one page of a service's SKUs."""
         service = call.parts["service"]
         # the real catalogue has many more services; these two sell TPUs
         if service not in _SERVICES:
@@ -89,22 +89,22 @@ class Billing:
         return page(call, "skus", list(skus_of(service)))
 
     def accounts(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Handle ``billingAccounts.list``."""
+        """Handle ``billingAccounts.list``: return the only billing account."""
         return page(call, "billingAccounts", [billing_account()])
 
     def account(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Handle ``billingAccounts.get``."""
+        """Handle ``billingAccounts.get``: return the billing account."""
         check_account(call.parts["account"])
         return billing_account()
 
     def projects(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Handle ``billingAccounts.projects.list``."""
+        """Handle ``billingAccounts.projects.list``: return the project if its billing is enabled."""
         check_account(call.parts["account"])
         info = self._info()
         return page(call, "projectBillingInfo", [info] if info["billingEnabled"] else [])
 
     def billing_info(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Handle ``projects.getBillingInfo``."""
+        """Handle ``projects.getBillingInfo``: return the billing account of the project."""
         check_project(self._cloud, call, "resourcemanager.projects.get")
         return self._info()
 
@@ -115,7 +115,7 @@ class Billing:
     )
     @assumed("billing-off-stops-nothing", "In the emulator, a project without billing keeps its nodes.")
     def set_billing_info(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Handle ``projects.updateBillingInfo``."""
+        """Handle ``projects.updateBillingInfo``: link or unlink the billing account of the project."""
         check_project(self._cloud, call, "resourcemanager.projects.createBillingAssignment")
         shapes.check_shape(call.body, _INFO_SHAPE, "project_billing_info")
         account = call.body.get("billingAccountName") or ""

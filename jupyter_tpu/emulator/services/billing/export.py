@@ -33,7 +33,7 @@ class Exported:
 )
 @assumed("export-credit", "Promotional credit pays for the oldest costs first, in full, until the credit is used up.")
 def exported(bills: Iterable[Bill], now: float, credit_usd: int) -> list[Exported]:
-    """Return all rows until now, by day."""
+    """Return all rows until now, sorted by day."""
     left = credit_usd * NANOS
     rows = []
     for row in sorted((row for bill in bills for span in bill.spans for row in _rows(span, now)), key=_order):

@@ -34,17 +34,17 @@ class ConsumerQuota:
         ]
 
     def list_all(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Handle ``consumerQuotaMetrics.list``."""
+        """Handle ``consumerQuotaMetrics.list``: return one page of quota metrics."""
         parent = self._parent(call)
         metrics = sorted({metric_of(quota) for quota in all_quota_ids()}) if call.parts["service"] == SERVICE else []
         return page(call, "metrics", [self._metric(parent, metric) for metric in metrics])
 
     def get(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Handle ``consumerQuotaMetrics.get``."""
+        """Handle ``consumerQuotaMetrics.get``: return one quota metric with its limits."""
         return self._metric(self._parent(call), call.parts["metric"])
 
     def limit(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Handle ``consumerQuotaMetrics.limits.get``."""
+        """Handle ``consumerQuotaMetrics.limits.get``: return one limit of a quota metric."""
         metric = self.get(call)
         name = f"{metric['name']}/limits/{quote(call.parts['limit'], safe='')}"
         for each in metric["consumerQuotaLimits"]:

@@ -49,13 +49,13 @@ class QuotaInfos:
 
     @assumed("quotas-of-others", "The emulated project has quotas only for the service tpu.googleapis.com.")
     def list(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Handle ``quotaInfos.list``."""
+        """Handle ``quotaInfos.list``: return one page of quotas."""
         parent = self._parent(call)
         limits = self._limits.all() if call.parts["service"] == SERVICE else []
         return page(call, "quotaInfos", limits, key=_id_of, show=lambda each: quota_info(parent, each))
 
     def get(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Handle ``quotaInfos.get``."""
+        """Handle ``quotaInfos.get``: return one quota."""
         parent = self._parent(call)
         try:
             # every node quota exists in every project, whether limited or not

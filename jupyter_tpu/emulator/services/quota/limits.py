@@ -1,4 +1,4 @@
-"""The quota engine's limits and usage, as shown by the other Google services.
+"""The quota engine's limits and usage, in the form that other Google services show.
 
 These services access the engine only through this module: a limit set here also applies when nodes are created, and a
 limit set in the engine is also shown here.
@@ -58,7 +58,7 @@ class Limits:
 
     Attributes:
         default: the limit in most places, in chips or TensorCores; -1 means unlimited.
-        others: the limit in each other place, by place.
+        others: the limits that differ from the default, by place.
     """
 
     quota: QuotaId

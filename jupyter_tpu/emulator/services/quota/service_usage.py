@@ -66,19 +66,19 @@ class ServiceSwitches:
 
     @assumed("service-filter", "The list of services accepts the filters state:ENABLED and state:DISABLED.")
     def list(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Handle ``services.list``."""
+        """Handle ``services.list``: return one page of APIs, with the state of each."""
         project = check_project(self._cloud, call, "serviceusage.services.list")
         wanted = _wanted_state(call.query.get("filter", ""))
         found = [self._shown(project, name) for name in sorted(SERVICES)]
         return page(call, "services", [each for each in found if wanted in ("", each["state"])])
 
     def get(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Handle ``services.get``."""
+        """Handle ``services.get``: return an API and whether it is enabled."""
         project = check_project(self._cloud, call, "serviceusage.services.get")
         return self._shown(project, _known(call.parts["service"]))
 
     def operation(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Handle ``operations.get``."""
+        """Handle ``operations.get``: return an operation."""
         name = f"operations/{call.parts['operation']}"
         if name not in self._operations:
             raise missing(name)

@@ -80,5 +80,5 @@ def foreign(permission: str, resource: str) -> Refusal:
 
 
 def denied_on_project(permission: str, project: str) -> Refusal:
-    """Return the 403 for a permission on a project."""
+    """Return the 403 for a permission that is missing on a project."""
     return foreign(permission, f"cloudresourcemanager.googleapis.com/projects/{project}")

@@ -40,7 +40,7 @@ class ServiceCall:
         return int(value)
 
     def word(self, name: str, *words: str) -> str:
-        """Return an enum parameter (a name or a number) as a name; the first of `words` if it is missing."""
+        """Return the name of an enum parameter, given by name or number; the first of `words` if it is missing."""
         value = self.query.get(name, "") or words[0]
         by_number = {str(number): word for number, word in enumerate(words)}
         if value not in words and value not in by_number:
@@ -65,7 +65,7 @@ class Method:
     permission: str = ""
 
     def parts_of(self, verb: str, raw_path: str) -> Mapping[str, str] | None:
-        """Return the path's variables if the call matches this method, else None."""
+        """Return the path's variables, or None if the call does not match this method."""
         match = _pattern_of(self.path).fullmatch(raw_path) if verb == self.verb else None
         return None if match is None else {name: unquote(value) for name, value in match.groupdict().items()}
 
@@ -161,7 +161,7 @@ def page(
     key: Callable[[Item], str] = _name,
     show: Callable[[Item], Mapping[str, Any]] = _same,
 ) -> dict[str, Any]:
-    """Return one page of `items`, in their order, under `field_name`; an empty page is ``{}``."""
+    """Return one page of `items`, in the same order, in the field `field_name`; return ``{}`` if it is empty."""
     size, after = _page_size(call), _name_before(call)
     keys = [key(item) for item in items]
     # a list can't continue after a deleted item
@@ -200,6 +200,6 @@ def check_project(cloud: Cloud, call: ServiceCall, permission: str) -> str:
 
 
 def check_global(call: ServiceCall) -> None:
-    """Raise for a location other than global."""
+    """Raise an error if the location is not ``global``."""
     if call.parts["location"] != "global":
         raise invalid_argument(f"Location {call.parts['location'][:40]!r} must be global.", "parent")

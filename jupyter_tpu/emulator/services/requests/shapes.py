@@ -1,6 +1,6 @@
 """Check request bodies against the API's fields before they are used.
 
-A shape maps field names to kinds; a kind is one of the checks below, another shape, or a list with one kind.
+A shape maps field names to kinds; a kind is a check function of this module, a nested shape, or a list with one kind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _INT64 = re.compile(r"-?[0-9]{1,19}")
 
 
 def check_shape(body: object, shape: Kind, place: str = "") -> None:
-    """Raise for the first field that is unknown or of the wrong kind."""
+    """Raise an error for the first field that is unknown or has a value of the wrong kind."""
     if isinstance(shape, Mapping):
         _check_object(body, shape, place)
     elif isinstance(shape, list):
