@@ -1,7 +1,7 @@
-"""Samples of a worker's chips, host and TPU processes: the records shared by agent and laptop.
+"""Samples of a worker's chips, host and TPU processes: the records that the agent and the user's machine share.
 
-Start with `Sample`. Pure; runs on Python 3.10. An unknown value is None, and its reason is stored with it. Ids of chips
-and cores are libtpu's: they are numbered across all workers of a slice, so the first id of a worker may not be 0.
+Start with `Sample`. Pure; runs on Python 3.10. An unknown value is None, and its reason is stored with it. Chips and
+cores have libtpu's ids, which are numbered across all workers of a slice, so the first id of a worker may not be 0.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chip:
-    """One chip; `duty_percent` is the share of time in which it computed, None if unknown."""
+    """One chip. `duty_percent` is the share of time in which the chip was computing; None if unknown."""
 
     chip: int
     duty_percent: float | None = None
@@ -32,12 +32,12 @@ class Chip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Core:
-    """One JAX device: a TensorCore of v2 and v3, a whole chip from v4 on. None means unknown.
+    """One JAX device: a TensorCore on v2 and v3, a whole chip on v4 and later. Unknown values are None.
 
     Attributes:
-        chip: id of the chip that contains it.
-        idle_s: seconds since it last computed.
-        queued: number of programs waiting for it.
+        chip: id of the chip that contains the core.
+        idle_s: seconds since the core last computed.
+        queued: number of programs that wait for the core.
     """
 
     core: int
@@ -57,7 +57,8 @@ class CoreMetric:
     Attributes:
         name: the value's field in `Core`.
         title: the value's label in texts and column headers.
-        kind: kind of the value; `capacity` is the total in bytes for another value and has no separate column.
+        kind: kind of the value. A value of kind `capacity` is the maximum of another value, in bytes; it has no
+            separate column.
         served_as: the value's name in libtpu, as in tpu-info 0.14.2.
     """
 
@@ -90,7 +91,7 @@ CORE_METRICS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """The TPU VM that contains the chips; the disk values describe the disk with the home folder."""
+    """The TPU VM that contains the chips. The disk values are for the disk that contains the home folder."""
 
     cpus: int | None = None
     cpu_percent: float | None = None
@@ -105,12 +106,12 @@ class Holder:
     """A TPU process: a process that has the chips open or holds libtpu's lock.
 
     Attributes:
-        user: its Unix user.
-        command: its command line, shortened.
+        user: Unix user of the process.
+        command: command line of the process, shortened.
         kernel_id: the process's own kernel id, or the id of the kernel that started it; empty for other processes.
-        notebook: the notebook of this kernel; empty if there is none.
-        since: when it started to use the chips (Unix seconds); None if unknown.
-        is_own_user: whether it runs as the agent's own user.
+        notebook: path of the kernel's notebook; empty if there is none.
+        since: when the process started to use the chips (Unix seconds); None if unknown.
+        is_own_user: whether the process runs as the same Unix user as the agent.
         is_kernel: whether the process is the kernel itself and not a process that the kernel started.
     """
 
@@ -141,7 +142,7 @@ class Holder:
 
     @classmethod
     def from_json(cls, data: Any) -> Holder:
-        """Rebuild a holder from `dataclasses.asdict`; raises TypeError or ValueError for anything else.
+        """Create a holder from the result of `dataclasses.asdict`; raises TypeError or ValueError for other data.
 
         Agents up to 0.1.0 do not send `is_kernel`; every process of a kernel then counts as the kernel.
         """
@@ -159,10 +160,10 @@ class Sample:
     """A worker's metrics at one time.
 
     Attributes:
-        at: Unix seconds by the worker's clock.
+        at: when the sample was taken (Unix seconds by the worker's clock).
         state: ``measured``, ``unknown``, or ``idle``: no process uses the chips, and libtpu serves metrics only from
             within such a process.
-        reason: why the state is not ``measured``; empty if it is.
+        reason: why the state is not ``measured``; empty if the state is ``measured``.
         duty_per: ``chip`` if one duty cycle covers several cores, else ``core``.
         unknown: reasons for unknown fields, by field name; ``cores`` if some cores are missing.
         holders: the TPU processes.
@@ -179,7 +180,7 @@ class Sample:
     holders: tuple[Holder, ...] = ()
 
     def unknown_lines(self, titles: Mapping[str, str]) -> Iterator[str]:
-        """Yield a line for each unknown field with the reason, for display; `titles` are labels by field name."""
+        """Yield one line per unknown field with the reason, for display. `titles` contains labels by field name."""
         for name, why in self.unknown.items():
             title = titles.get(name, name.replace("_", " "))
             is_partial = any(getattr(row, name, None) is not None for row in (*self.chips, *self.cores))
@@ -191,7 +192,7 @@ class Sample:
                 yield Text("{title}: unknown, {reason}", title=title, reason=why)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the sample in the form of the agent and the REST API."""
+        """Return the sample in the format of the agent and the REST API."""
         return {
             "at": self.at,
             "state": self.state,
@@ -206,7 +207,7 @@ class Sample:
 
     @classmethod
     def from_json(cls, data: Any) -> Sample:
-        """Rebuild a sample from `to_json` that another machine sent; shorten and clean its texts.
+        """Create a sample from a `to_json` result that another machine sent. Shorten and sanitize its texts.
 
         Raises:
             TypeError, KeyError, ValueError, AttributeError: the data is not a sample.
@@ -233,7 +234,7 @@ def _read(kind: Callable[..., Record], row: Mapping[str, Any]) -> Record:
 
 
 def number_or_none(value: Any) -> Any:
-    """Return a finite number or None unchanged; raises ValueError for anything else."""
+    """Return a finite number or None unchanged. Raises ValueError for any other value."""
     if value is None or (type(value) in (int, float) and math.isfinite(value)):
         return value
     raise ValueError(f"{str(value)[:40]!r} is not a number")

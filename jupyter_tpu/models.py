@@ -1,4 +1,4 @@
-"""Records exchanged between the parts of jupyter_tpu: nodes, queued resources, operations, prices.
+"""Records that several parts of jupyter_tpu share: nodes, queued resources, operations, prices.
 
 The records are frozen; those that leave the process have `to_json`. This module must not depend on clouds, SSH or
 Jupyter; it also runs on the worker (Python 3.10, standard library only).
@@ -30,7 +30,7 @@ INTENT_LABEL = "jupyter-tpu-intent"
 
 
 def _checked(pattern: re.Pattern[str], value: str, what: str, rule: str) -> str:
-    """Return `value` if it matches; otherwise, raise BadInput with `what` and `rule`."""
+    """Return `value` if it matches the pattern. Otherwise, raise BadInput with `what` and `rule`."""
     if not pattern.fullmatch(value):
         shown = value if len(value) <= 70 else value[:70] + "…"
         raise BadInput(
@@ -65,7 +65,7 @@ class NodeName:
 
     @classmethod
     def parse(cls, full_name: str) -> NodeName:
-        """Split a full name into its parts; raises `BadInput` for anything else."""
+        """Split a full name into its parts. Raises `BadInput` for anything else."""
         match = _FULL_NAME.fullmatch(full_name)
         if not match:
             raise BadInput(
@@ -76,7 +76,7 @@ class NodeName:
 
     @property
     def parent(self) -> str:
-        """The API's parent of the node: project and zone."""
+        """The node's parent in the API: project and zone."""
         return f"projects/{self.project}/locations/{self.zone}"
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class NodeName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """One TPU VM of a node; an address is empty if the VM has none."""
+    """One TPU VM of a node. An address is empty if the VM doesn't have it."""
 
     worker_id: int
     ip_address: str = ""
@@ -132,7 +132,7 @@ class NodeOptions:
 
     @classmethod
     def pick(cls, among: Mapping[str, Any]) -> NodeOptions:
-        """Extract the options from a mapping, which may have other entries; a missing option is off."""
+        """Extract the options from a mapping that may have other entries. A missing option is off."""
         return cls(**{name: among.get(name, False) for name in NODE_OPTIONS})
 
 
@@ -145,10 +145,10 @@ class Node:
 
     Attributes:
         state: the API's name, such as ``READY``; a value that this client does not know is ``UNKNOWN(17)``.
-        health: the API's name; empty until the cloud reports one.
+        health: the API's name of the node's health; empty until the cloud reports the health.
         uid: the API's ``id``, a decimal number; changes when a node is recreated under the same name.
-        create_time: RFC 3339 in UTC, or empty.
-        options: the options at creation, as far as the cloud shows them.
+        create_time: creation time in RFC 3339 format in UTC; empty if unknown.
+        options: the options that the node was created with, if the cloud reports them.
     """
 
     name: NodeName
@@ -176,7 +176,7 @@ class Node:
 
     @property
     def provisioning(self) -> Provisioning:
-        """The provisioning model; flex-start is known only for nodes that jupyter_tpu requested."""
+        """The provisioning model. Flex-start is known only for nodes that jupyter_tpu requested."""
         return provisioning_of(self)
 
     @property
@@ -212,7 +212,7 @@ class NodeSpec:
 
     @property
     def provisioning(self) -> Provisioning:
-        """The provisioning model from flags and labels."""
+        """The provisioning model, according to flags and labels."""
         return provisioning_of(self)
 
     def to_json(self) -> dict[str, Any]:
@@ -231,7 +231,7 @@ class NodeSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> NodeSpec:
-        """Rebuild a spec from `to_json`, even from a journal without the newer fields."""
+        """Create a spec from a `to_json` result, which may lack newer fields if an earlier version wrote it."""
         return cls(
             name=NodeName.parse(data["name"]),
             accelerator_type=data["accelerator_type"],
@@ -247,7 +247,7 @@ class NodeSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeList:
-    """The nodes of a project; incomplete if `unreachable` lists zones that did not respond."""
+    """The nodes of a project. The list is incomplete if `unreachable` names zones that did not respond."""
 
     nodes: tuple[Node, ...]
     unreachable: tuple[str, ...] = ()
@@ -272,7 +272,7 @@ class QueuedName:
 
     @classmethod
     def parse(cls, full_name: str) -> QueuedName:
-        """Split a full name into its parts; raises `BadInput` for anything else."""
+        """Split a full name into its parts. Raises `BadInput` for anything else."""
         match = _QUEUED_NAME.fullmatch(full_name)
         if not match:
             raise BadInput(
@@ -283,7 +283,7 @@ class QueuedName:
 
     @property
     def parent(self) -> str:
-        """The API's parent of the queued resource: project and zone."""
+        """The queued resource's parent in the API: project and zone."""
         return f"projects/{self.project}/locations/{self.zone}"
 
     def __str__(self) -> str:
@@ -297,13 +297,14 @@ class QueuedResource:
     Attributes:
         state: the API's name, such as ``WAITING_FOR_RESOURCES``; a value that this client does not know is
             ``UNKNOWN(17)``.
-        accelerator_type: type of its nodes; type of the first node if they differ.
+        accelerator_type: type of its nodes; type of the first node if their types differ.
         node_ids: ids of all its nodes, including those that do not exist yet.
-        valid_until: when the cloud gives up (Unix seconds); None if the cloud gives no time.
-        error: why it FAILED; None otherwise.
+        valid_until: when the cloud gives up waiting for capacity (Unix seconds); None if the cloud reports no time.
+        error: why the queued resource is in the state FAILED; None in other states.
         labels: labels of its first node.
-        create_time: RFC 3339 in UTC, or empty.
-        is_reclaimed: whether the cloud is suspending or has suspended it; false if a user deleted its nodes.
+        create_time: creation time in RFC 3339 format in UTC; empty if unknown.
+        is_reclaimed: whether the cloud is suspending or has suspended the queued resource; false if a user deleted its
+            nodes.
     """
 
     name: QueuedName
@@ -322,7 +323,7 @@ class QueuedResource:
 
     @property
     def intent_id(self) -> str:
-        """The id of the intent that created it; empty if jupyter_tpu did not create it."""
+        """The id of the intent that created the queued resource; empty if jupyter_tpu did not create it."""
         return self.labels.get(INTENT_LABEL, "")
 
     @property
@@ -333,18 +334,18 @@ class QueuedResource:
 
     @property
     def was_preempted(self) -> bool:
-        """Whether its nodes were pre-empted; the cloud deletes them, so none is ever PREEMPTED."""
+        """Whether its nodes were pre-empted. The cloud deletes pre-empted nodes, so none is ever PREEMPTED."""
         # the cloud also suspends a flex-start request when its time has expired
         return self.is_reclaimed and can_be_preempted(self.provisioning)
 
     @property
     def provisioning(self) -> Provisioning:
-        """The provisioning model; flex-start is known only for requests by jupyter_tpu."""
+        """The provisioning model. Flex-start is known only for requests by jupyter_tpu."""
         return provisioning_of(self)
 
     @property
     def is_leftover(self) -> bool:
-        """Whether it is a leftover: it is finished and only needs to be deleted."""
+        """Whether the queued resource is finished and only needs to be deleted."""
         return self.state in ("FAILED", "SUSPENDED")
 
     @property
@@ -355,10 +356,10 @@ class QueuedResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedSpec:
-    """A queued resource to create: a node and the name of the request.
+    """A queued resource to create: a node to create, and the name of the request.
 
     Attributes:
-        reservation: id of the reservation to use; empty means any that fits, if the node is reserved.
+        reservation: id of the reservation to use; empty to use any matching reservation if the node is reserved.
     """
 
     name: QueuedName
@@ -368,7 +369,7 @@ class QueuedSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedList:
-    """The queued resources of a project; incomplete if `unreachable` lists zones that did not respond."""
+    """A project's queued resources. The list is incomplete if `unreachable` names zones that did not respond."""
 
     items: tuple[QueuedResource, ...]
     unreachable: tuple[str, ...] = ()
@@ -376,11 +377,11 @@ class QueuedList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """A long-running operation of the Cloud TPU API; `error` is set only when `done`.
+    """A long-running operation of the Cloud TPU API. `error` is set only if `done` is true.
 
     Attributes:
-        asked_at: when the cloud accepted it (Unix seconds); None if the cloud gives no time.
-        ended_at: when it finished (Unix seconds); None if it has not, or if the cloud gives no time.
+        asked_at: when the cloud accepted the operation (Unix seconds); None if the cloud reports no time.
+        ended_at: when the operation finished (Unix seconds); None if it has not finished or the cloud reports no time.
     """
 
     name: str
@@ -398,7 +399,7 @@ class WorkerIdentity:
 
     Attributes:
         host_keys: OpenSSH public keys (``ssh-ed25519 AAAA…``); empty until the VM has published them.
-        ssh_port: TCP port; 22 on a real TPU VM, another on an emulated one.
+        ssh_port: TCP port of the SSH server; 22 on a real TPU VM, a different port on an emulated VM.
     """
 
     worker_id: int
@@ -412,9 +413,10 @@ class Price:
     """A list price in US dollars per hour for a whole node.
 
     Attributes:
-        as_of: the date when it was read, such as ``2026-11-22``.
-        source: where it was read.
-        is_live: whether it was read from Google's Billing Catalog; otherwise it comes from the package's dated table.
+        as_of: the date when the price was read, such as ``2026-11-22``.
+        source: where the price was read.
+        is_live: whether the price was read from Google's Billing Catalog; if not, it comes from the package's price
+            table.
     """
 
     usd_per_hour: float
@@ -424,7 +426,7 @@ class Price:
 
     @property
     def origin(self) -> str:
-        """The source and date for display: ``catalog 2026-11-22`` or ``list 2025``."""
+        """The price's source and date for display: ``catalog 2026-11-22`` or ``list 2025``."""
         return f"{'catalog' if self.is_live else 'list'} {self.as_of}"
 
     def to_json(self) -> dict[str, Any]:

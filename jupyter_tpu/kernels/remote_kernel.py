@@ -278,7 +278,7 @@ class RemoteKernel:
             self._fanout.publish_event(**event)
 
     async def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Call a method of the agent for this kernel; while the link is disconnected, the call waits.
+        """Call a method of the agent for this kernel. The call waits while the link is disconnected.
 
         Raises:
             TpuError: the agent returned an error, or the link is lost (`WorkerUnreachable`).
@@ -286,7 +286,7 @@ class RemoteKernel:
         return await self._link.call(method, {**params, "kernel_id": self._kernel_id})
 
     def send(self, channel: Any, parts: Sequence[bytes]) -> None:
-        """Send a client's request; drop a control request for a dead kernel, so that its successor does not get it.
+        """Send a client's request. Discard a control request for a dead kernel; it must not reach the next kernel.
 
         Raises:
             BadInput: the message exceeds the link's size limit.
@@ -314,10 +314,11 @@ class RemoteKernel:
                 self._asked_ahead.append(parts)
 
     def is_late(self, parts: Sequence[bytes]) -> bool:
-        """Return whether an interrupt_request or shutdown_request was intended for the process before the last launch.
+        """Return whether an interrupt_request or shutdown_request was sent before the current process was launched.
 
         Jupyter sends these requests before it restarts a kernel, and does not wait until a dead process has read them.
-        A request that is still in a local socket at the launch would interrupt or shut down the new process.
+        If such a request is still in a local socket when the new process is launched, it would interrupt or shut down
+        the new process.
 
         Args:
             parts: a control request from a program on this machine, dated by the same clock as the launches.
@@ -326,7 +327,7 @@ class RemoteKernel:
         return asked_at is not None and asked_at < self._launched_at
 
     def hold_cells(self) -> None:
-        """Start queueing cells for the next process, because the user wants a restart.
+        """Start queueing cells for the next process, because the user has requested a restart.
 
         The old process would accept a cell and never reply to it.
         """
@@ -334,7 +335,7 @@ class RemoteKernel:
             self._held_cells = []
 
     def release_cells(self) -> None:
-        """Send the queued cells to the next process, or to the old one if the restart was rejected."""
+        """Send the queued cells to the next process, or to the old process if the restart was rejected."""
         held, self._held_cells = self._held_cells or [], None
         for channel, parts in held:
             try:
@@ -367,7 +368,10 @@ class RemoteKernel:
             self._fanout.connect(self._attach, self._receive)
 
     def _can_start_in_background(self, method: str, launch: Launch) -> bool:
-        """Return whether to start in the background: with a pre-warmed kernel, or for a restart while disconnected.
+        """Return whether the start can run in the background.
+
+        This is possible with a pre-warmed kernel, which saves a round trip, or for a restart while the link is
+        disconnected, so that the user doesn't have to wait for the link.
 
         With a pre-warmed kernel, this saves a round trip. While disconnected, the user doesn't have to wait for the
         link.
@@ -385,7 +389,7 @@ class RemoteKernel:
         await asyncio.sleep(0)  # sends the call before the attach and the subsequent requests
 
     async def _finish_start(self, method: str, launch: Launch) -> None:
-        """Start in the background; on failure, report the kernel's death, unless a restart's old process still runs."""
+        """Complete a start in the background. On failure, report the kernel's death, unless its old process runs."""
         try:
             self._has_started(await self._link.call(method, self._params(launch)))
             if self._fanout.stream is None:  # the record was lost, and the kernel has started a new one
@@ -419,19 +423,19 @@ class RemoteKernel:
 
     @property
     def refusal(self) -> TpuError | None:
-        """The reason if the worker is unreachable until the user fixes a problem; None if it is only disconnected."""
+        """The reason why the worker is unreachable until the user fixes a problem, or None if there is none."""
         error = None if self._link.is_up else self._link.error
         return error if isinstance(error, NEEDS_REPAIR) else None
 
     def refuse_waiting(self, error: TpuError) -> None:
-        """Reply with an error to the cells that wait for a link that won't reconnect soon."""
+        """Send error replies for cells that wait for a link that won't reconnect soon."""
         if stream := self._fanout.stream:
             cells = stream.withdraw_unsent_cells()
             self._asked_ahead = [parts for parts in self._asked_ahead if parts not in cells]
             self._refuse(cells, error)
 
     def _refuse(self, requests: Sequence[Sequence[bytes]], error: TpuError) -> None:
-        """Reply with an error to the cells among these requests, because the kernel won't get them."""
+        """Send error replies for the cells among these requests, because the kernel won't receive them."""
         self._open.remove(requests)
         for parts in requests:
             if event := not_run(parts, error):
@@ -468,7 +472,7 @@ class RemoteKernel:
             await self._call_briefly("forget_kernel")
 
     async def _call_to_start(self, method: str, launch: Launch) -> dict[str, Any]:
-        """Make a call that starts the kernel. It must not wait long for the link, because the user is waiting."""
+        """Make a call that starts the kernel. Don't wait long for the link, because the user is waiting."""
         try:
             async with asyncio.timeout(START_S if self._link.is_up else START_WHILE_CUT_S):
                 return await self._link.call(method, self._params(launch))
@@ -521,7 +525,7 @@ class RemoteKernel:
             self.lose(str(event.get("message", "The worker has no such kernel.")), is_gone=True)
 
     def _advance(self, generation: int) -> None:
-        """Record the start of a newer process, and clear the exit of the older one."""
+        """Record that a newer process has started, and clear the exit status of the older process."""
         if generation > self.generation:
             self.generation = generation
             self._revive()
@@ -545,19 +549,19 @@ class RemoteKernel:
 
 
 def _phase_of(exited: Mapping[str, Any]) -> str:
-    """Return the phase to report: `ended` if the user was already notified of the exit, or else `died`."""
+    """Return the phase to report: `ended` if the user was already notified of the exit, otherwise `died`."""
     return "ended" if exited.get("is_told") else "died"
 
 
 def _way_back(end: NodeEnd) -> str:
-    """Return a hint on how to continue, for clients that show no buttons."""
+    """Return a hint on how to continue after the loss of a node, for clients that show no buttons."""
     if not any(action.command == START_NODE for action in end.actions):
         return "Create a node, then run the cells again."
     return Text("Start the node with `jupyter tpu start {node}`, then run the cells again.", node=end.node.node_id)
 
 
 def _is_sign_of_life(channel: str, parts: Parts) -> bool:
-    """Return whether the message is a status or a reply, which shows that the kernel is ready.
+    """Return whether the message is a status or a reply. Only these show that the kernel is ready.
 
     ipykernel's output thread sends other messages earlier.
     """

@@ -1,7 +1,7 @@
-"""The other workers of a kernel that runs on all workers of a node. Either all workers take part or none.
+"""Run a kernel on all workers of a node: the controller and engines. Either all workers take part or none.
 
-The kernel runs on worker 0 and is started like any other. This module starts the controller next to it and one engine
-on each other worker, and stops them with the kernel. A `Slice` runs in the event loop of its `LinkPool`.
+The kernel runs on worker 0 and is started like any other kernel. This module starts the controller on worker 0 and one
+engine on each other worker, and stops them with the kernel. A `Slice` runs in the event loop of its `LinkPool`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LAST_OUTPUT = 600
 
 
 async def all_of(works: Iterable[Awaitable[T]]) -> list[T]:
-    """Await all awaitables; if one fails, cancel the others and raise its error."""
+    """Await all awaitables. If one fails, cancel the others and raise its error."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         return list(await asyncio.gather(*tasks))
@@ -40,7 +40,7 @@ async def all_of(works: Iterable[Awaitable[T]]) -> list[T]:
 
 
 class Slice:
-    """The workers 1 to `workers` - 1, and the controller on worker 0.
+    """The workers 1 to `workers` - 1 of a kernel on several workers, and the controller on worker 0.
 
     Args:
         first: worker 0.
@@ -64,7 +64,7 @@ class Slice:
 
     @property
     def others(self) -> range:
-        """The numbers of the workers other than worker 0."""
+        """The numbers of all workers except worker 0."""
         return range(1, self._workers)
 
     async def join(self, on_progress: OnProgress) -> None:
@@ -82,7 +82,7 @@ class Slice:
             raise
 
     def use(self, link: Link) -> None:
-        """Use this link to worker 0."""
+        """Set the link to worker 0."""
         self._first_link = link
 
     async def prepare(self, launch: Launch) -> Launch:
@@ -101,9 +101,9 @@ class Slice:
         await self._prepare_all(Launch(kernel_id="", key=""), self.others)
 
     async def begin(self, launch: Launch) -> None:
-        """Start the controller and engines in the background; the caller must start the kernel immediately after.
+        """Start the controller and engines in the background. The caller must start the kernel immediately after.
 
-        The first call is sent before the kernel start, because the agent must first forget an earlier controller.
+        The first call is sent before the kernel's start, because the agent must first forget an earlier controller.
         """
         self._cancel()
         self._kernel_id = launch.kernel_id
@@ -111,11 +111,11 @@ class Slice:
         await asyncio.sleep(0)
 
     def follow(self, kernel: RemoteKernel) -> None:
-        """Stop the engines as soon as the kernel exits, and report an engine that exits earlier."""
+        """Start a task that stops the engines as soon as the kernel exits, and reports an engine that exits earlier."""
         self._watching = asyncio.create_task(self._watch(kernel))
 
     def attach(self, kernel_id: str, kernel: RemoteKernel) -> None:
-        """Attach to a kernel that another process has started; open the links in the background."""
+        """Attach to a kernel that another process has started. The links are opened in the background."""
         self._kernel_id = kernel_id
         for worker in self.others:
             self._links[worker] = self._pool.join(self._key(worker))
@@ -126,10 +126,10 @@ class Slice:
         await asyncio.gather(*(self._stop_one(worker) for worker in self.others))
 
     async def leave(self, *, is_complete: bool) -> None:
-        """Release the links; running processes keep running.
+        """Release the links. Running processes keep running.
 
         Args:
-            is_complete: whether to complete a start in progress first; otherwise, the start is abandoned.
+            is_complete: whether to wait for a start in progress. If not, the start is cancelled.
         """
         if self._starting and is_complete:
             await asyncio.wait([self._starting], timeout=START_S)
@@ -167,7 +167,7 @@ class Slice:
         await asyncio.gather(*(self._pool.release(self._key(worker), link) for worker, link in links.items()))
 
     async def _named(self, worker: int, work: Awaitable[T]) -> T:
-        """Await `work`; add the worker's name to an error."""
+        """Await `work`. If it raises an error, add the worker's name to the error."""
         try:
             return await work
         except TpuError as error:
@@ -281,7 +281,7 @@ def _of_worker(worker: int, on_progress: OnProgress) -> OnProgress:
 
 
 def _merged(answers: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a combined ``environments`` response: ready if all workers are, or else with the slowest worker's step."""
+    """Return a combined ``environments`` response: ready if all workers are ready, else the slowest worker's step."""
     rows = [(answer["environments"] or [None])[0] for answer in answers]
     present = [row for row in rows if row]
     if not present:
@@ -301,5 +301,5 @@ def _merged(answers: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _notes(answers: list[dict[str, Any]]) -> list[str]:
-    """Return notes on packages that could not be installed; merge notes that are the same on all workers."""
+    """Return notes on packages that could not be installed. Notes that are the same on all workers are merged."""
     return list(dict.fromkeys(note for answer in answers for note in answer.get("notes", ())))

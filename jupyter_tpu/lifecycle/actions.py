@@ -9,49 +9,49 @@ from jupyter_tpu.models import NodeName, NodeSpec
 
 @dataclass(frozen=True, slots=True)
 class CreateNode:
-    """The request to create a node."""
+    """A request to create a node."""
 
     spec: NodeSpec
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteNode:
-    """The request to delete a node."""
+    """A request to delete a node."""
 
     name: NodeName
 
 
 @dataclass(frozen=True, slots=True)
 class StopNode:
-    """The request to stop a node."""
+    """A request to stop a node."""
 
     name: NodeName
 
 
 @dataclass(frozen=True, slots=True)
 class StartNode:
-    """The request to start a stopped node."""
+    """A request to start a stopped node."""
 
     name: NodeName
 
 
 @dataclass(frozen=True, slots=True)
 class GetNode:
-    """The read of a node; results in `NodeSeen`, `NodeMissing` or `NoAnswer`."""
+    """A read of a node. It results in `NodeSeen`, `NodeMissing` or `NoAnswer`."""
 
     name: NodeName
 
 
 @dataclass(frozen=True, slots=True)
 class GetOperation:
-    """The read of an operation; results in `OperationSeen` or `NoAnswer`."""
+    """A read of an operation. It results in `OperationSeen` or `NoAnswer`."""
 
     operation: str
 
 
 @dataclass(frozen=True, slots=True)
 class GetWorkerIdentities:
-    """The read of the workers' published host keys; results in `KeysSeen` or `NoAnswer`."""
+    """A read of the workers' published host keys. It results in `KeysSeen` or `NoAnswer`."""
 
     name: NodeName
 

@@ -1,4 +1,4 @@
-"""Auto-recovery: recreate a pre-empted node if its user has turned this on.
+"""Recreate a pre-empted node if its user has turned on auto-recovery.
 
 `decide` takes the stored `Recovery` and the current observation, and returns the next `Recovery` and the request to
 send. The caller saves the `Recovery` before it sends the request. A node that someone stopped or deleted is not
@@ -51,7 +51,7 @@ _HOPELESS = (BadInput, BudgetExceeded, PermissionDenied, ApiDisabled, NotAllowli
 
 
 def decide(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
-    """Return the next decision; return `recovery` unchanged if there is nothing to do."""
+    """Return the next state and request. If there is nothing to do, return `recovery` unchanged and no request."""
     if not recovery.is_on or recovery.phase in ("off", "given_up"):
         return recovery, None
     # check this in any phase: a node whose deletion was requested must never be recreated
@@ -149,7 +149,7 @@ def _clearing(recovery: Recovery, seen: Observation) -> Step:
 
 
 def _unqueue(recovery: Recovery, seen: Observation) -> Step:
-    """Delete a queued resource whose node is gone, because it counts toward the quota and blocks the name."""
+    """Delete a queued resource whose node is gone, because it uses quota and its name can't be reused."""
     queued = seen.queued
     if queued is None or not queued.is_leftover or 0 <= seen.at - recovery.asked_at < _ASK_AGAIN_S:
         return recovery, None
@@ -223,7 +223,7 @@ def _half_made(recovery: Recovery, node: Node, at: float, why: str) -> Step:
 
 
 def _next_attempt(recovery: Recovery, seen: Observation, why: str) -> Step:
-    """Start or schedule the next attempt, or give up; called when the node's name is free again."""
+    """Schedule the next attempt, or give up. Called when the node's name is available again."""
     if recovery.attempts >= recovery.max_attempts:
         message = Text(
             "{why} It is not recreated: {attempts} of {most} attempts are used up.",
@@ -256,7 +256,7 @@ def _create(recovery: Recovery) -> CreateNode:
 
 
 def _watch(recovery: Recovery, node: Node, at: float) -> Recovery:
-    """Apply the setting to a new node with the same name, which the user has created in the meantime."""
+    """Apply the setting to a new node with the same name, which the user created after the old node was lost."""
     watched = replace(recovery, uid=node.uid, was_ready=node.state == "READY", is_queued=False, spec=spec_of(node))
     return _moved(watched, "watching", watching_text(watched), at)
 
@@ -265,7 +265,7 @@ def _watch(recovery: Recovery, node: Node, at: float) -> Recovery:
 
 
 def _is_over_cap(recovery: Recovery, seen: Observation) -> bool:
-    """Return whether the cap is reached; an unknown cost counts as above the cap."""
+    """Return whether the cost has reached the cap. An unknown cost counts as above the cap."""
     return recovery.max_usd is not None and (seen.spent_usd is None or seen.spent_usd >= recovery.max_usd)
 
 
@@ -302,7 +302,7 @@ def _being_made(recovery: Recovery) -> str:
 
 
 def _not_by_us(recovery: Recovery, what: str) -> str:
-    """Return why a node that may have been deleted on purpose is not recreated."""
+    """Return the message that a node is not recreated because someone may have deleted it on purpose."""
     name = recovery.name
     return Text(
         "{node} {what}, but not by jupyter_tpu. Someone may have done this on purpose, so the node is not"

@@ -1,4 +1,4 @@
-"""Check whether a new intent repeats, overrules or contradicts open intents for the same node."""
+"""Check whether a new intent repeats, overrules or conflicts with open intents for the same node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DOING = {"create": "created", "delete": "deleted", "stop": "stopped", "start": "
 
 
 def settle_conflict(open_intents: Iterable[Intent], wanted: Intent) -> Intent:
-    """Return the intent to perform: an equivalent open one, or else `wanted`.
+    """Return the intent to perform: an equivalent open intent if there is one, otherwise `wanted`.
 
     A double-click, two tabs or a retry must not create two nodes. Only one intent at a time changes a node, unless one
     overrules the other; see `overrules`.
@@ -56,7 +56,7 @@ def intents_to_show(intents: Iterable[Intent]) -> Iterator[Intent]:
 
 
 def may_appear(open_intents: Iterable[Intent], wanted: Intent) -> bool:
-    """Return whether a deletion starts while its node is being created, and the cloud may not list the node yet."""
+    """Return whether `wanted` deletes a node that is being created and that the cloud may not list yet."""
     return wanted.verb == "delete" and any(
         _same_node(each, wanted) and each.verb == "create" and each.phase not in (ROLLING_BACK, BOOTING)
         for each in open_intents

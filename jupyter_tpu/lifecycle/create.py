@@ -1,4 +1,4 @@
-"""Create a node: send one request, and identify the node by its label if the response is lost.
+"""Create a node: send one request. If the response is lost, identify the node by its label.
 
 A second request could create and bill a second node, so a request without a response is never repeated. Instead, the
 phase `checking` looks for the node.
@@ -37,7 +37,7 @@ def send_request(intent: Intent, event: Started, limits: Limits) -> Outcome:
 
 
 def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
-    """Fail an intent whose process died before sending the request, because the user may no longer want the node."""
+    """Fail an intent whose process exited before sending the request; the user may no longer want the node."""
     error = TpuError(Text("jupyter_tpu exited before it requested the node {node}.", node=intent.node_name.node_id))
     return failed(
         intent, event.at, error, exists=intent_texts.NOTHING_CREATED, hint="Create the node again if you still need it."
@@ -54,7 +54,7 @@ def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
 
 
 def refused(intent: Intent, event: Refused, limits: Limits) -> Outcome:
-    """Fail the intent. If the node exists, check it first: it may be ours, from a request whose response was lost."""
+    """Fail the intent, unless a node with that name exists: it may be ours, from a request without a response."""
     if isinstance(event.error, NodeExists):
         message = Text("A node with that name exists; checking whether it is this one.")
         return moved(intent, event.at, "checking", message, cause=event.error), ()

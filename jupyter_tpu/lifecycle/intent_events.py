@@ -10,19 +10,19 @@ from jupyter_tpu.models import Node, Operation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened at a time in Unix seconds."""
+    """An event at a time in Unix seconds."""
 
     at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started(Event):
-    """The process that saved the intent begins to perform it."""
+    """The process that saved the intent has started to perform it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed(Event):
-    """Another process claimed the intent; the previous owner's last action is unknown."""
+    """Another process claimed the intent. The previous owner's last action is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Refused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unanswered(Event):
-    """The request got no response; the cloud may or may not have performed it."""
+    """The request got no response. It is unknown whether the cloud has performed it."""
 
     error: TpuError
 
@@ -60,7 +60,7 @@ class NodeSeen(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMissing(Event):
-    """The cloud doesn't list the node; the list may be out of date."""
+    """The cloud doesn't list the node. The list may be out of date."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +83,6 @@ class OperationSeen(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoAnswer(Event):
-    """Reading the node or its operation failed; there is no new information."""
+    """Reading the node or its operation failed. There is no new information."""
 
     error: TpuError

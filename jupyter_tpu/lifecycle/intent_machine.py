@@ -27,7 +27,7 @@ _UNASKED = frozenset({"requested", "asking"})
 
 
 class IllegalEvent(Exception):
-    """An event that cannot happen in this phase; the intent stays unchanged."""
+    """An event that cannot happen in this phase. The intent is not changed."""
 
 
 def step(intent: Intent, event: Event, limits: Limits = _DEFAULT_LIMITS) -> Outcome:

@@ -80,7 +80,7 @@ def delete_hint(name: NodeName) -> str:
 
 
 def elsewhere_hint(spec: NodeSpec) -> str:
-    """Return a hint on what to do about a stock-out: search other zones, or wait in the cloud's queue."""
+    """Return a hint for when a zone has no capacity: search other zones, or wait in the cloud's queue."""
     kind, node_id = find_accelerator(spec.accelerator_type), spec.name.node_id
     model = "" if spec.provisioning == "on-demand" else f" --provisioning {spec.provisioning}"
     queue = f"`jupyter tpu queue add {node_id} --type {spec.accelerator_type} --zone {spec.name.zone}{model}`"

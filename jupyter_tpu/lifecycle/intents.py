@@ -25,14 +25,15 @@ class Intent:
         endpoint: the node's cloud, as in `CloudSettings.endpoint`; empty for Google's. Another cloud may have a node
             with the same name.
         spec: the node to create; None for other verbs.
-        phase: a stable word. create: requested, asking, checking, provisioning, rolling_back, booting, ready;
-            delete: requested, asking, checking, deleting, deleted; stop: requested, asking, checking, stopping,
-            stopped; start: as create, with starting for provisioning. All: failed, cancelled.
+        phase: a fixed identifier that depends on the verb. create: requested, asking, checking, provisioning,
+            rolling_back, booting, ready; delete: requested, asking, checking, deleting, deleted; stop: requested,
+            asking, checking, stopping, stopped; start: as create, with starting for provisioning. All: failed,
+            cancelled.
         message: one sentence for display about the current phase.
         error: why the intent failed; set only when settled.
         settled: whether the intent is done, failed or cancelled, so that no more requests are sent.
         created_at, updated_at: Unix seconds.
-        owner: the process that performs the intent, see `jupyter_tpu.journal.owner`; empty for none.
+        owner: the process that performs the intent, see `jupyter_tpu.journal.owner`; empty if no process does.
         operation: name of the cloud's operation; empty until the cloud has responded.
         asked_at: when the last request was sent (Unix seconds); 0 for never.
         phase_since: when the current phase began (Unix seconds).
@@ -40,8 +41,8 @@ class Intent:
             queried.
         cause: why the request or operation failed; kept until it is known what remains in the cloud.
         because: for stop and delete: why the node is stopped or deleted; None if the user requested it.
-        may_appear: for delete: whether a creation of the node was open when this intent began, and no node has been
-            seen yet.
+        may_appear: for delete: whether the node was being created when this intent began, and the cloud has not listed
+            the node yet.
     """
 
     intent_id: str

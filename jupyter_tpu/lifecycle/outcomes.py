@@ -20,7 +20,7 @@ Table = dict[tuple[str, type[Event]], Callable[[Intent, Any, Limits], Outcome]]
 
 
 def moved(intent: Intent, at: float, phase: str, message: str, **changes: Any) -> Intent:
-    """Return the intent in a phase, which may be its current phase; `phase_since` changes only with the phase."""
+    """Return the intent in a phase, which may be its current phase. `phase_since` changes only with the phase."""
     since = intent.phase_since if phase == intent.phase else at
     return replace(intent, phase=phase, message=message, updated_at=at, phase_since=since, **changes)
 
@@ -40,7 +40,7 @@ def failed(
 ) -> Outcome:
     """Settle the intent with an error.
 
-    `exists` describes what remains in the cloud; `hint` and `actions` replace those of the error.
+    `exists` describes what remains in the cloud; `hint` and `actions` replace the error's hint and actions.
     """
     # use the same type: front ends recognize the kind of failure by its code
     full = type(error)(
@@ -50,7 +50,7 @@ def failed(
 
 
 def cancelled(intent: Intent, at: float) -> Outcome:
-    """Settle the intent as cancelled, because a newer one stops or deletes the node."""
+    """Settle the intent as cancelled, because a newer intent stops or deletes the node."""
     message = Text("Cancelled: the node is being stopped or deleted.")
     return moved(intent, at, "cancelled", message, settled=True, cause=None), ()
 
@@ -61,12 +61,12 @@ def unchanged(intent: Intent) -> Outcome:
 
 
 def missing_for(intent: Intent, at: float) -> tuple[Intent, float]:
-    """Return the intent with `missing_since` set, and the number of seconds since its node was first missing."""
+    """Set `missing_since` if unset; return the intent and how long its node has been missing, in seconds."""
     # count from the first time, so that later checks do not restart the wait
     since = intent.missing_since or at
     return replace(intent, missing_since=since), at - since
 
 
 def seen(intent: Intent) -> Intent:
-    """Return the intent with `missing_since` cleared."""
+    """Return the intent with `missing_since` cleared, because the node was seen."""
     return replace(intent, missing_since=0.0)

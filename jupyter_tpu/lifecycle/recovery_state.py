@@ -1,4 +1,4 @@
-"""Auto-recovery of one node: the user's setting, the progress of a re-creation, and its messages. Values only."""
+"""Auto-recovery of one node: the user's setting, the progress of a re-creation, and its messages. No logic."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Recovery:
         choice_id: distinguishes attempts under this setting from attempts under earlier settings.
         spec: the node to recreate.
         max_attempts: the maximum number of attempts, including failed ones.
-        max_usd: the cap on the node's cost since the setting was made; at this cost, recovery gives up. None for no
-            cap.
+        max_usd: the cap on the node's cost since the setting was made, in US dollars; recovery gives up when the cost
+            reaches the cap. None for no cap.
         message: one sentence for display about the phase.
-        uid: the node that is being watched, or the leftover that is being deleted.
+        uid: the uid of the node that is being watched, or of the leftover that is being deleted.
         was_ready: whether that node was READY; otherwise it is not recreated.
         is_queued: whether a queued resource created that node and must be deleted with it.
         attempts: the number of attempts that were started.
@@ -45,7 +45,7 @@ class Recovery:
         asked_at: when deletion of the leftover was last requested (Unix seconds); 0 for never.
         chosen_at, since: when the setting was made, and when the phase began (Unix seconds, local clock).
         chosen_at_of_cloud: when the setting was made, by the cloud's clock, which also dates costs; None if unknown.
-        owner: the process that currently owns the setting, see `jupyter_tpu.journal.owner`; empty for none.
+        owner: the process that currently owns the setting, see `jupyter_tpu.journal.owner`; empty if no process does.
     """
 
     choice_id: str
@@ -68,7 +68,7 @@ class Recovery:
 
     @property
     def name(self) -> NodeName:
-        """Return the node's name; a recreated node has the same name."""
+        """Return the node's name. A recreated node has the same name."""
         return self.spec.name
 
     @property
@@ -78,7 +78,7 @@ class Recovery:
 
     @property
     def attempt_text(self) -> str:
-        """Return a text such as ``attempt 2 of 3``."""
+        """Return a text about the latest attempt, such as ``attempt 2 of 3``."""
         return Text("attempt {attempt} of {most}", attempt=self.attempts, most=self.max_attempts)
 
     @property
@@ -119,16 +119,16 @@ class Observation:
     """An observation of the node in the cloud and the journal.
 
     Attributes:
-        at: Unix seconds.
-        node: its state in the cloud; None if it doesn't exist.
+        at: when this was observed (Unix seconds).
+        node: the node as read from the cloud; None if it doesn't exist.
         missing_s: the number of seconds for which the node has been missing.
         is_witnessed: whether this process saw the node shortly before it disappeared.
         was_deleted: whether the cloud lists a delete operation for the node that disappeared.
-        queued: the queued resource that created the node; None if the cloud has none.
-        deletion: an intent to delete the node since the setting was made.
-        stop: an intent to stop the node since the setting was made.
-        making: the intent of the latest attempt.
-        spent_usd: the node's cost since the setting was made; None if unknown.
+        queued: the queued resource that created the node; None if it doesn't exist.
+        deletion: an intent, created since the setting was made, to delete the node; None if there is none.
+        stop: an intent, created since the setting was made, to stop the node; None if there is none.
+        making: the intent of the latest attempt to recreate the node; None if there is none.
+        spent_usd: the node's cost since the setting was made, in US dollars; None if unknown.
     """
 
     at: float
@@ -198,7 +198,7 @@ def _times(left: int) -> str:
 
 
 def outlook(recovery: Recovery) -> str:
-    """Return a message about the next step, for the user of a kernel that was lost with its node."""
+    """Return a message about auto-recovery's next step, for the user of a kernel that was lost with its node."""
     if recovery.is_being_recreated:
         # before the phase `making`, the next attempt is not counted yet
         attempt = recovery.attempts if recovery.phase == "making" else recovery.attempts + 1

@@ -1,7 +1,7 @@
 """Search for capacity: try the candidates one by one, each with an ordinary intent, until a node is READY.
 
-Pure: this module decides on the next step and evaluates the result of a try. A search has at most one open try. The
-next try begins when all leftovers of the previous one are gone from the cloud (`Try.is_clean`).
+This module is pure: it decides on the next step and evaluates the result of a try. A search has at most one open try.
+The next try begins when all leftovers of the previous one are gone from the cloud (`Try.is_clean`).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def checked(search: Search) -> Search:
 
 
 def ordered(candidates: Iterable[Candidate], is_covered: Callable[[Candidate], bool]) -> tuple[Candidate, ...]:
-    """Sort by cost to the user: candidates covered by a grant first, then by list price; unknown prices last."""
+    """Sort candidates: first those covered by a grant, then by list price. Candidates with unknown prices are last."""
     return tuple(sorted(candidates, key=lambda each: _cost(each, is_covered(each))))
 
 
@@ -83,21 +83,21 @@ def _cost(candidate: Candidate, is_covered: bool) -> tuple[bool, bool, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """The step to begin a try of the candidate with this index."""
+    """A step: start a try of the candidate with this index."""
 
     index: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """The step to wait; `search` is the search's new state."""
+    """A step: wait. `search` is the search's new state."""
 
     search: Search
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """The step to finish the search; `search` is its final state."""
+    """A step: finish the search. `search` is its final state."""
 
     search: Search
 
@@ -138,7 +138,7 @@ def ended(search: Search, phase: Phase, message: str) -> Search:
 
 
 def begun(search: Search, index: int, now: float) -> Search:
-    """Return the search with a new try; the caller saves it before sending the request."""
+    """Return the search with a new try. The caller saves the search before it sends the request."""
     wanted = search.candidates[index]
     tries = (*search.tries, Try(index=index, at=now))[-MOST_TRIES:]
     message = Text("Trying {type} in {zone}.", type=wanted.accelerator_type, zone=wanted.zone)
@@ -146,7 +146,7 @@ def begun(search: Search, index: int, now: float) -> Search:
 
 
 def with_last(search: Search, **changes: Any) -> Search:
-    """Return the search with its last try changed."""
+    """Return the search with changed fields in its last try."""
     return replace(search, tries=(*search.tries[:-1], replace(search.tries[-1], **changes)))
 
 
@@ -164,7 +164,7 @@ def won(search: Search) -> Search:
 
 
 def lost(search: Search, error: TpuError) -> Search:
-    """Return the search after its last try failed; the try's leftovers in the cloud are cleaned up next."""
+    """Return the search after its last try failed. The caller must then clean up the try's leftovers in the cloud."""
     outcome = outcome_of(error)
     index = search.tries[-1].index
     wanted = search.candidates[index]
@@ -203,7 +203,7 @@ def outcome_of(error: TpuError) -> Outcome:
 
 
 def _hopeless_with(search: Search, index: int, error: TpuError) -> set[int]:
-    """Return the indexes of candidates that would still get this error, however long the search waits."""
+    """Return the indexes of candidates that would fail with the same error, even after a long wait."""
     outcome = outcome_of(error)
     tried = search.candidates[index]
     if outcome == "quota":
@@ -228,7 +228,7 @@ def _quota_kind(candidate: Candidate) -> tuple[bool, bool]:
 
 
 def resumed(search: Search, now: float) -> Search:
-    """Return the search after another process claimed it. If it was abandoned for long, no new try starts."""
+    """Return the search after another process claimed it. After a long interruption, no new try starts."""
     is_stale = now - search.updated_at > STALE_S
     stop = (
         Text("The search was interrupted for too long and was given up. Start it again if you still need a node.")

@@ -36,7 +36,7 @@ class Candidate:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Return no labels. They exist because `provisioning_of` also reads the labels of nodes."""
+        """Return no labels. `provisioning_of` reads this property, because nodes have labels."""
         return {}
 
     @property
@@ -77,7 +77,7 @@ class Try:
         intent_id: the intent that creates the node; empty until it is known.
         message: the result in one sentence; empty while the try is open.
         raw: the cloud's own message.
-        is_clean: whether the try left nothing in the cloud, or was successful.
+        is_clean: whether the try was successful or left nothing in the cloud.
         was_interrupted: whether the process died while the try was open, possibly before it sent the request.
         deleted_at: when deletion of the leftovers was last requested (Unix seconds); 0 for never.
     """
@@ -100,7 +100,7 @@ class Search:
     Attributes:
         candidates: the candidates, in the order of the tries.
         until: the time after which no try begins (Unix seconds); None to try each candidate once.
-        tries: the newest `MOST_TRIES`, oldest first.
+        tries: the newest `MOST_TRIES` tries, oldest first.
         tried: the total number of tries.
         round: the number of completed rounds over all candidates.
         position: index of the next candidate in this round.
@@ -108,10 +108,11 @@ class Search:
         hopeless: indexes of candidates that are not tried again, because waiting does not help.
         stop: why no further tries start although there is time left; empty while tries continue.
         accept_unknown_price: whether the user accepts candidates without a list price.
-        is_cancelled: whether the user cancelled the search; the phase changes once nothing is left in the cloud.
-        node_name: full name of the node that was found; empty for none.
+        is_cancelled: whether the user cancelled the search. The phase changes after all leftovers are gone from the
+            cloud.
+        node_name: full name of the node that was found; empty if no node was found.
         updated_at: when the owner last worked on the search (Unix seconds, accurate to about a minute).
-        owner: the process that runs the search, see `jupyter_tpu.journal.owner`; empty for none.
+        owner: the process that runs the search, see `jupyter_tpu.journal.owner`; empty if no process runs it.
     """
 
     search_id: str
@@ -142,7 +143,7 @@ class Search:
 
     @property
     def last(self) -> Try | None:
-        """Return the latest try; None if there are no tries yet."""
+        """Return the latest try, or None if there are no tries yet."""
         return self.tries[-1] if self.tries else None
 
     def name(self, index: int) -> NodeName:

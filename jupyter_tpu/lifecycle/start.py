@@ -1,4 +1,4 @@
-"""Start a stopped node: send one request, because starting costs money. Without a response, check the node's state."""
+"""Start a stopped node with a single request, because starting costs money. Without a response, check the node."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def send_request(intent: Intent, event: Started, limits: Limits) -> Outcome:
 
 
 def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
-    """Fail an intent whose process died before sending the request, because the user may no longer want the node."""
+    """Fail an intent whose process exited before sending the request; the user may no longer want the node."""
     error = TpuError(
         Text("jupyter_tpu exited before it requested the start of the node {node}.", node=intent.node_name.node_id)
     )
@@ -47,7 +47,7 @@ def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
 
 
 def unsure(intent: Intent, event: Refused | Unanswered, limits: Limits) -> Outcome:
-    """Check the node, because it may be starting even if the response indicates otherwise."""
+    """Check the node, because it may be starting although the request was rejected or got no response."""
     return moved(intent, event.at, "checking", Text("Checking the node."), cause=event.error), ()
 
 

@@ -11,7 +11,7 @@ class Limits:
 
     Attributes:
         unsure_s: how long a node that should exist may be missing, or a deleted node may still be listed, because the
-            cloud's lists lag behind.
+            cloud's lists are updated with a delay.
         vanished_s: how long a node that was seen before may be missing.
         create_s: the maximum time from the request until the node is READY.
         boot_s: the maximum time from READY until the workers have published their host keys.

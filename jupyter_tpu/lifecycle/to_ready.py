@@ -1,4 +1,4 @@
-"""Track a node until it is READY and has published its host keys: the common part of create and start.
+"""Track a node until it is READY and has published its host keys. Used for creating and starting nodes.
 
 The result depends on the node's state, not on the operation, because a create operation sometimes stays unfinished long
 after the node is READY. The operation is read only to detect a failure and its reason early.
@@ -73,7 +73,7 @@ def _coming(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 
 def _halted(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """Handle the state STOPPED: someone else stopped the node, or our start failed or has not taken effect yet."""
+    """Fail the intent, because the node is stopped, unless a requested start may still take effect."""
     # a start with a running operation gets the time limit of a creation; without one, it gets the delay of a list
     waiting = intent.verb == "start" and intent.phase != BOOTING and intent.cause is None
     if waiting and event.at - intent.phase_since <= (limits.create_s if intent.operation else limits.unsure_s):
@@ -142,12 +142,12 @@ def keys_seen(intent: Intent, event: KeysSeen, limits: Limits) -> Outcome:
 
 
 def silent(intent: Intent, event: NoAnswer, limits: Limits) -> Outcome:
-    """Keep polling, because a missing response says nothing about the node."""
+    """Keep polling, because a missing response contains no information about the node."""
     return moved(intent, event.at, intent.phase, Text("{message} Trying again.", message=event.error.message)), ()
 
 
 def _after_stock_out(intent: Intent) -> tuple[str, tuple[Action, ...]]:
-    """Return the hint and actions for a stock-out; the operation's error lacks the type and provisioning model."""
+    """Return the hint and actions for a stock-out, because the operation's error doesn't contain them."""
     if intent.spec is None or not isinstance(intent.cause, OutOfCapacity):
         return "", ()
     return intent_texts.elsewhere_hint(intent.spec), elsewhere(intent.spec, queue=True)
@@ -185,7 +185,7 @@ def _too_late(intent: Intent, limits: Limits) -> TpuError:
 
 
 def table(coming: str) -> Table:
-    """Return the table rows after acceptance; `coming` is the phase while the cloud creates or starts the node."""
+    """Return the state machine's rows after acceptance. `coming` is the phase until the node is created or started."""
     common: Table = {
         (phase, event): act
         for phase in (coming, ROLLING_BACK, BOOTING)

@@ -1,7 +1,7 @@
 """Stop or delete a node.
 
 Stop and delete requests are idempotent. They are repeated until the cloud responds, and after a rate limit error, so
-that no billed node is forgotten.
+that no node remains billed by accident.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from jupyter_tpu.models import NodeName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerbDetails:
-    """The differences between stop and delete.
+    """The properties that differ between stop and delete.
 
     Attributes:
         action: the request to the cloud.
@@ -79,7 +79,7 @@ def send_request(intent: Intent, event: Event, limits: Limits) -> Outcome:
 
 
 def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
-    """Track the operation; a response without an operation counts as no response."""
+    """Track the operation. A response without an operation counts as no response."""
     if not (event.operation.name or event.operation.done):
         return unsure(intent, Unanswered(at=event.at, error=_empty_answer(intent)), limits)
     details = BY_VERB[intent.verb]
@@ -89,7 +89,7 @@ def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
 
 
 def unsure(intent: Intent, event: Refused | Unanswered, limits: Limits) -> Outcome:
-    """Check the node, because its state determines the result, even if the response indicates otherwise."""
+    """Check the node, because the response doesn't show whether the request was performed."""
     if isinstance(event.error, NodeNotFound):
         # an open creation may still create the node after this deletion
         if not intent.may_appear:
@@ -106,7 +106,7 @@ def unsure(intent: Intent, event: Refused | Unanswered, limits: Limits) -> Outco
 
 
 def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """Determine from the node's state whether the request was performed; if not, repeat it or give up."""
+    """Determine from the node's state whether the request was performed. If not, repeat it or give up."""
     details = BY_VERB[intent.verb]
     intent = replace(seen(intent), may_appear=False)
     if event.node.state == details.end_state:
@@ -125,7 +125,7 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 
 def _may_succeed(cause: TpuError | None) -> bool:
-    """Return whether a retry after a few seconds may succeed. The cause of the failure is None if it is unknown."""
+    """Return whether a retry after a few seconds may succeed. `cause` is the failure's cause, or None if unknown."""
     return cause is None or isinstance(cause, (CloudUnavailable, RateExceeded))
 
 
@@ -134,7 +134,7 @@ def _is_refusal(cause: TpuError | None) -> bool:
 
 
 def watched(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """Wait until the node is in its final state; give up if this takes too long."""
+    """Wait until the node is in its final state. Give up if this takes too long."""
     intent = seen(intent)
     if event.node.state == BY_VERB[intent.verb].end_state:
         return _ended(intent, event)
@@ -146,7 +146,7 @@ def watched(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 
 def node_missing(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
-    """Finish a deletion; fail a stop, because someone else deleted the node."""
+    """Finish a deletion. Fail a stop, because someone else deleted the node."""
     intent, missing_s = missing_for(intent, event.at)
     if intent.verb == "stop" and missing_s <= limits.vanished_s:
         return unchanged(intent)
@@ -156,7 +156,7 @@ def node_missing(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
 
 
 def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outcome:
-    """Detect a failed operation; success is determined by the node's state."""
+    """Detect a failed operation. Success is determined by the node's state."""
     if event.operation.error is not None:
         return moved(
             intent, event.at, "checking", Text("Checking the node."), operation="", cause=event.operation.error
@@ -167,7 +167,7 @@ def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outc
 
 
 def silent(intent: Intent, event: NoAnswer, limits: Limits) -> Outcome:
-    """Keep polling, unless the cloud permanently rejected both the request and the read."""
+    """Keep polling, unless the cloud has permanently rejected the request and the read."""
     if _is_refusal(intent.cause) and _is_refusal(event.error):
         exists = Text("The node {node} may still exist.", node=intent.node_name.node_id)
         return failed(intent, event.at, _cause(intent), exists=exists)

@@ -15,17 +15,17 @@ _PATIENT_DELAY_S = 15.0
 
 
 def reconnect_delays() -> Iterator[float]:
-    """Yield the pause before each attempt, in seconds, indefinitely."""
+    """Yield the delay before each attempt, in seconds. The sequence never ends."""
     yield from (0.0, 0.5, 1.0)
     yield from repeat(_EAGER_DELAY_S, _EAGER_TRIES)
     yield from repeat(_PATIENT_DELAY_S)
 
 
 class Attempts:
-    """The pauses between connection attempts; `hurry` cuts them short.
+    """The delays between connection attempts. `hurry` ends the current delay immediately.
 
     Args:
-        hurried_s: seconds that a connection attempt in progress may still take after `hurry`.
+        hurried_s: how long a connection attempt in progress may still take after `hurry`, in seconds.
     """
 
     def __init__(self, hurried_s: float) -> None:
@@ -35,7 +35,7 @@ class Attempts:
         self._limit: asyncio.Timeout | None = None
 
     def begin(self) -> None:
-        """Restart with short pauses, because the connection has just been lost."""
+        """Restart the schedule with short delays, because the connection has just been lost."""
         self._delays = reconnect_delays()
 
     async def pause(self) -> None:
@@ -52,7 +52,7 @@ class Attempts:
     def hurry(self) -> None:
         """Retry immediately, because the network may be back.
 
-        A connection attempt in progress may use a network that is gone, so it gets only `hurried_s` more.
+        A connection attempt in progress may use a network that is gone, so it gets only `hurried_s` more seconds.
         """
         self._hurried.set()
         if self._limit is not None:
@@ -60,7 +60,7 @@ class Attempts:
 
     @asynccontextmanager
     async def opening(self) -> AsyncIterator[None]:
-        """Limit the time to open a connection; raises `TimeoutError` if it takes too long after `hurry`."""
+        """Limit the time for opening a connection. Raises `TimeoutError` if it takes too long after `hurry`."""
         try:
             async with asyncio.timeout(None) as self._limit:
                 yield

@@ -1,4 +1,4 @@
-"""One connection to the agent, from hello to close: it sends and receives frames, and pings to detect a dead path."""
+"""Exchange frames with the agent over one connection, and ping it to detect a dead connection."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Dialogue:
         self._is_open = True
 
     def send_hello(self, hello: Mapping[str, Any]) -> None:
-        """Send the hello, the first frame.
+        """Send the hello, which is the first frame.
 
-        Until the agent's hello arrives, only frames that every version supports may follow.
+        Until the agent's hello arrives, only send frames that every version supports.
         """
         self.send(encode_json(Kind.HELLO, hello))
 
@@ -101,7 +101,7 @@ class Dialogue:
             await asyncio.sleep(0)
 
     async def _read(self) -> bytes:
-        """Return the next bytes, or ``b""`` once the connection is closed for any reason."""
+        """Return the next bytes, or ``b""`` if the connection is closed or lost."""
         try:
             return await self._stream.read(_READ_BYTES) if self._is_open else b""
         except (OSError, EOFError, TpuError):
@@ -114,12 +114,12 @@ class Dialogue:
             await asyncio.sleep(min(left_s, self._silence_s / 3))
 
     def probe(self) -> None:
-        """Ping immediately, and wait only a third of the usual time for the response."""
+        """Ping immediately, and wait only a third of the usual time for a response."""
         self._received_at = asyncio.get_running_loop().time() - self._silence_s * 2 / 3
         self.send(encode_frame(Kind.PING))
 
     def send(self, data: bytes) -> None:
-        """Write data, unless the connection is closed.
+        """Send data. Do nothing if the connection is closed.
 
         A failure is not reported, because the link resends all required data on the next connection.
         """
@@ -128,7 +128,7 @@ class Dialogue:
                 self._stream.write(data)
 
     def close(self) -> None:
-        """Close the stream; idempotent."""
+        """Close the stream. May be called repeatedly."""
         if self._is_open:
             self._is_open = False
             self._stream.close()

@@ -1,4 +1,4 @@
-"""Open a dialogue with the agent over a new connection; prepare the worker first if needed."""
+"""Open a dialogue with the agent over a new connection. Prepare the worker first if needed."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class LinkSettings:
     Attributes:
         on_progress: called with each step of the preparation.
         python: the Python interpreter for kernels; empty to let the worker choose.
-        silence_s: seconds without received data after which the connection counts as dead.
-        patience_s: seconds without progress after which the preparation is abandoned.
+        silence_s: time without received data after which the connection counts as dead, in seconds.
+        patience_s: time without progress after which the preparation is abandoned, in seconds.
     """
 
     on_progress: OnProgress
@@ -52,7 +52,7 @@ class LinkSettings:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open dialogue, the agent's description of itself, and whether the worker was just prepared for it."""
+    """An open dialogue, the agent's description of itself, and whether the worker was just prepared."""
 
     dialogue: Dialogue
     agent: Mapping[str, Any]
@@ -70,9 +70,9 @@ class Greeting:
 async def open_dialogue(
     connection: Connection, greeting: Greeting, demands: LinkSettings, memory: PreparationCache
 ) -> Opened:
-    """Greet the agent at its last socket; if the agent is not there, prepare the worker first.
+    """Greet the agent at its last known socket. If no agent is there, prepare the worker first.
 
-    If the agent crashes on startup, this is retried a few times.
+    If the agent crashes on startup, the preparation is retried a few times.
 
     Raises:
         AgentBroken: the agent does not start (`raw` contains the end of its log), or violates the protocol.
@@ -105,10 +105,10 @@ async def open_dialogue(
 async def _greet_where_it_was(
     connection: Connection, greeting: Greeting, demands: LinkSettings, memory: PreparationCache
 ) -> Opened | None:
-    """Greet the agent at the socket of the last preparation; return None if no agent is there.
+    """Greet the agent at the socket from the last preparation. Return None if no agent is there.
 
     This saves the three round trips of a preparation and a Python start on the worker. Not waiting for the agent's
-    hello saves one more round trip; an agent that was healthy before will send it.
+    hello saves one more round trip. An agent that responded before will usually send its hello.
     """
     ready = memory.ready
     # A different version of our code or of the kernels' Python needs a preparation first.
@@ -123,7 +123,9 @@ async def _greet_where_it_was(
 
 
 async def prepare_in_background(connection: Connection, demands: LinkSettings, memory: PreparationCache) -> None:
-    """Prepare a worker whose agent was greeted without preparation, so that problems are fixed before the next kernel.
+    """Prepare a worker whose agent was greeted without preparation.
+
+    This fixes problems on the worker before the next kernel starts.
 
     If this fails, the next connection prepares the worker first and reports the reason.
     """

@@ -30,7 +30,7 @@ class ByteStream(Protocol):
     """A stream of bytes in both directions; implemented by `jupyter_tpu.ssh.ByteStream`."""
 
     async def read(self, n: int) -> bytes:
-        """Return up to `n` bytes; ``b""`` at the end of the stream."""
+        """Return up to `n` bytes, or ``b""`` at the end of the stream."""
 
     def write(self, data: bytes) -> None:
         """Queue `data` without waiting."""
@@ -42,7 +42,7 @@ class ByteStream(Protocol):
         """Close both directions."""
 
     async def wait_closed(self) -> None:
-        """Wait until the stream is closed, by either side."""
+        """Wait until either side has closed the stream."""
 
 
 class ProcessStream(ByteStream, Protocol):
@@ -52,14 +52,14 @@ class ProcessStream(ByteStream, Protocol):
         """Close the command's standard input."""
 
     async def exit_status(self) -> int:
-        """Wait until the command exits, and return its exit status; negative if a signal killed it."""
+        """Wait until the command exits, and return its exit status, which is negative if a signal killed it."""
 
     async def read_stderr(self) -> str:
         """Wait until the command exits, and return the end of its standard error."""
 
 
 class Connection(Protocol):
-    """A connection to a worker; implemented by the return value of `jupyter_tpu.ssh.connect`."""
+    """A connection to a worker. Implemented by the return value of `jupyter_tpu.ssh.connect`."""
 
     async def execute(self, command: str) -> ProcessStream:
         """Run a fixed shell command on the worker."""

@@ -1,4 +1,4 @@
-"""The link itself: it runs one dialogue with the agent at a time, and owns the state that must survive a dialogue."""
+"""Connect to an agent: run one dialogue at a time, and keep the state that must not be lost between dialogues."""
 
 from __future__ import annotations
 
@@ -62,14 +62,15 @@ class Link:
 
     Args:
         connect: opens a connection; called again after every disconnect. Raises `TpuError` if this fails.
-        memory: the result of the worker's last preparation; empty if None.
+        memory: the cached result of the worker's last preparation; None for an empty cache.
         on_progress: called with ``{"phase", "message", "fraction"}`` while the worker is prepared.
         on_state: called with each new state, the error that caused it or None, and the time of the change (Unix
             seconds); called again with the same state if only the error has changed.
         python: the Python interpreter for kernels; empty to let the worker choose.
-        silence_s: seconds without received data after which the connection counts as dead.
-        patience_s: seconds without progress after which the worker's preparation is abandoned.
-        clock: returns monotonic seconds that include time asleep; used to measure the age of waiting messages.
+        silence_s: time without received data after which the connection counts as dead, in seconds.
+        patience_s: time without progress after which the worker's preparation is abandoned, in seconds.
+        clock: returns monotonic seconds that include the time when this machine sleeps; measures the age of waiting
+            messages.
     """
 
     def __init__(
@@ -122,12 +123,12 @@ class Link:
 
     @property
     def spare(self) -> Mapping[str, Any] | None:
-        """``{"kernel_info": …}`` of the pre-warmed kernel on the worker; None if there is none."""
+        """``{"kernel_info": …}`` of the pre-warmed kernel on the worker, or None if there is no pre-warmed kernel."""
         return self._spare
 
     @property
     def error(self) -> TpuError | None:
-        """Why the link is down or lost; None if it is connected or was closed on purpose."""
+        """Why the link is down or lost; None if the link is connected or was closed by `close`."""
         return self._error
 
     @property
@@ -136,7 +137,7 @@ class Link:
         return self._agent
 
     async def open(self) -> None:
-        """Connect, prepare the worker and greet the agent; afterwards, the link reconnects after every disconnect.
+        """Connect, prepare the worker and greet the agent. Afterwards, the link reconnects after every disconnect.
 
         Raises:
             WorkerUnreachable, HostKeyChanged, LoginRefused: from `connect`.
@@ -155,12 +156,12 @@ class Link:
         self._runner = asyncio.create_task(self._stay_connected(dialogue))
 
     def begin(self) -> None:
-        """Open in the background, with retries as after a disconnect; calls wait in the meantime."""
+        """Open the link in the background, with the same retries as after a disconnect. Until then, calls wait."""
         self._set_state("connecting", None)
         self._runner = asyncio.create_task(self._stay_connected(None))
 
     async def close(self) -> None:
-        """Disconnect; kernels keep running. Waiting calls fail with `WorkerUnreachable`."""
+        """Disconnect. Kernels keep running. Waiting calls fail with `WorkerUnreachable`."""
         if self._runner is not None:
             await _end(self._runner)
         self._hang_up()
@@ -170,17 +171,17 @@ class Link:
             self._lose(None)
 
     def hurry(self) -> None:
-        """Test the connection or reconnect immediately, because the network may have changed."""
+        """Test the connection, or reconnect immediately, because the network may have changed."""
         if self._dialogue is not None:
             self._dialogue.probe()
         self._attempts.hurry()
 
     async def call(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Call a method of the agent; while disconnected, the call waits and completes after the link has reconnected.
+        """Call a method of the agent. While disconnected, the call waits; it completes after the link has reconnected.
 
         - ``start_kernel`` {kernel_id, key, signature_scheme?, env?, cwd?, python?, extra_arguments?}: a running kernel
           is left unchanged; a dead kernel is started again with the same record
-        - ``restart_kernel`` {the same}: kills the old process first and waits until it is gone
+        - ``restart_kernel`` {same parameters}: kills the old process first and waits until it is gone
         - ``kill_kernel`` {kernel_id, signal?}: sends SIGKILL by default, then returns once the exit is recorded
         - ``interrupt`` {kernel_id}: SIGINT to the kernel and its children
         - ``forget_kernel`` {kernel_id}: kills the kernel and removes its record
@@ -211,10 +212,11 @@ class Link:
         on_message: OnMessage,
         on_express: OnMessage | None = None,
     ) -> KernelStream:
-        """Deliver the kernel's recorded and new messages, starting at `from_seq`; 0 delivers all messages.
+        """Deliver the kernel's recorded and new messages, starting at `from_seq`. 0 delivers all messages.
 
-        With ``"end"``, only new messages are delivered. If a reply on the control channel would wait behind a lot of
-        output, `on_express` gets it early, with a seq above `applied_seq`; `on_message` gets it again in sequence.
+        With ``"end"``, only new messages are delivered. If a reply on the control channel would have to wait for a lot
+        of output, `on_express` gets the reply early, with a sequence number above `applied_seq`. Later, `on_message`
+        gets the same reply in order.
 
         To save a round trip, you can call this before ``start_kernel`` returns: ``asyncio.create_task(link.call(…))``,
         one iteration of the event loop, then `attach`.
@@ -260,7 +262,7 @@ class Link:
             stream.begin(answer.result().get("next_seq"))
 
     def _agent_knows(self, parameter: str) -> bool:
-        """Return whether the agent supports a parameter in `AGENT_KNOWS`; False before the first hello arrives."""
+        """Return whether the agent supports a parameter in `AGENT_KNOWS`. False until the first hello arrives."""
         known = self._agent.get("knows")
         return isinstance(known, list) and parameter in known
 
@@ -326,7 +328,7 @@ class Link:
         return opened.dialogue
 
     def _resend(self, dialogue: Dialogue) -> None:
-        """Resend all calls and requests without a response, calls first, because a call may start a stream's kernel."""
+        """Resend all calls and requests without a response. Calls are first, because a call may start a kernel."""
         self._dialogue = dialogue
         for frame in self._calls.frames():
             dialogue.send(frame)
@@ -343,7 +345,7 @@ class Link:
             self._set_state("live", None)
 
     def _hang_up(self) -> None:
-        """Close the connection in the background, because this takes seconds on a dead network path."""
+        """Close the connection in the background, because this takes seconds if the network is down."""
         connection, self._connection = self._connection, None
         if self._dialogue is not None:
             self._dialogue.close()
@@ -377,7 +379,7 @@ class Link:
     # -- frames ----------------------------------------------------------------------------------------------------
 
     def _send(self, data: bytes) -> bool:
-        """Write to the connection, even if it may be dead; return False if there is none."""
+        """Write to the connection, which may be dead. Return False if there is no connection."""
         if self._dialogue is None:
             return False
         self._dialogue.send(data)
@@ -406,7 +408,7 @@ class Link:
 
 
 async def _end(task: asyncio.Task[None]) -> None:
-    """Cancel a task until it finishes. Before Python 3.12, `asyncio.wait_for` may swallow a cancellation."""
+    """Cancel a task repeatedly until it finishes. Before Python 3.12, `asyncio.wait_for` may ignore a cancellation."""
     while not task.done():
         task.cancel()
         await asyncio.wait([task], timeout=_CANCEL_AGAIN_S)

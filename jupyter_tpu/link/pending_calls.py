@@ -1,4 +1,4 @@
-"""Calls to the agent that have no result yet; they outlive the connection on which they were sent."""
+"""Calls to the agent that have no result yet. They are kept when the connection is lost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jupyter_tpu.wire.frames import Frame, Kind, ProtocolError, encode_json
 
 @dataclass
 class PendingCall:
-    """A call: its encoded frame and the future for its result."""
+    """A call, with its encoded frame and the future for its result."""
 
     number: int
     frame: bytes
@@ -31,7 +31,7 @@ class PendingCalls:
         self._calls: dict[int, PendingCall] = {}
 
     def add(self, method: str, params: Mapping[str, Any]) -> PendingCall:
-        """Create a call; the caller must send it immediately and after each reconnect."""
+        """Create a call. The caller must send it immediately and after each reconnect."""
         self._last_number += 1
         frame = encode_json(Kind.CALL, {"method": method, "params": dict(params)}, number=self._last_number)
         call = PendingCall(self._last_number, frame, asyncio.get_running_loop().create_future())
@@ -39,7 +39,7 @@ class PendingCalls:
         return call
 
     def remove(self, call: PendingCall) -> None:
-        """Drop a call whose caller has received the result or no longer waits."""
+        """Remove a call whose caller has received the result or no longer waits."""
         self._calls.pop(call.number, None)
 
     def frames(self) -> Iterator[bytes]:
@@ -47,7 +47,7 @@ class PendingCalls:
         return (call.frame for call in self._calls.values())
 
     def answered(self, frame: Frame) -> None:
-        """Resolve the call that a RESULT frame belongs to.
+        """Set the result of the call that this RESULT frame belongs to.
 
         A result for an unknown call is ignored, because results may arrive twice after a reconnect.
 

@@ -52,7 +52,7 @@ class Ready:
 
 
 def preparation_key(python: str) -> str:
-    """Return a string that identifies a preparation: the digest of the agent's code, and the kernels' Python."""
+    """Return a string that identifies a preparation by the agent's code and the kernels' Python."""
     return f"{sources_digest()} {python}"
 
 
@@ -71,7 +71,7 @@ class PreparationCache:
         self._on_change = on_change
 
     def store(self, ready: Ready | None) -> None:
-        """Store a result; None clears the last result because it was wrong."""
+        """Store a result, or clear the last result with None because it was wrong."""
         is_news, self.ready = ready != self.ready, ready
         if is_news and self._on_change:
             self._on_change(ready)
@@ -193,7 +193,7 @@ async def _failure(process: ProcessStream, patience_s: float) -> TpuError:
 
 
 class _Lines:
-    """A line reader with limits on line length and delay, because the worker may be hostile or stop responding."""
+    """A line reader that limits line length and waiting time, because the worker may be hostile or stop responding."""
 
     def __init__(self, stream: ByteStream, patience_s: float) -> None:
         self._stream = stream

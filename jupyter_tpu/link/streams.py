@@ -1,4 +1,4 @@
-"""A stream between one kernel and one client: the kernel's messages, and the client's requests."""
+"""Connect one client to one kernel: the kernel's messages in one direction, the client's requests in the other."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def refuse_too_large(parts: Sequence[bytes]) -> None:
 
 
 class KernelStream:
-    """The messages of one kernel; created by `Link.attach`, and open across disconnects until `close`.
+    """The message stream of one kernel. Created by `Link.attach`; stays open across disconnects until `close`.
 
     Attributes:
         number: the stream's number on the wire, chosen by the link.
@@ -86,12 +86,12 @@ class KernelStream:
 
     @property
     def applied_seq(self) -> int:
-        """The seq of the last delivered message. To continue in another process, attach with `from_seq` one higher."""
+        """The sequence number of the last delivered message. To continue later, attach with this number plus 1."""
         return self._replay.next_seq - 1
 
     @property
     def has_begun(self) -> bool:
-        """Whether the first seq is known. With ``from_seq="end"``, it is unknown until the agent sends it."""
+        """Whether the first sequence number is known. With ``from_seq="end"``, the agent must send it first."""
         return self._has_begun
 
     @property
@@ -102,13 +102,13 @@ class KernelStream:
         return self._replay.offset is None or self._replay.offset < self._end_offset
 
     def send(self, channel: Literal["shell", "control", "stdin"], parts: Sequence[bytes]) -> None:
-        """Send one multipart message, routing identities first, unchanged as read from a ROUTER socket.
+        """Send one multipart message unchanged, as read from a ROUTER socket, starting with the routing identities.
 
-        Returns immediately. The message is stored until the agent has it, and never reaches the kernel twice.
+        Returns immediately. The message is stored until the agent has received it, and never reaches the kernel twice.
 
         Raises:
             BadInput: the message exceeds the link's size limit.
-            WorkerUnreachable: more than `WAITING_BYTES` are already waiting.
+            WorkerUnreachable: more than `WAITING_BYTES` bytes are already waiting.
         """
         refuse_too_large(parts)
         if self._outbox.size > WAITING_BYTES:
@@ -123,11 +123,11 @@ class KernelStream:
             self._post(encode_request(_CHANNELS[channel], parts))
 
     def abort_pending(self) -> int | None:
-        """Withdraw the requests that have not reached the agent, because their process is being replaced.
+        """Withdraw the requests that have not reached the agent, because the kernel's process is being replaced.
 
-        Returns the number of the last request, which the call that replaces the process must pass on; the agent then
-        replies to late requests as aborted. Returns None for an older agent, which would run the requests; they are
-        dropped here instead.
+        Returns the number of the last request. The call that replaces the process must send this number to the agent,
+        which then replies to late requests as aborted. An older agent would run these requests. For such an agent, they
+        are removed here, and None is returned.
         """
         if self._knows("abort_until"):
             return self._outbox.last_number
@@ -135,7 +135,7 @@ class KernelStream:
         return None
 
     def withdraw_unsent_cells(self) -> list[list[bytes]]:
-        """Drop the execute requests that were never sent because there was no connection; return their parts."""
+        """Remove the execute requests that were never sent because there was no connection. Return their parts."""
         withdrawn = []
         for request in self._outbox.pending():
             if request.stream == self.number and request.number in self._outbox.unsent:
@@ -146,7 +146,7 @@ class KernelStream:
         return withdrawn
 
     def hold(self) -> None:
-        """Pause this stream at the agent; messages in flight still arrive (at most the window of 32 MiB)."""
+        """Pause this stream at the agent. Up to 32 MiB of messages may still arrive, because they are on the way."""
         self._set_held(True)
 
     def resume(self) -> None:
@@ -163,7 +163,7 @@ class KernelStream:
     # -- the link's side -------------------------------------------------------------------------------------------
 
     def begin(self, from_seq: Any) -> None:
-        """Begin a stream that was created with ``from_seq="end"``; called once the agent has sent the record's end."""
+        """Begin a stream that was created with ``from_seq="end"``. Called when the agent has sent the record's end."""
         self._replay = Replay(from_seq if isinstance(from_seq, int) and from_seq <= MAX_SEQ else 0, self._room)
         self._has_begun = True
         self.attach()
@@ -172,7 +172,7 @@ class KernelStream:
                 self._send_request(request)
 
     def attach(self) -> None:
-        """Request all messages that were not applied yet; called for each new connection."""
+        """Request all messages that were not applied yet. Called for each new connection."""
         if not self._has_begun:
             return
         self._replay.disconnected()
@@ -208,8 +208,8 @@ class KernelStream:
     def acknowledge(self) -> None:
         """Acknowledge the received data, so that the agent sends more.
 
-        Counts received data, even if its message is incomplete. Otherwise, a message larger than the window could never
-        arrive.
+        All received data counts, even if a message is incomplete. Otherwise, a message larger than the window could
+        never arrive.
         """
         if self._replay.offset is not None and self._replay.offset != self._acknowledged:
             self._acknowledged = self._replay.offset
@@ -228,7 +228,7 @@ class KernelStream:
         return [(request.number, now - request.asked_at) for request in islice(mine, _MOST_AGES)]
 
     def _post(self, payload: bytes) -> None:
-        """Send a request once the stream has begun, because the reply could otherwise arrive before the first seq."""
+        """Send a request after the stream has begun; an earlier reply could arrive before the first sequence number."""
         request = self._outbox.add(self.number, payload, asked_at=self._clock())
         if self._has_begun:
             self._send_request(request)
@@ -260,7 +260,7 @@ class KernelStream:
             self._skip_damaged()
 
     def _skip_damaged(self) -> None:
-        """Reattach after a damaged entry, because only the agent can determine where the next one begins."""
+        """Reattach after a damaged entry, because only the agent knows where the next entry begins."""
         self._report_cut(self._replay.skip())
         self.attach()
         self._is_reattaching = True
@@ -280,7 +280,7 @@ class KernelStream:
         self._call(self._on_message, entry.seq, channel_name(entry.channel), entry.parts)
 
     def _deliver_express(self, frame: Frame) -> None:
-        """Deliver an express copy; drop a damaged or duplicate one, because the message arrives again in sequence."""
+        """Deliver an early copy of a message. Discard damaged or duplicate copies; the message arrives again later."""
         with suppress(DamagedEntry):
             entry = decode_entry(frame.payload)
             is_news = self._has_begun and entry.seq >= self._replay.next_seq and entry.seq not in self._ahead

@@ -16,7 +16,7 @@ _BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONI
 
 
 def read_clocks() -> tuple[float, float]:
-    """Return the seconds of two monotonic clocks: one that stops while the machine sleeps, and one that continues."""
+    """Return two monotonic times in seconds: one excludes the time when the machine sleeps, the other includes it."""
     return time.monotonic(), boot_seconds()
 
 

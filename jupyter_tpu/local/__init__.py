@@ -11,7 +11,7 @@ from typing import Any
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Register the magics in a kernel that is not on a node; only ``%tpu`` differs from the magics on a node."""
+    """Register the magics in a local kernel. Only ``%tpu`` differs from the magics on a node."""
     from jupyter_tpu import notebook
     from jupyter_tpu.local.magics import register_magics
 

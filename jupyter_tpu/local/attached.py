@@ -13,11 +13,11 @@ from jupyter_tpu.models import NodeName
 
 
 class AttachedNodes:
-    """The kernels on nodes, by kernelspec name; they are shut down with this process.
+    """The kernels on nodes that this process has started, by kernelspec name. They are shut down at its exit.
 
     Attributes:
-        current: the kernelspec for cells that don't name a node: the last one attached, or else the first one used. If
-            empty, the only installed kernelspec is used.
+        current: the kernelspec for cells that don't name a node: the last attached kernelspec or, if none was attached,
+            the first used kernelspec. If empty, the only installed kernelspec is used.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class AttachedNodes:
         """Find the kernelspec of a node.
 
         Args:
-            node: its id or full name; empty for the current node, or else the only one.
+            node: the node's id or full name; empty for the current node or, if there is none, the only node.
             environment: the framework of the environment; empty for the current environment, or else the worker's
                 system Python.
             zone: the node's zone; empty for any zone.
@@ -54,7 +54,7 @@ class AttachedNodes:
         return _only(found, node, environment)
 
     def kernel_of(self, spec: InstalledSpec) -> RemoteKernel:
-        """Return the kernel of a kernelspec; the first call starts the kernel, which takes a while.
+        """Return the kernel of a kernelspec. The first call starts the kernel, which takes some time.
 
         Raises:
             TpuError: the node cannot be used.
@@ -69,7 +69,7 @@ class AttachedNodes:
         return kernel
 
     def detach(self, spec: InstalledSpec) -> bool:
-        """Shut down the kernel; return whether there was one."""
+        """Shut down the kernel of a kernelspec; return whether it was running."""
         kernel = self._kernels.pop(spec.name, None)
         if kernel is not None:
             kernel.close()

@@ -1,4 +1,4 @@
-"""Display the output of a cell on a node as if the cell ran in this kernel."""
+"""Display the output of a cell that runs on a node as if the cell ran in this kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Content = Mapping[str, Any]
 
 
 class CellFailed(Exception):
-    """The cell failed on the node; this is shown with the node's traceback."""
+    """The cell failed on the node. This exception is displayed as the node's traceback."""
 
     def __init__(self, content: Content) -> None:
         super().__init__(f"{content.get('ename', 'Error')}: {content.get('evalue', '')}")
@@ -23,7 +23,7 @@ class CellFailed(Exception):
 
 
 class OutputDisplay:
-    """A display that shows a remote kernel's messages as outputs of the cell that runs in this shell.
+    """Displays a remote kernel's messages as outputs of the cell that runs in this shell.
 
     Args:
         answer: called with the user's reply to an ``input()`` on the node.
@@ -42,7 +42,7 @@ class OutputDisplay:
         }
 
     def show(self, message: Mapping[str, Any]) -> None:
-        """Show one message; ignore messages that are not output, such as the kernel's state."""
+        """Show one message. Ignore messages that are not output, such as the kernel's state."""
         show = self._show.get(message["msg_type"])
         if show is not None:
             show(message["content"])

@@ -1,4 +1,4 @@
-"""Tab completion for the local ``%tpu``: all terminal commands, and those that exist only in ``%tpu``."""
+"""Complete the local ``%tpu`` with the Tab key: the terminal's commands, and those that exist only in ``%tpu``."""
 
 from __future__ import annotations
 

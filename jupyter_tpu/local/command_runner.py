@@ -56,14 +56,14 @@ def run_command(words: Sequence[str], ask: Ask = input) -> int:
 
 
 def _start(words: Sequence[str], terminal: int) -> subprocess.Popen[bytes]:
-    """Start the command in a separate process group, so that Ctrl-C in this terminal reaches it only once."""
+    """Start the command in a separate process group, so that Ctrl-C in this terminal reaches the command only once."""
     return subprocess.Popen(
         [*_COMMAND, *words], stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
     )
 
 
 class _CommandSession:
-    """One command's session: copies its output as it arrives, and replies to its prompts."""
+    """Connects one command to its cell: shows its output as it arrives, and replies to its prompts."""
 
     def __init__(self, process: subprocess.Popen[bytes], keyboard: int, ask: Ask) -> None:
         self._process = process
@@ -72,7 +72,7 @@ class _CommandSession:
         self._line = ""
 
     def run(self) -> int:
-        """Serve the command until it closes its output, and return its exit code."""
+        """Copy the command's output and reply to its prompts until it exits. Return its exit code."""
         with selectors.DefaultSelector() as waiting:
             waiting.register(self._process.stdout, selectors.EVENT_READ, (_decoder(), self._on_stdout))  # type: ignore[arg-type]
             waiting.register(self._process.stderr, selectors.EVENT_READ, (_decoder(), self._on_stderr))  # type: ignore[arg-type]
@@ -98,7 +98,7 @@ class _CommandSession:
         _write(sys.stdout, text)
 
     def _on_stderr(self, text: str) -> None:
-        """Show progress and warnings; prompt the user if the last line ends like a question."""
+        """Show progress and warnings. Prompt the user if the last line ends like a question."""
         # A prompt may arrive in several pieces, so collect the unfinished line.
         self._line = (self._line + text).rpartition("\n")[2]
         if not self._line.endswith(QUESTION_END):

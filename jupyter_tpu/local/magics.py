@@ -53,9 +53,9 @@ class LocalMagics:
         ``%tpu COMMAND …`` is the same as ``jupyter tpu COMMAND …`` in a terminal, for example ``%tpu list``, ``%tpu
         create``, ``%tpu cost`` or ``%tpu --help``. ``%tpu attach NODE`` selects the node for the following cells;
         ``%tpu attach NODE FRAMEWORK`` also selects a framework's environment. ``%tpu detach`` shuts down the kernel on
-        that node; ``%tpu detach NODE`` or ``%tpu detach NODE FRAMEWORK`` shuts down another one.
+        that node; ``%tpu detach NODE`` or ``%tpu detach NODE FRAMEWORK`` shuts down a different kernel.
 
-        ``%%tpu`` runs its cell on that node, ``%%tpu NODE`` on another one, and ``%%tpu NODE FRAMEWORK`` in a
+        ``%%tpu`` runs its cell on that node, ``%%tpu NODE`` on a different node, and ``%%tpu NODE FRAMEWORK`` in a
         framework's environment. The kernel on the node keeps its variables until this kernel exits. ``-o NAME`` copies
         a variable back after the cell has run (numbers, strings, lists, dictionaries, arrays). An interrupt is sent to
         the node; a second interrupt leaves the cell running there.
@@ -136,14 +136,14 @@ def _note_trial() -> None:
 
 
 class StoppedWaiting(Exception):
-    """The user interrupted the wait; this is shown as a message without a traceback."""
+    """The user interrupted the wait. This is shown as a message without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
 
 
 class CommandFailed(Exception):
-    """The command failed and has printed the reason; this makes the cell fail without a traceback."""
+    """The command failed and has printed the reason. This makes the cell fail without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return []

@@ -1,4 +1,4 @@
-"""A kernel on a node, controlled by a kernel on the user's machine: start it, run cells and forward their messages."""
+"""Control a kernel on a node from a kernel on the user's machine: start it, run cells and forward messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EARLIER = "[a cell that was left running asks]"
 
 
 class RemoteKernel:
-    """A kernel on a node, identified by its kernelspec name; call `start` and `close` once each.
+    """A kernel on a node, identified by its kernelspec name. Call `start` and `close` once each.
 
     The client runs in a thread with its own event loop, because the waiting cell blocks the local kernel's event loop.
     """
@@ -57,8 +57,8 @@ class RemoteKernel:
     def run(self, code: str, show: Show) -> Mapping[str, Any]:
         """Run a cell, pass its messages to `show` in order, and return the content of its reply.
 
-        The first interrupt of the local kernel interrupts the kernel on the node; a second one leaves the cell running.
-        If that cell asks for input later, the prompt names the node.
+        The first interrupt of the local kernel interrupts the kernel on the node. After a second interrupt, this stops
+        waiting, but the cell keeps running. If that cell asks for input later, the prompt names the node.
 
         Raises:
             KernelFailed: the kernel died.
@@ -137,7 +137,7 @@ class RemoteKernel:
             await asyncio.gather(questions, return_exceptions=True)
 
     async def _while_alive(self, work: Awaitable[T]) -> T:
-        """Return the result of `work`; raises `KernelFailed` if the kernel dies first."""
+        """Return the result of `work`. Raises `KernelFailed` if the kernel dies first."""
         working, dead = asyncio.ensure_future(work), asyncio.create_task(self._until_dead())
         try:
             await asyncio.wait([working, dead], return_when=asyncio.FIRST_COMPLETED)

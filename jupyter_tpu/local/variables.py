@@ -1,4 +1,4 @@
-"""Copy variables from a kernel on a node as plain values; the counterpart of `notebook.carrying`.
+"""Copy variables from a kernel on a node as plain values. The node's part is in `notebook.carrying`.
 
 Pickles are not used, because loading them executes code, and no code from a node may run on the user's machine.
 """
@@ -21,7 +21,7 @@ class Kernel(Protocol):
     """A kernel that can evaluate an expression."""
 
     def evaluate(self, expression: str) -> Mapping[str, Any]:
-        """Evaluate an expression; see `RemoteKernel.evaluate`."""
+        """Evaluate an expression. See `RemoteKernel.evaluate`."""
 
 
 def fetch(kernel: Kernel, name: str) -> Any:

@@ -22,13 +22,13 @@ Entries less far ahead stay: another process may have written them a moment ago,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedNode:
-    """A node that was observed READY.
+    """A node that was observed to be READY.
 
     Attributes:
-        usd_per_hour: list price of the whole node; None if no source has one.
-        unwatched_s: seconds before this observation for which the node may have been READY without being observed.
+        usd_per_hour: list price of the whole node in US dollars per hour; None if unknown.
+        unwatched_s: how long before this observation the node may have been READY without being observed, in seconds.
         price_source: the source of the price; see `Price.origin`.
-        provisioning: its provisioning model; None if unknown.
+        provisioning: the node's provisioning model; None if unknown.
     """
 
     name: NodeName
@@ -48,12 +48,13 @@ class NodesObservation:
     Attributes:
         as_of: when the list was requested (Unix seconds); 0 if only the nodes in `read_at` were observed.
         ready: the nodes that were READY.
-        unreachable: zones that did not respond; nodes that were READY there still count as READY.
-        read_at: when nodes were read individually, after the list; includes nodes that were not found.
-        ended: nodes that are no longer READY, each with the latest time at which this can have happened, according to
-            the cloud.
-        now: when the observation is recorded, possibly long after `as_of`. Ledger entries that are later than this time
-            are wrong. The default accepts every entry.
+        unreachable: zones that did not respond. Nodes that were READY in these zones still count as READY.
+        read_at: when each node was read individually, after the list (Unix seconds); includes nodes that were not
+            found.
+        ended: nodes that are no longer READY, each with the latest time at which it can have been READY according to
+            the cloud (Unix seconds).
+        now: when the observation is recorded (Unix seconds), possibly long after `as_of`. Ledger entries that are later
+            than this time are wrong. The default accepts every entry.
     """
 
     as_of: float
@@ -68,7 +69,7 @@ class NodesObservation:
         return at - self.now > _FUTURE_TOLERANCE_S
 
     def seen_at(self, name: NodeName) -> float:
-        """Return when a node or its absence was observed (Unix seconds)."""
+        """Return when a node was observed as existing or missing (Unix seconds)."""
         return self.read_at.get(name, self.as_of)
 
 
@@ -82,7 +83,7 @@ class Accrual:
 
 
 def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], observation: NodesObservation) -> Accrual:
-    """Compute the changes to the open `spans` from an observation.
+    """Compute the changes to the open `spans` from a new observation.
 
     Args:
         spans: the open span of each node, if it has one.
@@ -125,10 +126,10 @@ def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], ob
 
 
 def _ended_at_latest(span: Span, successor: ObservedNode | None, observation: NodesObservation) -> float:
-    """Return the earliest time by which the node had certainly stopped being READY.
+    """Return the earliest time at which the node had certainly stopped being READY.
 
-    This is when it was observed not READY, or an earlier time if the cloud's operations show it or a new node with the
-    same name already existed.
+    This is the time when the node was observed as not READY. It is earlier if the cloud's operations show an earlier
+    time, or if a new node with the same name existed earlier.
     """
     seen_at = observation.seen_at(span.name)
     began_at = seen_at - successor.unwatched_s if successor else seen_at

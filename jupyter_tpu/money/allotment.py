@@ -1,4 +1,4 @@
-"""The allotment of the grants' chips to the current nodes: how many are in use and how many are free."""
+"""Compute how many of each grant's chips the current nodes use, and how many are free."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Allotment:
     unknown: Mapping[RowKey, str] = field(default_factory=dict)
 
     def used_of(self, grant: Grant, number: int) -> int | None:
-        """Return the chips in use of row `number` of a grant; None if unknown."""
+        """Return how many chips of row `number` of a grant are in use, or None if unknown."""
         place = (grant.name, number)
         return None if place in self.unknown else self.used.get(place, 0)
 
     def free_of(self, grant: Grant, number: int) -> int | None:
-        """Return the free chips of row `number` of a grant; None if unknown."""
+        """Return how many chips of row `number` of a grant are free, or None if unknown."""
         used = self.used_of(grant, number)
         return None if used is None else max(0, grant.rows[number].chips - used)
 
@@ -41,7 +41,7 @@ class Allotment:
 def allot(
     grants: Iterable[Grant], nodes: Iterable[Node] | None, *, today: int, unreachable: Iterable[str] = ()
 ) -> Allotment:
-    """Assign each node, oldest first, to the first matching row of a grant with enough free chips for the whole node.
+    """Assign each node, oldest first, to the first matching row of a grant with enough free chips.
 
     Stopped and pre-empted nodes count too, because they use quota until they are deleted.
 
@@ -64,7 +64,7 @@ def allot(
 
 
 def is_for(row: GrantRow, accelerator_type: str, zone: str, spot: bool) -> bool:
-    """Return whether a row applies to nodes of this type, zone and `spot`, regardless of the number of free chips."""
+    """Return whether a row applies to nodes of this type, zone and `spot`. Free chips are not checked."""
     kind = find_accelerator(accelerator_type)
     same = kind is not None and (row.generation, row.zone, row.spot) == (kind.generation, zone, spot)
     return same and row.device in ("", accelerator_type)
@@ -73,7 +73,7 @@ def is_for(row: GrantRow, accelerator_type: str, zone: str, spot: bool) -> bool:
 def assign(
     places: Iterable[tuple[Grant, int]], used: Counter[RowKey], accelerator_type: str, zone: str, spot: bool
 ) -> bool:
-    """Assign a node to the first matching row that has enough free chips for the whole node, and count it in `used`.
+    """Assign a node to the first matching row with enough free chips for the whole node; update `used`.
 
     Returns:
         Whether the node was assigned.

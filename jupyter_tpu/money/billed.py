@@ -1,7 +1,8 @@
-"""Billed costs from the Cloud Billing export to BigQuery: the table name, the queries and their totals.
+"""Read billed costs from the Cloud Billing export to BigQuery: the table name, the queries and their totals.
 
-Pure. The export uses the schema of the standard usage cost data (cloud.google.com/billing, "Structure of Standard data
-export"). Days and months are in UTC. Amounts are in the currency of the billing account; credits are negative.
+This module is pure. The export uses the schema of the standard usage cost data (cloud.google.com/billing, "Structure of
+Standard data export"). Days and months are in UTC. Amounts are in the currency of the billing account; credits are
+negative.
 """
 
 from __future__ import annotations
@@ -95,19 +96,19 @@ class ExportTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Periods:
-    """The first day of each of the two totals, as ``YYYY-MM-DD`` in UTC."""
+    """The first day of each period whose total is computed, as ``YYYY-MM-DD`` in UTC."""
 
     month: str
     last_30_days: str
 
     @property
     def since(self) -> str:
-        """The earlier of the two first days."""
+        """The earlier of the two periods' first days."""
         return min(self.month, self.last_30_days)
 
 
 def billed_view(costs: Rows, credits: Rows, *, table: ExportTable, project: str, periods: Periods) -> JSON:
-    """Return the costs by day, service and SKU, the credits applied to them, and the totals of both.
+    """Return the costs by day, service and SKU, the credits applied to these costs, and the totals of both.
 
     Args:
         costs: the result of `COSTS`.
@@ -179,7 +180,7 @@ def _credit(row: Mapping[str, str | None]) -> JSON:
 
 
 def _period(days: Iterable[JSON], applied: Iterable[JSON], since: str) -> JSON:
-    """Return the costs that were billed since a day; `net` is the amount due."""
+    """Return the costs that were billed since a day. `net` is the amount due."""
     own = [row for row in days if row["day"] >= since]  # days as YYYY-MM-DD sort like their dates
     by_credit: dict[tuple[str, str], list[float]] = {}
     for row in applied:

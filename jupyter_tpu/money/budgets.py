@@ -1,8 +1,8 @@
-"""Budgets: a cap in US dollars or in hours of READY nodes, per day, week or month, or in total.
+"""Budgets: caps in US dollars or in hours of READY nodes, per day, week or month, or in total.
 
-Windows begin at times of the user's wall clock, so each function that uses windows takes `offset_at`, the wall clock's
-offset from UTC at any time. Costs are counted as in `Cost.worst_usd`: an unknown price counts as the highest known
-price.
+A window begins at a time by the user's wall clock. Functions that use windows therefore take `offset_at`, which returns
+the wall clock's offset from UTC at a given time. Costs are counted as in `Cost.worst_usd`: an unknown price counts as
+the highest known price.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Budget:
     """A budget that the user has set.
 
     Attributes:
-        amount: the cap in `unit`; more than 0. ``hours`` are the node-hours of all nodes combined.
+        amount: the cap in `unit`; must be more than 0. ``hours`` are the sum of the hours of all nodes.
         resets_on: the weekday on which a weekly budget resets; None for other periods.
-        resets_at: ``HH:MM`` by the wall clock, at which a day, week or month begins.
-        action: the action at the cap. ``stop`` and ``stop-all`` stop nodes and reject new ones. ``stop`` does not apply
-            to nodes covered by a grant, unless `unit` is ``hours``, because these nodes use hours too.
+        resets_at: the time at which a day, week or month begins, as ``HH:MM`` by the wall clock.
+        action: what to do when the cap is reached. ``stop`` and ``stop-all`` stop nodes and reject new ones. ``stop``
+            does not apply to nodes covered by a grant, unless `unit` is ``hours``, because these nodes use hours too.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenBudget:
-    """A stored budget that cannot be read. Billable requests are blocked until it is replaced or removed."""
+    """A stored budget that cannot be read. It blocks billable requests until it is replaced or removed."""
 
     name: str
     error: TpuError
@@ -92,7 +92,7 @@ class Usage:
     """How much of a budget has been used.
 
     Attributes:
-        used: the maximum usage in the budget's unit; unmonitored time counts as READY.
+        used: the maximum usage in the budget's unit. Unmonitored time counts as READY.
         watched: the part of `used` that was observed.
         fraction: the used fraction of the budget's amount; may be more than 1.
         runs_out_at: when the budget runs out at the current rate (Unix seconds). None if no node is READY, if the
@@ -108,7 +108,7 @@ class Usage:
 
     @property
     def unwatched(self) -> float:
-        """The part of `used` that is unmonitored time; 0 if it is negligible."""
+        """The part of `used` that is unmonitored time. Negligible amounts are returned as 0."""
         rest = self.used - self.watched
         return rest if rest >= _NOTABLE_SHARE * self.used else 0.0
 
@@ -208,7 +208,7 @@ def window_of(budget: Budget, now: float, offset_at: OffsetAt) -> Window:
 
 
 def _days(budget: Budget, day: int) -> tuple[int, int]:
-    """Return the first day of the period and the first day of the next one."""
+    """Return the first day of the current period and the first day of the next period."""
     if budget.period == "day":
         return day, day + 1
     if budget.period == "week":
@@ -222,7 +222,7 @@ def _days(budget: Budget, day: int) -> tuple[int, int]:
 def usage_of(
     budget: Budget, spans: Sequence[Span], now: float, offset_at: OffsetAt, *, worst: Sequence[Span] | None = None
 ) -> Usage:
-    """Return the part of a budget that these spans use.
+    """Return how much of a budget these spans use.
 
     Args:
         worst: the spans with their maximum durations, see `spans.at_worst`; computed if None.
@@ -247,7 +247,7 @@ def _counted(unit: Unit, spent: Cost) -> float:
 
 
 def level_of(fraction: float) -> Level:
-    """Return the highest threshold, in percent, that a fraction has reached."""
+    """Return the highest threshold that a fraction has reached, in percent."""
     if fraction >= 1.0:
         return "100"
     return "80" if fraction >= 0.8 else "50" if fraction >= 0.5 else "ok"
@@ -289,7 +289,7 @@ def usage_text(budget: Budget, usage: Usage) -> Text:
 
 
 def unmonitored_text(budget: Budget, usage: Usage) -> str:
-    """Return a sentence about unmonitored time; empty if all time was monitored."""
+    """Return a sentence about unmonitored time, or "" if all time was monitored."""
     if not usage.unwatched:
         return ""
     return Text(

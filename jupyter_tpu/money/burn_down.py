@@ -1,4 +1,4 @@
-"""The burn-down of a budget: its usage at each point from the start of its window until now."""
+"""Compute the burn-down of a budget: its usage at several times from the start of its window until now."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEPS = 96
 
 
 def burn_down_view(budget: Budget, account: Account) -> JSON:
-    """Return a budget's current usage and its burn-down: used and observed amounts at `STEPS` + 1 times."""
+    """Return a budget's current usage, and the used and observed amounts at `STEPS` + 1 times until now."""
     usage = account.usage(budget)
     view = budget_view(budget, usage, account)
     at = _moments(view["window_start"], account.now)

@@ -36,7 +36,7 @@ class NodeRequest:
 
     @property
     def spot(self) -> bool:
-        """Whether the node is spot or preemptible; TRC's emails use these names interchangeably."""
+        """Whether the node is spot or preemptible. TRC's emails use both names for the same."""
         return can_be_preempted(self.provisioning)
 
     @property
@@ -51,7 +51,7 @@ class Coverage:
 
     Attributes:
         grant: the name of the grant that covers the node; None if the user pays.
-        price: the list price, even if a grant pays; None if no source has one (unknown does not mean free).
+        price: the list price, even if a grant pays; None if it is unknown, which doesn't mean that the node is free.
         text: one line for the user, shown before the node is created.
         until: the last day of the grant that covers the node, such as ``2027-01-29``; None if the user pays.
         detail: why no grant covers the node, and which credit may cover it; may be empty.
@@ -89,7 +89,7 @@ def coverage(
     Args:
         allotment: the current nodes' usage of these grants.
         now: Unix seconds.
-        left: the remaining US dollars of each credit, by name; None if unknown.
+        left: the remaining amount of each credit in US dollars, by the credit's name; None if unknown.
     """
     today, known = day_of(now), tuple(grants)
     # a TRC grant makes the node free; a credit only pays the bill, so it is mentioned only if no grant covers the node
@@ -139,7 +139,7 @@ def _price(price: Price | None) -> str:
 
 
 def _credit(credits: list[Grant], left: Mapping[str, float | None]) -> str:
-    """Return the part of the text about the credit that expires first among those that may have money left."""
+    """Return a text about the credit that expires first among the credits that may have money left."""
     for grant in sorted(credits, key=lambda grant: grant.last_day):
         amount = left.get(grant.name)
         if amount is None:
@@ -159,7 +159,7 @@ def _credit(credits: list[Grant], left: Mapping[str, float | None]) -> str:
 
 
 def _why_not(request: NodeRequest, grant: Grant, allotment: Allotment, today: int) -> str:
-    """Return why a grant does not cover the node; empty if it does."""
+    """Return why a grant does not cover the node, or "" if it does."""
     if grant.is_over(today):
         return Text("your TRC grant {name} ended on {ends_on}", name=grant.name, ends_on=grant.ends_on)
     if not grant.holds(today):

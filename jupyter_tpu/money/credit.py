@@ -1,7 +1,7 @@
-"""The US dollars of each credit that the nodes have used, at the list prices in the ledger.
+"""Compute how many US dollars of each credit the nodes have used, from the ledger's list prices.
 
 Time covered by a TRC grant uses no credit. If there are several credits, the one that expires first is used first. Only
-chips are counted. Disks, addresses and egress use credit too, but no API reports how much.
+the cost of chips is counted. Disks, addresses and egress use credit too, but no API reports how much.
 """
 
 from __future__ import annotations
