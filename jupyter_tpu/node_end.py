@@ -45,7 +45,7 @@ class EndCause:
     Attributes:
         cause: a stable code.
         name: name of the budget; empty for other causes.
-        detail: the reached limit, for display, such as ``1 h`` or ``$5.02 of $5.00 today``.
+        detail: the limit that was reached, as text for display, such as ``1 h`` or ``$5.02 of $5.00 today``.
     """
 
     cause: Cause
@@ -58,7 +58,10 @@ class EndCause:
 
     @classmethod
     def from_json(cls, data: object) -> EndCause | None:
-        """Rebuild a cause from `to_json`; None for anything else, such as an intent from an earlier version."""
+        """Restore a cause from the output of `to_json`; return None for other values.
+
+        Intents from earlier versions, for example, contain no cause.
+        """
         if not isinstance(data, Mapping) or str(data.get("cause")) not in _CAUSES:
             return None
         return cls(cause=data["cause"], name=str(data.get("name", "")), detail=str(data.get("detail", "")))
@@ -66,10 +69,10 @@ class EndCause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEnd:
-    """The end of a node, for the users of its kernels.
+    """The stop or deletion of a node, as reported to the users of its kernels.
 
     Attributes:
-        at: when it was requested or noticed (Unix seconds).
+        at: when the stop or deletion was requested or noticed (Unix seconds).
         is_deleted: whether the node was deleted with its disk; if not, it was stopped.
         actions: what a front end can offer, such as restarting the node.
     """

@@ -31,7 +31,7 @@ class Flags(TypedDict):
 
 
 class Scheduled(Protocol):
-    """A record with a provisioning model: a node, the spec of one, or a queued resource."""
+    """A record with a provisioning model: a node, a node's spec or a queued resource."""
 
     @property
     def spot(self) -> bool:
@@ -62,7 +62,7 @@ def provisioning_of(what: Scheduled) -> Provisioning:
 
 
 def flags_of(provisioning: Provisioning) -> Flags:
-    """Return the flags of a model, as `NodeSpec` has them; flex-start sets none."""
+    """Return the flags of a model, in the form in which `NodeSpec` stores them; flex-start has no flag."""
     return Flags(
         spot=provisioning == "spot", preemptible=provisioning == "preemptible", reserved=provisioning == "reserved"
     )

@@ -21,7 +21,7 @@ def prepare_streams() -> None:
 def _open_missing_streams() -> None:
     """Open a null device for each standard stream that is missing when the process starts (``2>&-``).
 
-    Python sets a missing stream to None, which breaks every write to it, and the next opened socket or file gets its
+    Python sets a missing stream to None, so every write to it fails. The next opened socket or file gets the stream's
     descriptor, so output meant for a terminal could be written to the journal.
     """
     for descriptor, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):

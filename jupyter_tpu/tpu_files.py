@@ -1,7 +1,7 @@
 """Find the files that identify TPU processes: the chips' device files and libtpu's lock. Linux, Python 3.10.
 
-For the agent and for kernels, which must agree on which process uses the chips. Linux shows the open files of a process
-only to its own user and root.
+The agent and the kernels share this module, because they must agree on which process uses the chips. Linux shows the
+open files of a process only to its own user and root.
 """
 
 from __future__ import annotations
@@ -32,12 +32,15 @@ def lock_file(environ: Mapping[str, str]) -> Path:
 
 
 def device_files(folder: Path) -> set[str]:
-    """Return the chips' device files in a folder, resolved: accelN up to v4, vfio groups on newer generations."""
+    """Return the resolved paths of the chips' device files in a folder.
+
+    They are ``accelN`` up to v4, and VFIO groups on newer generations.
+    """
     return {os.path.realpath(path) for path in (*folder.glob("accel[0-9]*"), *folder.glob("vfio/[0-9]*"))}
 
 
 def open_by(files: set[str], proc: Path = PROC) -> list[int]:
-    """Return the processes that have one of these files open, as far as the current user can see."""
+    """Return the pids of processes that have one of these files open and whose open files the current user may see."""
     if not files:
         return []
     pids = (int(path.name) for path in proc.iterdir() if path.name.isdecimal())
@@ -45,7 +48,7 @@ def open_by(files: set[str], proc: Path = PROC) -> list[int]:
 
 
 def open_files(pid: int, proc: Path = PROC) -> set[str]:
-    """Return the files that a process has open; empty if it has exited or belongs to another user."""
+    """Return the files that a process has open, or an empty set if it has exited or belongs to another user."""
     found = set[str]()
     with suppress(OSError), os.scandir(f"{proc}/{pid}/fd") as links:
         for link in links:

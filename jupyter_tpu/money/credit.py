@@ -18,7 +18,7 @@ from jupyter_tpu.provisioning import is_grantable
 
 
 def credits_used(grants: Iterable[Grant], spans: Iterable[Span], *, now: float) -> Mapping[str, float | None]:
-    """Return the US dollars used of each credit since its start, by name; None if a node that used it has no price."""
+    """Return the US dollars spent from each credit, by its name; None if a node that may have used it has no price."""
     known = tuple(grants)
     credits = sorted((grant for grant in known if grant.kind == "credit"), key=lambda grant: grant.last_day)
     if not credits:
@@ -34,9 +34,9 @@ def credits_used(grants: Iterable[Grant], spans: Iterable[Span], *, now: float) 
 def steady_periods(
     grants: tuple[Grant, ...], spans: Iterable[Span], since: float, now: float
 ) -> Iterator[tuple[float, float, list[Span]]]:
-    """Yield (start, end, spans) for each period between `since` and `now` with the same nodes and grants.
+    """Split the time from `since` to `now` where a node or grant starts or ends; yield (start, end, spans) per period.
 
-    The spans of a period are sorted by start time, so that older nodes use a grant first.
+    Periods without nodes are skipped. The spans of a period are sorted by start time, so older nodes use a grant first.
     """
     # split the time wherever a grant or a node starts or ends, so that nothing changes within an interval
     waiting = sorted((span for span in spans if _end(span, now) > since), key=lambda span: span.began_at, reverse=True)
@@ -56,7 +56,7 @@ def _end(span: Span, now: float) -> float:
 
 
 def billed(grants: tuple[Grant, ...], running: list[Span], today: int) -> list[Span]:
-    """Return the spans that no TRC grant covers on that day; older spans use the grants first."""
+    """Return the spans in `running` that no TRC grant covers on the day `today`; older spans use the grants first."""
     places = [(grant, number) for grant in grants if grant.holds(today) for number in range(len(grant.rows))]
     used: Counter[RowKey] = Counter()
     return [span for span in running if not (is_grantable(span.terms) and _give(places, used, span))]

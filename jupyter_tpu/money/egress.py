@@ -51,7 +51,7 @@ class Egress:
 
     @property
     def is_warning(self) -> bool:
-        """Whether reading the bucket may cause costs."""
+        """Whether reading the bucket may cost money."""
         return self.verdict in ("spread", "elsewhere")
 
     def to_json(self) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class Egress:
 
 
 def buckets_in(text: str) -> tuple[str, ...]:
-    """Return the buckets used by a notebook or program, in order and at most `MOST_BUCKETS`; never raises.
+    """Return the first `MOST_BUCKETS` buckets that a notebook or program mentions, in order; never raises.
 
     In a notebook, only cell sources count, because outputs may mention buckets that other programs read.
     """

@@ -48,7 +48,7 @@ def usd_per_gib(location: str, region: str) -> float | None:
 
 
 def _continent_of(location: str) -> str:
-    """Return the continent of a region or multi-region; empty if it is not in the table."""
+    """Return the continent of a region or multi-region, or an empty string if the table does not contain it."""
     if location in _ELSEWHERE:
         return ""
     return _SPREAD.get(location) or _PREFIXES.get(location.partition("-")[0], "")

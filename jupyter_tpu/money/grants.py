@@ -32,11 +32,11 @@ _ROW_FIELDS = ("chips", "generation", "spot", "zone", "device")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantRow:
-    """A number of chips of one generation in one zone.
+    """A row of a TRC grant: a number of chips of one generation in one zone.
 
     Attributes:
         spot: whether the chips are for spot and preemptible nodes.
-        device: the only accelerator type that the row covers, such as ``v2-8``; empty for any size.
+        device: the only accelerator type that the row covers, such as ``v2-8``; empty if the row covers all sizes.
     """
 
     chips: int
@@ -47,7 +47,7 @@ class GrantRow:
 
     @property
     def what(self) -> tuple[str, bool, str, str]:
-        """What the row covers, without the number of chips."""
+        """The generation, spot flag, zone and device: everything that the row specifies except the number of chips."""
         return (self.generation, self.spot, self.zone, self.device)
 
     def to_json(self) -> dict[str, Any]:

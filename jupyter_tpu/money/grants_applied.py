@@ -40,7 +40,7 @@ def paid_by_grants(grants: Iterable[Grant], running: Iterable[Span], now: float)
 def _add(parts: list[Span], part: Span) -> None:
     """Append a part of a span; merge it with the previous part if the price is the same.
 
-    Unmonitored time stays at the two ends of the whole span, because there is none between its parts.
+    Only the first part can have unmonitored time before it, and only the last part can have it after it.
     """
     if parts and parts[-1].usd_per_hour == part.usd_per_hour:
         parts[-1] = replace(parts[-1], ended_at=part.ended_at)

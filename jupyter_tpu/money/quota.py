@@ -1,4 +1,4 @@
-"""The limits, usage and remainder of the project's TPU quota, and the remainder after a request. Pure.
+"""The limits and usage of the project's TPU quota, and what remains now and after a request. Pure.
 
 No Google service reports usage, so it is calculated from the nodes and the queued resources. Leftovers (pre-empted
 nodes, finished queued resources) and stopped nodes count until they are deleted.
@@ -44,10 +44,10 @@ class QuotaLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaHolder:
-    """A quota user: a node, or a queued resource that has no node yet or anymore.
+    """A user of quota: a node, or a queued resource that currently has no node.
 
     Attributes:
-        is_preemptible: whether it counts against preemptible quota; true also for spot and flex-start nodes.
+        is_preemptible: whether it counts against preemptible quota, as spot and flex-start nodes do.
         is_reserved: whether it uses reserved chips, which count against no known quota.
         count: the number of nodes that it represents.
     """
@@ -138,7 +138,7 @@ def queued_holder(queued: QueuedResource) -> QuotaHolder:
 
 
 def without_nodes(queued: Iterable[QueuedResource], nodes: Iterable[Node]) -> tuple[QueuedResource, ...]:
-    """Return the queued resources whose nodes don't exist; for the others, the nodes are counted."""
+    """Return the queued resources that have no existing node. A queued resource with a node is counted as the node."""
     present = {(node.name.zone, node.name.node_id) for node in nodes}
     return tuple(each for each in queued if present.isdisjoint((each.name.zone, node_id) for node_id in each.node_ids))
 
@@ -193,7 +193,7 @@ def _rank(use: QuotaUse) -> tuple[object, ...]:
 
 
 def is_worth_showing(use: QuotaUse) -> bool:
-    """Return whether a quota is in use, or could be used in a place that offers its generation."""
+    """Return whether a quota is in use, or is not zero in a zone or region that offers its generation."""
     has_room = use.limit is None or use.limit > 0
     return bool(use.users) or (has_room and use.quota.is_offered_in(use.place))
 
@@ -218,7 +218,7 @@ class QuotaAfter:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the request fits; None if the limit is unknown, or if unknown usage may exceed the remainder."""
+        """Whether the request fits; None if this is uncertain, because the limit or some usage is unknown."""
         if self.use.is_unlimited:
             return True
         if self.left is None:
@@ -235,7 +235,7 @@ def quota_after(
 
     Args:
         holding: the current quota users.
-        is_complete: whether `holding` is complete; False if a zone did not respond.
+        is_complete: whether `holding` contains all quota users; False if a zone did not respond.
     """
     keys = keys_of(request)
     known = {(use.quota, use.place): use for use in uses(limits, holding)}

@@ -1,7 +1,7 @@
 """The ids of TPU quotas, and the quotas, places and amounts that a node counts against. Pure.
 
 An id is ``TPU{V2s|V3s|V4s|V5s|V5P|V6E}[Preemptible][Pod|Litepod|LitepodServing]PerProjectPer{Zone|Region}ForTPUAPI``.
-See the catalogue for the sources.
+The catalogue lists the sources for these ids.
 """
 
 from __future__ import annotations
@@ -126,5 +126,5 @@ def _bucket_of(kind: Accelerator) -> str:
 
 
 def amount_of(kind: Accelerator) -> int:
-    """Return the amount that a node of this type uses of each of its quotas, in the quota's unit."""
+    """Return how much quota a node of this type uses, in the unit of its quotas."""
     return kind.chips if accelerators.generation_facts(kind.generation).quota_unit == "chips" else kind.tensorcores

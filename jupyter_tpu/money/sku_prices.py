@@ -42,7 +42,7 @@ class _Unusable(Exception):
 
 
 def prices_of(skus: Iterable[object], as_of: str) -> SkuPrices:
-    """Return the prices from SKUs on the day `as_of`. If a resource has two prices, the higher one is returned."""
+    """Return the prices in SKUs that were fetched on the day `as_of`; of two prices for a resource, the higher one."""
     found: dict[tuple[str, ...], Row] = {}
     passed_over: list[str] = []
     for sku in skus:
@@ -74,9 +74,9 @@ def _rows_of(sku: object, as_of: str) -> list[Row]:
 
 
 def _kind_of(description: str) -> tuple[Row, int] | None:
-    """Return the generation and mode, a variant if VM and slice prices differ, and the chips that the price covers.
+    """Parse a SKU's description; return the generation, mode and variant, and the number of chips per unit of price.
 
-    Returns None if the description is not for a TPU node.
+    The variant is missing if VMs and slices have the same price. Returns None if the description is not for a TPU node.
     """
     for mode, form in _MODES:
         if match := form.fullmatch(description):

@@ -70,7 +70,7 @@ class Span:
 
     @property
     def unwatched_s(self) -> float:
-        """Unmonitored seconds before and after the span, without the short gaps between regular observations."""
+        """Unmonitored seconds before and after the span, not counting the short gaps between regular observations."""
         return sum(gap for gap in (self.unwatched_before_s, self.unwatched_after_s) if gap > WATCHED_S)
 
     def seconds(self, window: Window, now: float) -> float:
@@ -87,7 +87,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """The sum of some spans.
+    """The total cost and READY time of some spans.
 
     Attributes:
         known_usd: cost of the spans whose price is known.

@@ -57,7 +57,7 @@ class Slot:
 
     @property
     def unwatched_s(self) -> float:
-        """Unmonitored node-seconds, without the short gaps between regular observations."""
+        """Unmonitored node-seconds, not counting the short gaps between regular observations."""
         gap = self.up_to_ready_s - self.ready_s
         return gap if gap > WATCHED_S else 0.0
 

@@ -160,7 +160,10 @@ def budget_view(budget: Budget, usage: Usage, account: Account) -> JSON:
 
 
 def _broken_view(broken: BrokenBudget) -> JSON:
-    """Return the view of a broken budget, shown as used up because it blocks all spending. Its settings are unknown."""
+    """Return the view of an unreadable budget: its settings are unknown, and it is shown as used up.
+
+    The reason is that an unreadable budget blocks all spending.
+    """
     return {
         "name": broken.name,
         **dict.fromkeys(("amount", "unit", "period", "resets_on", "resets_at", "action")),

@@ -212,7 +212,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def _with_rows_on_lines(text: str) -> str:
-    """Put each row of an HTML table on a separate line, whatever its cells contain."""
+    """Put each row of an HTML table on a separate line, even if its cells contain several lines."""
     head, *rows = _ROW_BEGIN.split(text)
     return head + "".join(map(_row_line, rows))
 
@@ -278,7 +278,7 @@ class _Reading:
         self.notes: list[str] = []
 
     def add_problem(self, line: str, why: str) -> None:
-        """Add a line as a problem, with the reason why it cannot be read."""
+        """Record that a line cannot be read, with the reason."""
         shown = " ".join(line.split())
         cut = shown if len(shown) <= _LONGEST_SHOWN else shown[:_LONGEST_SHOWN] + "…"
         if why.endswith("."):
@@ -287,7 +287,7 @@ class _Reading:
             self.problems.append(Text("“{line}”: {why}.", line=cut, why=why))
 
     def add_line(self, match: re.Match[str]) -> None:
-        """Add one line that has the format of a grant."""
+        """Parse a line that has the format of a grant and add its row."""
         zones = [zone.replace("\n", "").lower() for zone in re.findall(_ZONE, match["zones"], re.IGNORECASE)]
         if len(zones) > 1:
             self.notes.append(

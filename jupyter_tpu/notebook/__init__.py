@@ -14,7 +14,7 @@ from typing import Any
 
 
 def is_on_node(environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether this kernel runs on a TPU node: the agent started it, or the environment shows it."""
+    """Return whether this kernel runs on a TPU node: the agent started it, or ``TPU_ACCELERATOR_TYPE`` is set."""
     # Import late, like everything that the magics need, so that loading the extension does not delay a kernel's start.
     from jupyter_tpu.notebook.node.agent_call import is_agent_here
 

@@ -1,4 +1,4 @@
-"""Pack variables of a kernel on a node as JSON for a kernel elsewhere: plain values, never code or pickles.
+"""Pack variables of a kernel on a node as JSON for a kernel on another machine: plain values, never code or pickles.
 
 `jupyter_tpu.local.variables` is the counterpart and imports this module by name, in the kernel on the node.
 """

@@ -101,7 +101,7 @@ class MagicOutput:
 
 
 def message_of(error: TpuError) -> Text:
-    """Return an error's message, for use within another text."""
+    """Return an error's message in a form that can be inserted into another text."""
     return error.message if isinstance(error.message, Text) else Text(error.message)
 
 

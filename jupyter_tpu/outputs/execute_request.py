@@ -15,7 +15,7 @@ State: TypeAlias = Literal["queued", "running", "done", "aborted", "lost"]
 
 
 class Request:
-    """One execute_request and the messages that belong to it, fed in the order of the record.
+    """One execute_request and the messages that belong to it, which are processed in the order of the record.
 
     Args:
         head, tail: number of characters kept at the start and the end of each stream output.
@@ -86,7 +86,7 @@ class Request:
 
     @property
     def cell_id(self) -> str | None:
-        """The id of the cell; None if the client did not send it."""
+        """The id of the cell, or None if the client did not send an id."""
         return _text(self.metadata.get("cellId")) or None
 
     # -- what happens to it --------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ class Request:
         self.add(failure_of(message))
 
     def clear(self, *, wait: bool) -> None:
-        """Remove all outputs; with `wait`, only when the next output arrives."""
+        """Remove all outputs immediately or, with `wait`, when the next output arrives."""
         if wait:
             self.is_clearing = True
         else:

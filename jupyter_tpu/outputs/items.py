@@ -1,4 +1,4 @@
-"""The single outputs of a cell while its messages are reduced."""
+"""The kinds of outputs that a cell can have, and functions that read them from the cell's messages."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def stream_text(message: Message) -> tuple[str, str]:
 
 
 def display_id_of(message: Message) -> str:
-    """Return the display_id of a display message; empty if it has none.
+    """Return the display_id of a display message, or an empty string if the message has none.
 
     Raises:
         Malformed: the display_id is not a string.
@@ -116,7 +116,7 @@ def failure_of(message: Message) -> Failure:
 
 
 def count_of(message: Message) -> int | None:
-    """Return the execution count in a message; None if it has no valid one."""
+    """Return the execution count in a message, or None if the message has no valid count."""
     count = message.content.get("execution_count")
     return count if is_count(count) else None
 

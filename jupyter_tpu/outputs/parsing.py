@@ -25,7 +25,7 @@ class Malformed(ValueError):
 class Message(NamedTuple):
     """A message; `size` is the size of its content in bytes.
 
-    A tuple, because a record may have hundreds of thousands of messages.
+    It is a tuple to save memory, because a record may have hundreds of thousands of messages.
     """
 
     seq: int

@@ -27,7 +27,7 @@ Arrived = Callable[[str], int]
 
 
 class Reducer:
-    """Reducer of a kernel's record, or of the parts that belong to some requests, passed to `feed`.
+    """Reduces a kernel's record, or the messages of some of its requests; `feed` receives one message at a time.
 
     Args:
         head, tail: number of characters kept at the start and the end of each stream output.
@@ -62,7 +62,7 @@ class Reducer:
             self.skipped += 1
 
     def omit(self, msg_id: str, size: int) -> None:
-        """Record that `size` bytes of the request's stream messages at this place in the record are not fed."""
+        """Record that `size` bytes of the request's stream messages at this place in the record were skipped."""
         if msg_id in self.requests:
             self.requests[msg_id].omit(size)
 

@@ -17,9 +17,9 @@ from jupyter_tpu.outputs.text import StreamText
 class Limits:
     """Limits on the shown output of a request.
 
-    The defaults limit the output that a page must draw at once. For text, they are those of `reducer.TEXT_TAIL`. Images
-    and HTML are drawn fast (50 images of 2 MB in 0.1 s, 1,000 HTML outputs in 0.15 s), but all data is fetched and
-    becomes part of the saved notebook.
+    The defaults limit the output that a page must draw at once. The limits for text are `reducer.TEXT_HEAD` and
+    `reducer.TEXT_TAIL`. Images and HTML are drawn fast (50 images of 2 MB in 0.1 s, 1,000 HTML outputs in 0.15 s), but
+    all data is fetched and becomes part of the saved notebook.
 
     Attributes:
         error_head, error_tail: number of characters kept at the start and the end of an exception's message and

@@ -21,7 +21,8 @@ class Excerpt:
 
     Attributes:
         omitted_bytes: number of bytes omitted between `head` and `tail`.
-        cursor: the index in the last line of `tail` at which the next character is written; None means its end.
+        cursor: the index in the last line of `tail` at which the next character is written; None means the end of the
+            line.
     """
 
     head: str
@@ -53,7 +54,7 @@ class StreamText:
             self.append(text)
 
     def omit(self, size: int) -> None:
-        """Record that `size` bytes are missing here; earlier text fills the head while it has room."""
+        """Record that `size` bytes are missing here; earlier text that does not fit into the head is omitted too."""
         self._commit(self._line.pop_all())
         self._omitted += size + sum(map(byte_size, self._tail))
         self._tail.clear()
@@ -99,7 +100,7 @@ class StreamText:
         self._line.write(text[cut:])
 
     def _commit(self, text: str) -> None:
-        """Store text that can no longer change, first in the head and the rest in the tail."""
+        """Store text that can no longer change: fill the head first, then append to the tail."""
         if self._head_room:
             part, text = text[: self._head_room], text[self._head_room :]
             self._head.append(part)
@@ -180,7 +181,7 @@ class Line:
         return line
 
     def content(self) -> tuple[str, int | None]:
-        """Return the line and the cursor's index in it; None means its end."""
+        """Return the line and the cursor's index in it; the index is None if the cursor is at the end."""
         left = "".join(self._left)
         if not self._right:
             return left, None

@@ -146,7 +146,10 @@ class TPUApp(ExtensionApp):
         self._adopt_kernels()
 
     def _adopt_kernels(self) -> None:
-        """Restore kernels before the server listens, because a front end that finds none would drop its sessions."""
+        """Restore kernels before the server listens.
+
+        Otherwise, a front end would find no kernels and would drop its sessions.
+        """
         try:
             self._is_trial_left = clean_up_trial()
             notes = self.adoption.claim()
@@ -185,7 +188,7 @@ class TPUApp(ExtensionApp):
         self._in_background(self.shown.refresh())
 
     def cloud_changed(self) -> None:
-        """Make front ends reload everything, because the cloud, project or account has changed."""
+        """Make front ends reload all data, because the cloud, the project or the account has changed."""
         self._emit(FleetChange(kind="cloud"))
 
     def setup_engine(self) -> SetupEngine:
@@ -228,7 +231,7 @@ class TPUApp(ExtensionApp):
         )
 
     async def status(self) -> dict[str, Any]:
-        """Return the body of ``GET status``, which contains any error."""
+        """Return the body of ``GET status``; if an error occurs, the body contains it."""
         await self.trial.settled()
         shown = self.shown
         settings, error = await shown.status()
@@ -267,7 +270,10 @@ class TPUApp(ExtensionApp):
             self.log.exception("jupyter_tpu did not close cleanly; its journal and the list of kernels are intact.")
 
     async def _end_tasks(self) -> None:
-        """Cancel the background tasks until all have finished; repeat this, as libraries may swallow cancellations."""
+        """Cancel the background tasks until all have finished.
+
+        This is repeated, because libraries may swallow cancellations.
+        """
         while self._tasks:
             for task in self._tasks:
                 task.cancel()
@@ -275,7 +281,7 @@ class TPUApp(ExtensionApp):
 
 
 def front_end_language(server: Any) -> str:
-    """Return the language set in the JupyterLab or Notebook of a server; empty if it follows the system."""
+    """Return the display language set in a server's JupyterLab or Notebook, or "" if it follows the system."""
     for app in (each for loaded in server.extension_manager.extension_apps.values() for each in loaded):
         if hasattr(app, "user_settings_dir"):
             language = _locale_setting(app)

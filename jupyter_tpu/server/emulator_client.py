@@ -31,7 +31,8 @@ class EmulatorClient:
 
     Args:
         address: the result of `jupyter_tpu.cloud.emulator_address`.
-        authorize: returns the headers with the emulator's token; called for each request, because the token may change.
+        authorize: a function that returns the headers with the emulator's token; called for each request, because the
+            token may change.
     """
 
     def __init__(self, address: str, authorize: Callable[[], Mapping[str, str]]) -> None:
@@ -42,7 +43,7 @@ class EmulatorClient:
         """Call ``VERB /emulator/v1/PART``, which must be in `ALLOWED`; return its JSON.
 
         Args:
-            item: the number of one entry of the part, such as a fault; empty for all.
+            item: the number of one entry of the part, such as a fault; empty for all entries.
 
         Raises:
             CredentialsMissing: the emulator's token can't be read.
@@ -92,7 +93,7 @@ def _json_of(answer: HTTPResponse) -> Any:
 
 
 def _message_of(body: Any) -> str:
-    """Return the message in Google's error envelope; empty if the body is not one."""
+    """Return the message in a body with Google's error format, or "" for a body in another format."""
     try:
         return str(body["error"]["message"])
     except (KeyError, TypeError):

@@ -1,10 +1,10 @@
 """Start, restart and shut down kernels through Jupyter Server's own routes, one operation at a time per kernel.
 
-In Jupyter Server, operations overlap if two pages or a double click request them. On a node, this may leave a kernel
-that no list shows, because a kernel was shut down during its restart and the restart continued. Jupyter Server's
-restart also interrupts the running cell before checking whether a restart is possible, and hides the reason for a
-failure. These handlers check first and report the reason. If a kernel does not start, Jupyter Server responds with
-status 500; these handlers respond with the status and the text of jupyter_tpu's error.
+In Jupyter Server, operations overlap if two pages or a double click request them. On a node, this may leave a running
+kernel that no list shows, for example if the kernel was shut down during its restart and the restart continued. Jupyter
+Server's restart also interrupts the running cell before checking whether a restart is possible, and hides the reason
+for a failure. These handlers check first and report the reason. If a kernel does not start, Jupyter Server responds
+with status 500; these handlers respond with the status and the text of jupyter_tpu's error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SETTING = "jupyter_tpu_kernel_changes"
 
 
 class _Changes:
-    """The restarts and shutdowns in progress on a server."""
+    """The restarts and shutdowns of kernels that are in progress on a server."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -79,7 +79,7 @@ def _is_on_node(kernels: Any, kernel_id: str) -> bool:
 
 
 async def _restarted_by_jupyter(kernels: Any, kernel_id: str) -> None:
-    """Wait while Jupyter restarts a dead kernel on a node, because Jupyter rejects other changes meanwhile."""
+    """Wait while Jupyter restarts a dead kernel on a node; until it has finished, Jupyter rejects other changes."""
     while _is_on_node(kernels, kernel_id) and not (ready := kernels.get_kernel(kernel_id).ready).done():
         await asyncio.wait([ready])
 
@@ -104,7 +104,10 @@ class _WithReason(APIHandler):
     """Base class of handlers that report a `TpuError` if it is the reason why a kernel did not start."""
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Write a `TpuError` with its own status, even if Jupyter Server has wrapped it; leave others to the server."""
+        """Write a `TpuError` with its own status, even if Jupyter Server has wrapped it.
+
+        Jupyter Server writes all other errors.
+        """
         raised = kwargs.get("exc_info", (None, None))[1]
         error = raised if isinstance(raised, TpuError) else getattr(raised, "__cause__", None)
         if not isinstance(error, TpuError):
@@ -148,12 +151,12 @@ class RestartHandler(_WithReason, KernelActionHandler):
 
 
 class ShutdownHandler(KernelHandler):
-    """``DELETE api/kernels/{id}``: waits for a restart in progress."""
+    """``DELETE api/kernels/{id}``: wait for a restart in progress, then shut the kernel down."""
 
     @web.authenticated
     @authorized
     async def delete(self, kernel_id: str) -> None:
-        """Shut the kernel down after pending changes."""
+        """Shut the kernel down when the changes in progress have finished."""
         async with _Changes.of(self).turn(kernel_id):
             await _restarted_by_jupyter(self.kernel_manager, kernel_id)
             _let_end(self.kernel_manager, kernel_id)
@@ -166,7 +169,7 @@ class SessionChangeHandler(_WithReason, SessionHandler):
     @web.authenticated
     @authorized
     async def patch(self, session_id: str) -> None:
-        """Change the session; a change of its kernel waits for pending changes."""
+        """Change the session; if this changes its kernel, wait until the kernel's changes in progress have finished."""
         body = self.get_json_body()
         if not isinstance(body, dict) or "kernel" not in body:  # renaming a notebook doesn't have to wait
             await ensure_async(super().patch(session_id))
@@ -180,7 +183,7 @@ class SessionChangeHandler(_WithReason, SessionHandler):
     @web.authenticated
     @authorized
     async def delete(self, session_id: str) -> None:
-        """Delete the session and its kernel after pending changes."""
+        """Delete the session and its kernel when the kernel's changes in progress have finished."""
         sessions: Any = self.session_manager
         try:
             session = await sessions.get_session(session_id=session_id)

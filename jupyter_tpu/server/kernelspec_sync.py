@@ -1,4 +1,4 @@
-"""Keep the kernelspecs in sync with the nodes: written when kernels can start on a node, removed when they can't."""
+"""Keep the kernelspecs in sync with the nodes: each node on which kernels can start has a kernelspec."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 def usable_nodes(snapshot: FleetSnapshot) -> tuple[Node, ...]:
     """Return the nodes except those that are being created or started.
 
-    These may already be READY in the cloud, but their workers have not published their host keys yet.
+    Such nodes may already be READY in the cloud, but their workers have not published their host keys yet.
     """
     coming = {each.node_name for each in snapshot.intents if each.verb in ("create", "start") and not each.settled}
     return tuple(node for node in snapshot.nodes if node.name not in coming)
 
 
 class KernelspecSync:
-    """Updater of the kernelspec folder from snapshots of the fleet.
+    """Updates the kernelspec folder from snapshots of the fleet.
 
     Args:
-        enabled: whether to change the folder at all.
+        enabled: whether to change the folder; if False, updates do nothing.
         proxy_command, ssh_user: written into the kernelspecs, so that kernels started by other programs also use them.
     """
 
@@ -40,7 +40,7 @@ class KernelspecSync:
         self._lock = asyncio.Lock()
 
     def names(self) -> Mapping[str, str]:
-        """Return the kernelspec names at the last update, by the full name of their node."""
+        """Return the kernelspec names as of the last update, by the full name of the node."""
         return self._names
 
     async def update(self, snapshot: FleetSnapshot, settings: CloudSettings) -> None:

@@ -20,7 +20,7 @@ class LazyFleet:
     """A fleet shared by all callers. After a failure, it raises the same error for a few seconds, so polls are fast.
 
     Args:
-        open_fleet: returns a context manager that opens a fleet.
+        open_fleet: a function that returns a context manager, which opens a fleet.
         retry_after_s: seconds for which the same error is raised without a retry.
     """
 
@@ -60,7 +60,7 @@ class LazyFleet:
             raise
 
     async def reopen(self) -> None:
-        """Close the fleet after a change of settings; the next call opens it despite earlier failures."""
+        """Close the fleet after a change of settings; the next call opens it, even directly after a failure."""
         await self.close()
         self._failure, self._retry_at = None, 0.0
 

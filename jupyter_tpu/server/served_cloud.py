@@ -31,7 +31,7 @@ from jupyter_tpu.server.websocket.serial import SerialExecutor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAccess:
-    """Settings for access to nodes; see the traits of `server.app.TPUApp` with these names."""
+    """Settings for access to nodes; the traits of `server.app.TPUApp` with the same names describe them."""
 
     ssh_user: str = ""
     proxy_command: str = ""
@@ -44,7 +44,7 @@ class ServedCloud:
     """A cloud that this server uses.
 
     Args:
-        settings: returns the cloud's settings; called each time the fleet is opened.
+        settings: a function that returns the cloud's settings; called each time the fleet is opened.
         access: settings for access to its nodes.
         emit: called with each change after the kernelspecs have been updated, because front ends then read both nodes
             and kernelspecs.
@@ -68,7 +68,7 @@ class ServedCloud:
         self._runner: asyncio.Task[None] | None = None
 
     def settings_or_none(self) -> CloudSettings:
-        """Return the settings; empty settings if they are invalid."""
+        """Return the cloud's settings, or empty settings if they are invalid."""
         try:
             return self._settings()
         except TpuError:
@@ -89,7 +89,7 @@ class ServedCloud:
         return opened.settings, opened.fleet.snapshot().error
 
     def start(self) -> None:
-        """Handle changes from now on; call this when the event loop is running."""
+        """Start processing changes of the fleet; call this when the event loop is running."""
         self._runner = asyncio.get_running_loop().create_task(self._changes.run())
 
     async def warm_up(self) -> None:
@@ -113,7 +113,7 @@ class ServedCloud:
             self.log.debug("The nodes cannot be listed: %s", error)
 
     async def reopen(self) -> None:
-        """Use changed settings or credentials from now on; open intents remain in the journal and continue.
+        """Reopen the fleet with changed settings or credentials; open intents remain in the journal and continue.
 
         The fleet is reopened here instead of on request, because nobody requests it while the panel shows another
         cloud, and budgets and auto-stop must continue.
@@ -133,7 +133,10 @@ class ServedCloud:
             each.push_async_callback(self._end_runner)
 
     async def _end_runner(self) -> None:
-        """Cancel the handling of changes until it has finished; repeat this, as libraries may swallow cancellations."""
+        """Cancel the task that processes changes until it has finished.
+
+        This is repeated, because libraries may swallow cancellations.
+        """
         while self._runner and not self._runner.done():
             self._runner.cancel()
             await asyncio.wait([self._runner], timeout=1)

@@ -24,7 +24,7 @@ class TrialSwitch:
     """The emulated cloud of this server during a trial.
 
     Args:
-        serve: creates a `ServedCloud` for settings.
+        serve: a function that creates a `ServedCloud` from settings.
         kernels: Jupyter's kernel manager.
         log: a logger.
     """
@@ -60,7 +60,7 @@ class TrialSwitch:
         """Start the emulated cloud and use it; no effect if it is already in use.
 
         Raises:
-            TpuError: it did not start; nothing has changed.
+            TpuError: the emulated cloud did not start; nothing has changed.
         """
         async with self._lock:
             if self.served is not None:
@@ -84,7 +84,7 @@ class TrialSwitch:
                 await asyncio.to_thread(forget_trial)
 
     async def close(self) -> None:
-        """Stop the emulated cloud with the server; the next server restarts it."""
+        """Stop the emulated cloud because the server stops; the next server restarts it."""
         is_used = self.served is not None
         if self._resuming is not None and not self._resuming.done():
             is_used = self._resuming.cancel()

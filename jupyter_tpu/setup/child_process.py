@@ -32,7 +32,7 @@ class Child:
     log: Path
 
     async def first_line(self) -> bytes:
-        """Return the first line that the process prints; empty if it exited without printing one."""
+        """Return the first line that the process prints, or an empty string if it exits without printing a line."""
         assert self.process.stdout is not None
         return await self.process.stdout.readline()
 
@@ -96,7 +96,7 @@ def _closed_log(path: Path) -> IO[bytes]:
 
 
 def _end_with_parent() -> None:
-    """Have Linux send SIGTERM to this child if its parent is killed; runs in the child, before exec."""
+    """Make Linux send SIGTERM to this child process if its parent is killed; call this in the child, before exec."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 

@@ -65,7 +65,7 @@ class SetupEngine:
         self._is_project_fixed = is_project_fixed
 
     async def check(self) -> tuple[Step, ...]:
-        """Check all steps; a failure is part of a step, not raised."""
+        """Check all steps. If a check fails, its step contains the error; no exception is raised."""
         credentials, found = await self._credentials()
         if credentials.state != "done":
             return (credentials, *_waiting_from("project", Text("Checked once credentials are found.")))
@@ -257,7 +257,7 @@ def quota_step(limits: QuotaLimits, grants: tuple[str, ...], refused: tuple[str,
 
     Args:
         grants: names of the current grants.
-        refused: type and zone of the last creation rejected by the allow-list.
+        refused: accelerator type and zone of the last node creation that the allow-list rejected.
     """
     if refused:
         kind, zone = refused
@@ -287,7 +287,7 @@ def _with_grant(step: Step, grants: tuple[str, ...]) -> Step:
 
 
 def _grants_and_refusals(settings: CloudSettings) -> tuple[tuple[str, ...], tuple[str, str] | None]:
-    """Return the names of the current grants, and type and zone of the last creation rejected by the allow-list."""
+    """Return the names of the current grants, and type and zone of the last node that the allow-list rejected."""
     now = time.time()
     place = {"endpoint": settings.endpoint, "project": settings.project}
     with closing(Journal.of_user(settings.endpoint)) as journal:

@@ -15,7 +15,7 @@ _NEEDED = ("jax", "sklearn")
 
 
 def example_bytes() -> bytes:
-    """Return the notebook's file."""
+    """Return the content of the example notebook's file."""
     return resources.files("jupyter_tpu").joinpath("notebook", "examples", NOTEBOOK).read_bytes()
 
 

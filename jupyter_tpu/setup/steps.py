@@ -30,7 +30,7 @@ class Step:
     Attributes:
         text: the state, in one sentence.
         action: the offered action; empty if there is none.
-        does: the effect of the action, shown before the user confirms it; empty without an action.
+        does: the effect of the action, shown before the user confirms it; empty if there is no action.
         command: a command for a terminal, only if neither the panel nor this engine can do the same; empty if there is
             none.
         error: why the check failed, or why the state is unknown.
@@ -47,7 +47,7 @@ class Step:
     target: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the step as the REST API and ``--json`` show it, with templates for translation as in an error."""
+        """Return the step as the REST API and ``--json`` show it, with message templates that front ends translate."""
         return {
             "key": self.key,
             "state": self.state,
@@ -62,7 +62,7 @@ class Step:
 
 
 def is_complete(steps: Iterable[Step]) -> bool:
-    """Return whether nodes can be created: the API responds, nothing is left to do and nothing has failed.
+    """Return whether nodes can be created: the API responds, all steps are done and no check has failed.
 
     State that these credentials may not read, such as billing, is ignored.
     """

@@ -160,7 +160,7 @@ def remember_trial() -> None:
 
 
 def forget_trial() -> None:
-    """Keep the next server from restarting the emulated cloud, because the user has switched back."""
+    """Prevent the next server from restarting the emulated cloud, because the user has switched back."""
     trial_file().unlink(missing_ok=True)
 
 

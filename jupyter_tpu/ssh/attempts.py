@@ -1,4 +1,4 @@
-"""Overlap attempts: one that started while the network was down may hang long after the network is up again."""
+"""Run overlapping attempts: an attempt that started while the network was down may hang long after it is up again."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ OnActivity = Callable[[], None]
 async def first_outcome(
     attempt: Callable[[OnActivity], Awaitable[T]], *, silence_s: float, give_back: Callable[[T], None]
 ) -> T:
-    """Start another `attempt` after each silent period until one returns or raises; do the same as this one.
+    """Start another `attempt` after each silent period until an attempt finishes; return its result or raise its error.
 
     Args:
-        attempt: calls its argument whenever it receives something, so that a slow attempt counts as alive.
-        silence_s: another attempt starts after this many seconds in which no attempt received anything.
+        attempt: a coroutine function that calls its argument whenever it receives data, so that a slow attempt does not
+            count as silent.
+        silence_s: another attempt starts after this many seconds in which no attempt received data.
         give_back: called with the results of other attempts that succeeded at the same time.
     """
     loop, tasks = asyncio.get_running_loop(), set[asyncio.Future[T]]()

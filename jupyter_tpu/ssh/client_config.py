@@ -1,7 +1,7 @@
 """The route to a worker: the user's own ``~/.ssh/config`` overrides the address from the cloud.
 
 As with plain ssh, the user's file takes precedence: an entry ``Host *.tpu`` may set HostName, Port, User, IdentityFile,
-ProxyJump and ProxyCommand. It never weakens the host key check.
+ProxyJump and ProxyCommand. The user's file never weakens the host key check.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def resolved_route(address: WorkerAddress, proxy_command: str | None, files: Fil
 
 
 class _Settings:
-    """The few settings that jupyter_tpu uses directly."""
+    """The few settings in the user's ssh configuration that jupyter_tpu reads itself."""
 
     def __init__(self, options: asyncssh.SSHClientConnectionOptions) -> None:
         self._config = options.config
@@ -127,7 +127,7 @@ def _host_name_file(alias: str, host: str) -> Iterator[Path]:
 
 
 def _proxy_argv(command: str | None, alias: str, host: str, port: int, user: str) -> tuple[str, ...]:
-    """Split the command before filling in the tokens, so that no value is ever parsed as shell syntax."""
+    """Split the command into arguments, then fill in the tokens, so that no value is ever parsed as shell syntax."""
     if not command:
         return ()
     tokens = {"%%": "%", "%h": host, "%p": str(port), "%n": alias, "%r": user}

@@ -143,7 +143,7 @@ async def _open(
 
 
 class SshConnection:
-    """A logged-in connection; created by `connect`."""
+    """An SSH connection to a worker on which the user is logged in; created by `connect`."""
 
     def __init__(self, connection: asyncssh.SSHClientConnection, proxy: ProxyCommand | None = None) -> None:
         self._connection = connection
@@ -153,7 +153,7 @@ class SshConnection:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the connection is closed, from a field, without network access."""
+        """Whether the connection is known to be closed; this reads a field and does not use the network."""
         return self._connection.is_closed()
 
     async def execute(self, command: str) -> ByteStream:
@@ -240,8 +240,8 @@ class _Client(asyncssh.SSHClient):
 def _preferred_algorithms(host_keys: tuple[str, ...]) -> list[str]:
     """Return all host key algorithms, with those of the pinned keys first.
 
-    The others are offered too, so that a server with another kind of key is rejected with `HostKeyChanged` and not with
-    a failed negotiation.
+    The other algorithms are offered too, so that a server with another kind of key is rejected with `HostKeyChanged`
+    and not with a failed negotiation.
     """
     pinned = {_algorithm_family(line.split()[0]) for line in host_keys}
     return sorted(_HOST_KEY_ALGORITHMS, key=lambda name: _algorithm_family(name) not in pinned)
@@ -254,7 +254,7 @@ def _algorithm_family(name: str) -> str:
 def _translated(
     error: Exception, address: WorkerAddress, route: Route, refused_key: str, proxy_stderr: str
 ) -> TpuError:
-    """Return the user's error for a failed connection."""
+    """Return the jupyter_tpu error for a failed connection."""
     raw = "\n".join(part for part in (str(error) or type(error).__name__, proxy_stderr) if part)
     # Check for a refused key first, because asyncssh reports it like any failed connection.
     if refused_key:

@@ -14,7 +14,7 @@ class DirectTunnel:
     `wait_closed`.
 
     Args:
-        on_activity: called when TCP has connected, and for each received piece until `stop_watching`.
+        on_activity: called when TCP has connected, and whenever data is received until `stop_watching` is called.
         family, local_addr: as in `loop.create_connection`.
     """
 

@@ -29,7 +29,7 @@ class HostKeyStore:
         self.path = path
 
     def pinned(self, alias: str) -> tuple[str, ...]:
-        """Return the host keys pinned under `alias`; ignore damage, such as a line cut off by a full disk."""
+        """Return the host keys pinned under `alias`; ignore damaged lines, such as a line cut off by a full disk."""
         entries = (line.split(maxsplit=1) for line in self._text().splitlines())
         ours = (entry[1] for entry in entries if len(entry) == 2 and entry[0] == alias)
         return tuple(key for key in ours if _is_public_key(key))

@@ -1,6 +1,6 @@
 """A proxy command (such as an IAP tunnel) whose standard input and output carry the SSH connection.
 
-asyncssh can also start one, but then the command's standard error is mixed into the SSH stream.
+asyncssh can also start a proxy command, but then the command's standard error is mixed into the SSH stream.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ProxyCommand:
 
     @classmethod
     async def start(cls, argv: tuple[str, ...]) -> ProxyCommand:
-        """Run `argv`, never through a shell.
+        """Start the command `argv` without a shell.
 
         Raises:
             WorkerUnreachable: the command can't be run.
@@ -62,7 +62,7 @@ class ProxyCommand:
         return self._stderr.decode(errors="replace").strip()
 
     async def close(self) -> None:
-        """Stop the command and its children by closing its input or else with SIGTERM and SIGKILL, and reap it."""
+        """Stop the command and its children by closing its input or, if needed, with SIGTERM and SIGKILL; reap it."""
         self.sock.close()
         for number in (signal.SIGTERM, signal.SIGKILL):
             if await self._ends_soon():

@@ -46,7 +46,7 @@ class ByteStream:
             self._writer.write(data)
 
     async def drain(self) -> None:
-        """Wait until the queue is short enough for more data."""
+        """Wait until the queue of unsent data is short enough for more data."""
         try:
             await self._writer.drain()
         except (OSError, asyncssh.Error) as error:

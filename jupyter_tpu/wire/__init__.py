@@ -6,9 +6,9 @@ Start with `frames`.
 
     frames     the envelope of everything on the wire
     hello      the first frames, which agree on a protocol version
-    messages   multipart messages as bytes
+    multipart  multipart messages as bytes
     entries    one message in a kernel's record
     replay     the client's cursor in a record: each seq once, in order
-    requests   numbered by the client; the worker detects repeated ones
-    flow       how many bytes may be in flight
+    requests   requests, numbered by the client so that the worker detects repeated requests
+    flow       the limit on the bytes in flight
 """

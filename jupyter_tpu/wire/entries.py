@@ -109,12 +109,12 @@ class Room:
 
 
 class EntryDecoder:
-    """Decoder of a record that arrives in pieces of any size; scans each byte once.
+    """Decodes a record that arrives in pieces of any size; scans each byte only once.
 
     Args:
         room: the memory limit for a client, which must not trust its peer. An entry that is larger than
             `LARGEST_BYTES`, or for which no memory is left, is replaced with an event ``too_large`` {seq, bytes} with
-            the same seq. None on the worker, which reads its own record.
+            the same seq. It is None on the worker, which reads its own record.
     """
 
     def __init__(self, room: Room | None = None) -> None:
@@ -180,7 +180,7 @@ class EntryDecoder:
 
 
 def _bytes_needed(data: bytearray) -> int:
-    """Return the number of bytes to wait for.
+    """Return how many bytes are needed to decode the next entry or to check its length.
 
     The length is checked against the lengths of the parts as soon as these have arrived; otherwise a damaged length
     would make the decoder wait for gigabytes.

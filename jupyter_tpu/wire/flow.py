@@ -28,7 +28,7 @@ class _Mark:
     """The state when a slice was sent.
 
     Attributes:
-        end: bytes sent up to and including the slice.
+        end: number of bytes that were sent up to the end of the slice.
         starved: whether there was nothing more to send, so that the sample hardly measures the path.
         alone: whether nothing else was in flight.
     """
@@ -60,12 +60,12 @@ class Window:
 
     @property
     def in_flight(self) -> int:
-        """Bytes that were sent but not acknowledged yet."""
+        """The number of bytes that were sent but are not acknowledged yet."""
         return self._sent - self._delivered
 
     @property
     def room(self) -> int:
-        """Bytes that may be sent now."""
+        """The number of bytes that may be sent now."""
         return max(0, self.size - self.in_flight)
 
     def sent(self, size: int, now: float, *, starved: bool) -> None:

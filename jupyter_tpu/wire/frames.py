@@ -100,8 +100,8 @@ class Frame:
 def json_object(payload: bytes) -> dict[str, Any]:
     """Decode bytes that must be a JSON object; raise `ProtocolError` for anything else.
 
-    Numbers that Python accepts but browsers don't, such as NaN or 1e999, become None, as do whole numbers too large for
-    a float, so that an agent can't break a page or a client's arithmetic with them.
+    Numbers that Python accepts but browsers don't, such as NaN or 1e999, become None, and so do whole numbers that are
+    too large for a float, so that an agent can't break a page or a client's arithmetic with them.
     """
     try:
         value = json.loads(payload, parse_constant=_nothing, parse_float=_finite, parse_int=_whole)
@@ -137,9 +137,10 @@ def encode_json(kind: Kind, content: Mapping[str, Any], stream: int = 0, number:
 
 
 class FrameDecoder:
-    """Decoder of frames from bytes that arrive in pieces of any size.
+    """Decodes frames from bytes that arrive in pieces of any size.
 
-    It raises only `ProtocolError`, and can't be used afterwards, because the start of the next frame is unknown.
+    The only exception that it raises is `ProtocolError`. Afterwards, it can't be used, because the start of the next
+    frame is unknown.
 
     Args:
         accepts: the kinds the peer may send.

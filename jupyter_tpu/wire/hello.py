@@ -40,7 +40,7 @@ def client_hello(client_id: str, version: str, epoch: int = 0) -> dict[str, Any]
 
 
 def agent_hello(about: dict[str, Any]) -> dict[str, Any]:
-    """Return the agent's hello; `about` describes the agent: its version, pid, and so on."""
+    """Return the agent's hello; `about` describes the agent with its version, its pid and similar data."""
     return {"protocols": list(PROTOCOLS), "agent": about}
 
 

@@ -1,4 +1,4 @@
-"""Multipart ZMQ messages as bytes: the channel, the number of parts, the length of each, then the parts unchanged."""
+"""Multipart ZMQ messages as bytes: channel, number of parts, length of each part, then the parts unchanged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Channel(IntEnum):
 
 
 def channel_name(channel: int) -> str:
-    """Return the channel's name in lower case; ``channel-9`` for one that this version does not know."""
+    """Return the channel's name in lower case, or a name such as ``channel-9`` for an unknown channel."""
     return Channel(channel).name.lower() if channel in Channel._value2member_map_ else f"channel-{channel}"
 
 

@@ -24,7 +24,7 @@ class Replay:
     """The progress of applying slices of a record; one instance serves a stream over all its connections.
 
     Args:
-        next_seq: the first requested message; earlier ones count as applied.
+        next_seq: the first requested message; earlier messages count as applied.
         room: the memory shared by all streams of a link; None means separate memory.
 
     Attributes:
@@ -56,7 +56,7 @@ class Replay:
         return self._skip_to(seq)
 
     def data(self, offset: int, data: bytes) -> Iterator[Entry | Cut]:
-        """Apply a slice; yield the new entries in order, with a `Cut` in place of missing ones.
+        """Apply a slice; yield the new entries in order, with a `Cut` in place of missing entries.
 
         Raises:
             DamagedEntry: the entry `next_seq` is damaged; see `skip`.
@@ -69,7 +69,7 @@ class Replay:
             yield from self._apply(entry)
 
     def skip(self) -> Cut:
-        """Skip the entry `next_seq`, so that the next requested position is after it."""
+        """Skip the entry `next_seq`, so that the client next requests the position after it."""
         self.next_seq += 1
         return Cut(self.next_seq - 1, self.next_seq - 1)
 

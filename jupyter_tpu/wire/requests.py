@@ -1,7 +1,7 @@
-"""Requests, numbered by the client and recorded by the worker, so that none reaches a kernel twice.
+"""Requests, numbered by the client and recorded by the worker, so that no request reaches a kernel twice.
 
-The id, (client id, counter), belongs to the link: Jupyter's msg_ids are not unique, because a `KernelManager` and its
-clients use clones of one session, whose counters start at the same number.
+A request's id is (client id, counter) and belongs to the link: Jupyter's msg_ids are not unique, because a
+`KernelManager` and its clients use clones of one session, whose counters start at the same number.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class SeenRequests:
         }
 
     def accept(self, client_id: str, number: int) -> tuple[int, bytes] | None:
-        """Return ``(position, bytes)`` to write to the file before the request is passed on; None if seen before."""
+        """Return ``(position, bytes)`` to write to the file before the request is passed on, or None if seen before."""
         position, last = self._slots.get(client_id, (len(self._slots), 0))
         if number <= last:
             return None

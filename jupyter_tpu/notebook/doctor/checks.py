@@ -201,7 +201,7 @@ def _runtime_version(facts: Facts, answer: Answer) -> Findings:
 
 
 def examine_environment(facts: Facts) -> Findings:
-    """Check Python, the frameworks and their versions, the variables, and a fall-back to the CPU."""
+    """Check Python, the frameworks and their versions, environment variables, and whether a framework uses the CPU."""
     yield from _frameworks(facts)
     for framework in facts.installed:
         yield from _versions(facts, framework)
@@ -267,7 +267,7 @@ def _variables(facts: Facts) -> Findings:
 
 
 def _suspicious(environ: Mapping[str, str], worker: ThisWorker) -> Findings:
-    """Find variables that mislead a framework; on an emulated worker, variables that select the CPU are correct."""
+    """Find environment variables that mislead a framework. On an emulated worker, variables may select the CPU."""
     platforms, is_emulated = environ.get("JAX_PLATFORMS", ""), worker.is_emulated
     if platforms and "tpu" not in platforms.split(",") and not is_emulated:
         yield _variable(

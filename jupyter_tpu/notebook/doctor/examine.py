@@ -1,7 +1,7 @@
 """Examine this worker in the kernels' Python: gather the facts and run the checks on them.
 
-The examination starts, imports and changes nothing. Run as a program, the module prints the findings as one JSON line,
-for the agent.
+The examination does not start a framework, import a package or change anything. Run as a program, the module prints the
+findings as one JSON line, for the agent.
 """
 
 from __future__ import annotations
@@ -99,7 +99,10 @@ def _disks() -> dict[str, tuple[int, int]]:
 
 
 def _read_clock(environ: Mapping[str, str], found: list[float]) -> None:
-    """Measure how far this clock is ahead of the metadata server's date header, which has whole seconds."""
+    """Measure how far this machine's clock is ahead of the metadata server's ``Date`` header.
+
+    The header has whole seconds.
+    """
     host = environ.get("GCE_METADATA_HOST") or "metadata.google.internal"
     request = urllib.request.Request(
         f"http://{host}/computeMetadata/v1/instance/id", headers={"Metadata-Flavor": "Google"}

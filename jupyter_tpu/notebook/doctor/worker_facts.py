@@ -23,7 +23,7 @@ class Facts:
         disks: free and total bytes by folder.
         read_only: the folders among `disks` that are not writable.
         clock_ahead_s: seconds that this machine's clock is ahead of the cloud's; None if unknown.
-        answers: the agent's responses; for a missing response, the error.
+        answers: the agent's response to each call, or the error of a call that failed.
     """
 
     worker: ThisWorker

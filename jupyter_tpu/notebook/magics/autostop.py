@@ -23,7 +23,7 @@ def autostop(context: MagicContext) -> MagicOutput:
 
 
 def reminder(ask: Callable[[str, Answer], Answer], answer: Answer) -> str:
-    """Return a reminder that this unused node is billed, with its cost until now; empty if none is due."""
+    """Return a reminder that this unused node is billed, with its cost so far, or an empty string if none is due."""
     return reminder_line(answer, node_cost(ask) if answer.get("reminder") else None)
 
 
@@ -40,7 +40,7 @@ def extend(context: MagicContext, options: Namespace) -> MagicOutput:
 
 
 def autostop_section(answer: Answer) -> Section:
-    """Return the part of ``%tpu`` that shows when the node will stop."""
+    """Return the section of ``%tpu`` that shows when the node will stop."""
     return Section(title=Text("Auto-stop"), age=Text("now"), lines=_lines(answer, end_lines))
 
 

@@ -63,7 +63,7 @@ def top(context: MagicContext) -> MagicOutput:
 
 
 def chips_section(sample: Sample, age: str) -> Section:
-    """Return load and memory per core.
+    """Return a table of the load and memory of each core.
 
     A column that is unknown for all cores is replaced with a line that gives the reason.
     """
@@ -166,7 +166,7 @@ def _lock_lines(answer: Answer) -> Iterator[str]:
 
 
 def release(context: MagicContext, options: Namespace) -> MagicOutput:
-    """Kill the processes that use the chips, after a confirmation; another user's process needs a separate one."""
+    """Kill the processes that use the chips, after a confirmation for each; others' processes must be chosen by pid."""
     if options.force and options.pid is None:
         raise BadInput(FORCE_NEEDS_PID, exists=NOTHING_DONE)
     holders = _holders(context.call("who", {}), "holders")

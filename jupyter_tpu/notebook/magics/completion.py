@@ -29,7 +29,7 @@ def completed(words: Mapping[str, Sequence[str]], before: Sequence[str], help_op
     Args:
         words: the arguments of each command.
         before: the complete words to the left of the cursor.
-        help_option: the help option, always offered.
+        help_option: the help option, which is always offered.
     """
     if not before:
         return [*words, help_option]
@@ -54,7 +54,7 @@ def _matcher(find: Find) -> Any:
     """Return a matcher of IPython's API version 2, which can suppress Python names in a magic's line."""
 
     def match_tpu(context: Any) -> dict[str, Any]:
-        """Return the completions in IPython's form."""
+        """Return the completions as a dictionary in the format of IPython's matcher API."""
         found = _matches(find, context.text_until_cursor, context.token)
         # Suppress other matchers only if there are completions, so that file names still work.
         return {"completions": [SimpleNamespace(text=each, type="magic") for each in found], "suppress": bool(found)}

@@ -28,7 +28,7 @@ class MagicContext:
     """The kernel in which a magic runs.
 
     Attributes:
-        environ: the kernel's environment, which contains the agent's socket.
+        environ: the kernel's environment variables, which include the path of the agent's socket.
         now: when the magic started, in Unix seconds.
     """
 
@@ -37,7 +37,7 @@ class MagicContext:
 
     @property
     def patience_s(self) -> float:
-        """Seconds to wait for responses that are only shown. An environment variable extends it for slow nodes."""
+        """Seconds to wait for data that is only displayed; an environment variable can extend it for slow nodes."""
         text = self.environ.get(PATIENCE_VARIABLE, "")
         return (
             float(text) if text.isascii() and text.isdigit() and 0 < int(text) <= LONGEST_PATIENCE_S else CELL_TIMEOUT_S

@@ -42,7 +42,7 @@ def report_lines(report: Mapping[str, Any]) -> list[str]:
 
 
 def extend_lines(report: Mapping[str, Any]) -> list[str]:
-    """Format the report after a ``keep``, which may have had no effect."""
+    """Format the report after a ``keep`` request, with a note if the extension is now cancelled."""
     keep = report["keep"]
     is_kept = keep["for_s"] is not None or keep["while_busy"]
     return [*report_lines(report), *([] if is_kept else [Text("Extension cancelled.")])]
@@ -57,9 +57,9 @@ def source_lines(report: Mapping[str, Any]) -> list[str]:
 
 
 def reminder_line(report: Mapping[str, Any], usd: float | None) -> str:
-    """Return the reminder that an unused node is billed, and what to do; empty if none is due.
+    """Return the reminder that an unused node is billed, and what to do, or an empty string if none is due.
 
-    Older agents never report one.
+    Older agents never report a reminder.
     """
     due = report.get("reminder")
     if not due:
@@ -69,7 +69,7 @@ def reminder_line(report: Mapping[str, Any], usd: float | None) -> str:
 
 
 def end_lines(report: Mapping[str, Any]) -> list[str]:
-    """Return when the node will stop, whether it is kept running, and whether its guard can stop it."""
+    """Return lines that say when the node will stop, whether it is kept running, and whether its guard can stop it."""
     rules, keep, guard = report["rules"], report["keep"], report["guard"]
     idle_s = rules["idle_after_s"]
     # Only the idle rule treats an unattended cell as idle; older agents do not send this limit.

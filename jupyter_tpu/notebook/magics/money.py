@@ -1,4 +1,4 @@
-"""``%tpu cost``, ``%tpu quota`` and ``%tpu grant``: dated snapshots that the user's own machine sent to this node.
+"""``%tpu cost``, ``%tpu quota`` and ``%tpu grant``: show snapshots that the user's own machine sent to the node.
 
 Nothing here calls the cloud, because the user's credentials are never on the node.
 """
@@ -44,7 +44,7 @@ def snapshot_call(kind: str) -> Call:
 
 
 def snapshot_of(answer: JSON | TpuError) -> LaptopSnapshot | None:
-    """Return the snapshot in a response; None if the node has received none.
+    """Return the snapshot in a response, or None if the node has not received a snapshot.
 
     Raises:
         TpuError: the response is an error or can't be read.
@@ -142,7 +142,7 @@ def node_lines(data: JSON) -> Iterator[str]:
 
 
 def spent_text(view: JSON) -> str:
-    """Return the amount spent in a period, or a lower bound of the amount."""
+    """Return the amount spent in a period as text, or a lower bound if a price is unknown."""
     if view["usd"] is not None:
         return usd(view["usd"])
     return Text("unknown, at least {usd}", usd=usd(view["known_usd"])) if view["known_usd"] else UNKNOWN

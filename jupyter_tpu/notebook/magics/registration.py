@@ -24,7 +24,7 @@ def register_magics(shell: Any) -> None:
 
 
 def _without_worker_0(lines: list[str]) -> list[str]:
-    """Drop a line ``%%worker 0``: on a node with one worker, all cells run on worker 0."""
+    """Remove the line ``%%worker 0`` from a cell: on a node with one worker, all cells run on worker 0."""
     if not lines or not lines[0].startswith("%%worker"):
         return lines
     from jupyter_tpu.errors import BadInput
@@ -117,7 +117,7 @@ class Magics:
         self._refuse_workers("workers", line, cell)
 
     def _refuse_workers(self, magic: str, line: str, cell: str) -> None:
-        """Raise an error for the line, which must be invalid: a valid line is removed before the cell runs."""
+        """Raise an error for an invalid line; a valid line is removed before the cell runs and never gets here."""
         from jupyter_tpu.notebook.slices.targets import target_of
 
         target_of(magic, line, cell, 1)

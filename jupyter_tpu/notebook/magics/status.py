@@ -1,4 +1,4 @@
-"""``%tpu`` without a command: show this node on one screen, each part with its age or why it is unknown."""
+"""``%tpu`` without a command: show this node on one screen, with the age of each section's data."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class AgentAnswers:
 
 
 def status(context: MagicContext) -> MagicOutput:
-    """Show the whole screen; missing data in one part does not affect the others."""
+    """Show the whole screen; missing data in one section does not affect the other sections."""
     # Make all calls in parallel, so that the cell waits only for the slowest.
     replies = AgentAnswers(context.call_all(_CALLS), context.now)
     node = Section(title=_machine(context.environ), lines=[])
@@ -82,7 +82,7 @@ def _machine(environ: Mapping[str, str]) -> str:
 
 
 def _part(title: str, make: Callable[[AgentAnswers], Sequence[Section]], replies: AgentAnswers) -> Sequence[Section]:
-    """Return one part of the screen or why it is unknown."""
+    """Return one section of the screen, or the reason why its data is unknown."""
     try:
         return make(replies)
     except TpuError as error:

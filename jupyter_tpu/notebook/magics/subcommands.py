@@ -19,7 +19,7 @@ _MODULES = (status, chips, autostop, money, env_logs, doctor, workers)
 
 
 def _acts() -> dict[str, Callable[..., MagicOutput]]:
-    """Return the functions by command; each function has the name of its command and is in one of the modules.
+    """Return the function of each command; it has the command's name and is defined in one of the modules.
 
     Each function gets the context and, if its command takes arguments, the parsed arguments.
     """

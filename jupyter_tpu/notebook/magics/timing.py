@@ -51,7 +51,7 @@ class CellSyntaxError(Exception):
 
 @dataclass(frozen=True)
 class Timed:
-    """The start and end of a cell in Unix seconds, and its duration from a monotonic clock."""
+    """The start and end of a cell in Unix seconds, and its duration measured with a monotonic clock."""
 
     began_at: float
     ended_at: float
@@ -59,7 +59,7 @@ class Timed:
 
 
 def time_cell(shell: Any, line: str, cell: str | None) -> Any:
-    """Run a cell or the rest of the line in the user's namespace, and show its times, even if it fails.
+    """Run a cell or a line's code in the user's namespace and show its times, even if the code fails.
 
     Returns the value of the last expression, like a cell; raises whatever the code raises.
 
@@ -112,7 +112,7 @@ def _parts(shell: Any, source: str) -> tuple[CodeType, CodeType | None]:
 
 
 def _above(source: str) -> int:
-    """Return the number of lines above the code in its cell, so that tracebacks have the right lines."""
+    """Return the number of lines above the code in its cell; with it, tracebacks show the right line numbers."""
     return 1 + len(list(itertools.takewhile(lambda line: not line.strip(), source.splitlines())))
 
 
@@ -120,7 +120,7 @@ def _above(source: str) -> int:
 
 
 def lines_of(timed: Timed, context: MagicContext) -> list[str]:
-    """Return wall-clock time, device time and cost, one line each; an unknown value has a reason. Never raises."""
+    """Return a line each for the wall-clock time, device time and cost, or for why a value is unknown. Never raises."""
     # A few seconds more than the cell took, because the first sample may be from before the cell started.
     length_s = min(_HISTORY_S, math.ceil(timed.wall_s) + 5)
     calls = {
@@ -191,7 +191,7 @@ def device_text(history: Mapping[str, Any], interval_s: float, timed: Timed) -> 
 
 
 def _means(duty: Mapping[str, list[float | None]], within: list[bool]) -> Iterator[float]:
-    """Yield, for each sample taken while the cell ran, the mean over the chips."""
+    """For each sample taken while the cell ran, yield the mean duty cycle of the chips."""
     for index, is_within in enumerate(within):
         known = [values[index] for values in duty.values()]
         numbers = [value for value in known if value is not None]
@@ -221,7 +221,10 @@ def _cost_text(answers: Mapping[str, Answer | TpuError], timed: Timed, now: floa
 
 
 def _price(answers: Mapping[str, Answer | TpuError]) -> tuple[float | None, float] | None:
-    """Return the hourly price in dollars and its date: the ledger's, which includes grants, or else the list price."""
+    """Return the hourly price in dollars and its date.
+
+    It is the price from the ledger, which includes grants, or else the list price.
+    """
     spent = snapshot_of(answers["cost"])
     rows = [row for row in spent.data["nodes"] if row["is_open"]] if spent else []
     if spent and rows:

@@ -59,7 +59,7 @@ def call_agent(
 def call_all(
     calls: Mapping[str, Call], environ: Mapping[str, str] = os.environ, *, patience_s: float = CELL_TIMEOUT_S
 ) -> dict[str, dict[str, Any] | TpuError]:
-    """Call several methods over one connection; return each result under the caller's name for it.
+    """Call several methods over one connection; return the results under the names that the caller gave to the calls.
 
     A call that failed or got no response within `patience_s` seconds has an error instead of a result.
 

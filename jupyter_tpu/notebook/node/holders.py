@@ -1,4 +1,7 @@
-"""Find the processes that use the chips, from Linux's /proc; other users' processes are only partly visible."""
+"""Find the processes that use the chips by reading Linux's /proc.
+
+Other users' processes are only partly visible there.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ def find_holder(pid: int, proc: Path = PROC, kernels: Path | None = None) -> Hol
     Command and notebook are untrusted text. Jupyter sets ``JPY_SESSION_NAME`` to the notebook of a kernel, and
     processes started by the kernel inherit it. /proc shows the initial environment of a process, in which a spare
     kernel lacks the variable. The agent's folder `kernels` shows which processes are kernels and also contains the
-    notebook of a spare.
+    notebook of a spare kernel.
     """
     command = _fields(proc / str(pid) / "cmdline")
     noted = _noted_notebook(pid, kernels or Path.home() / ".jupyter-tpu" / "kernels")
@@ -43,7 +46,7 @@ def who_holds(devices: Path, lock_file: Path, proc: Path = PROC) -> list[int]:
 
 
 def who_locks(lock_file: Path, proc: Path = PROC) -> Iterator[int]:
-    """Yield the pids of any user's processes that hold a POSIX lock on a file; none if the file does not exist."""
+    """Yield the pids of processes, of any user, that hold a POSIX lock on a file; yield nothing without the file."""
     try:
         wanted = _lock_id(lock_file.stat())
         lines = (proc / "locks").read_text().splitlines()

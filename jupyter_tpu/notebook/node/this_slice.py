@@ -14,10 +14,10 @@ class ThisSlice:
     """The place of this process in a slice.
 
     Attributes:
-        worker: its number; worker 0 is the notebook's kernel.
-        workers: how many there are.
+        worker: the number of this process's worker; worker 0 is the notebook's kernel.
+        workers: the number of workers in the slice.
         address: the address of worker 0 in the slice's network; empty while the slice's controller is starting.
-        kernel_id: the same on all workers.
+        kernel_id: the kernel's id, which is the same on all workers.
     """
 
     worker: int

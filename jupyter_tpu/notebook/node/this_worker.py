@@ -54,7 +54,7 @@ class ThisWorker:
 
     @property
     def is_on_node(self) -> bool:
-        """Whether this is a TPU VM or an emulated worker; the environment of either contains the accelerator type."""
+        """Whether this is a TPU VM or an emulated worker: the environment of both contains the accelerator type."""
         return bool(self.accelerator_type)
 
 

@@ -1,9 +1,9 @@
-"""Run a kernel's checkpoint hook once per notice from the agent, in the main thread if possible, else in another.
+"""Run a kernel's checkpoint hook once per notice from the agent, if possible in the main thread.
 
 A thread waits for notices on the kernel's own socket. It interrupts the main thread with a signal, so that the hook
 runs between two Python instructions of the running cell and can access the cell's variables. If the main thread is
-inside a library call that does not return in time, the hook runs in the waiting thread instead. A library that holds
-the GIL blocks both threads.
+inside a library call that takes too long, the hook runs in the waiting thread instead. A library that holds the GIL
+blocks both threads.
 
 The signal is SIGURG. Its default action is to do nothing, so a stray or late signal kills no process. Other signals are
 in use: ipykernel uses SIGINT and SIGTERM, JAX and libtpu SIGTERM, job systems SIGUSR1 and SIGUSR2, profilers SIGPROF.

@@ -21,7 +21,7 @@ _NONE = "This kernel has no hook."
 
 
 class CheckpointHook:
-    """The magic's state in one kernel, which has at most one hook; `environ` contains the sockets of its agent."""
+    """The magic's state in one kernel, which has at most one hook; `environ` contains the agent's socket paths."""
 
     def __init__(self, shell: Any, environ: Mapping[str, str] = os.environ) -> None:
         self._shell = shell
@@ -30,7 +30,7 @@ class CheckpointHook:
         self._notified: NoticeListener | None = None
 
     def run_line(self, line: str, cell: str | None) -> str:
-        """Perform a line or cell of the magic; return the text to show.
+        """Run a line or cell of the magic; return the text to show.
 
         Raises:
             BadInput: the line has an unknown option, or the cell is empty.

@@ -1,8 +1,8 @@
 """Notebooks on a slice of several workers: each cell runs on all of them.
 
 The kernel is worker 0, an ordinary ipykernel; each other worker runs one ipyparallel engine. Start with `broadcast`,
-which sends a cell to the engines while it runs on worker 0; `cell` is one cell in progress, and `engine` is the remote
-side. `targets`, `collected`, `folding` and `course` are pure. Only `cluster` depends on ipyparallel.
+which sends a cell to the engines while it runs on worker 0; `cell` manages one running cell, and `engine` runs on each
+other worker. `targets`, `collected`, `folding` and `course` are pure. Only `cluster` depends on ipyparallel.
 """
 
 from __future__ import annotations
@@ -41,6 +41,6 @@ def current() -> Any:
 
 
 def runs_here_only() -> bool:
-    """Return whether the running cell runs only on some of the workers, so that it must not wait for the others."""
+    """Return whether the current cell runs only on some workers; if so, it must not wait for the other workers."""
     workers = None if _current is None else _current.cell_workers
     return workers is not None and len(workers) < _current.count

@@ -75,7 +75,7 @@ class Slice:
         return self._target.workers if self._target else None
 
     def output_end(self, worker: int, lines: int, patience_s: float) -> Mapping[str, Any] | None:
-        """Return `path` and last `lines` of the newest long output on another worker; None without a response."""
+        """Return the path and last `lines` lines of a worker's newest long output, or None if it does not respond."""
         answers: list[Mapping[str, Any]] = []
         answered = threading.Event()
 
@@ -194,7 +194,7 @@ class Slice:
         return reply if error is None else self._refuse(publisher, error.name, error.value, reply)
 
     async def _reason_not_to_run(self, target: Target, publisher: Publisher) -> tuple[str, Text | str] | None:
-        """Wait until the workers have joined; return the class and text of the reason if the cell can't run."""
+        """Wait until the workers have joined; if the cell can't run, return the error's class name and text."""
         needed = {each for each in target.workers if each}
         interrupted: list[bool] = []
         loop = asyncio.get_running_loop()
@@ -257,7 +257,7 @@ class Slice:
         interrupted: Callable[[], None],
         timeout: float | None = None,
     ) -> None:
-        """Wait until `listen` calls back or SIGINT arrives."""
+        """Wait until the callback given to `listen` is called, SIGINT arrives, or `timeout` seconds have passed."""
         loop = asyncio.get_running_loop()
         changed = asyncio.Event()
         waiting = asyncio.ensure_future(asyncio.wait_for(changed.wait(), timeout))

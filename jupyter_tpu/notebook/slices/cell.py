@@ -1,4 +1,4 @@
-"""A cell in progress on the workers of a slice."""
+"""A cell that is running on the workers of a slice."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ _HINT = Text(
 
 
 class RunningCell:
-    """A cell, from sending to completion.
+    """A cell on the workers of a slice, from sending it until all workers have finished.
 
     Methods are called from the main thread, the client's thread and, for interrupts, the control thread, so that errors
     and lost workers are shown while worker 0 itself is computing.
 
     Args:
-        number: number of the cell, increasing.
+        number: the cell's number, which increases with each cell.
         publisher: shows the slice's part of the output.
         own: collects the output of worker 0.
     """
@@ -116,7 +116,7 @@ class RunningCell:
             self._answer(worker, text)
 
     def when_over(self, callback: Callable[[], None]) -> None:
-        """Call back, from any thread, when the cell no longer waits for any worker."""
+        """Set a callback for when the cell no longer waits for any worker; it may be called from any thread."""
         with self._lock:
             self._when_over = callback
             if self.is_over:
@@ -133,7 +133,10 @@ class RunningCell:
         return set(self._course.running)
 
     def first_error(self) -> CellError | None:
-        """Return the error that fails the cell, with its workers' names; None if none or if worker 0 raised it."""
+        """Return the other workers' error that fails the cell, with the names of these workers.
+
+        Returns None if there is no such error or if worker 0 raised the error itself.
+        """
         with self._lock:
             own = self._errors.get(0)
             if own is not None and not own.is_same(_INTERRUPTED):
@@ -154,7 +157,7 @@ class RunningCell:
         return CellError(name="KeyboardInterrupt", value=str(self.waiting_text()))
 
     def waiting_text(self) -> Text:
-        """Return a text that names the workers that are still running the cell, and the reason."""
+        """Return a text that names the workers that are still running the cell and explains why."""
         return Text("{workers}: {reason}", workers=names_of(self._course.running), reason=self._why_it_waits())
 
     def draw(self) -> None:
@@ -224,7 +227,7 @@ class RunningCell:
         self._advance()
 
     def _end_without_message(self, worker: int, error: CellError | None = None) -> None:
-        """Finish the part of a worker that is done but whose last message has not arrived."""
+        """Record that a worker has finished although its last message has not arrived."""
         with self._lock:
             if worker in self._course.running:
                 if error is not None:
@@ -233,7 +236,7 @@ class RunningCell:
                 self._advance()
 
     def _draw_soon(self) -> None:
-        """Draw at most twice a second, and not at all in a short cell."""
+        """Draw at most twice a second; never draw in a short cell."""
         if not self._is_drawing:
             self._is_drawing = True
             delay = max(0.0, self._drawn_at + _DRAW_EVERY_S - time.monotonic())
@@ -306,7 +309,7 @@ class RunningCell:
         self._cluster.call_later(_SIGNAL_AFTER_S, signal_it)
 
     def _advance(self) -> None:
-        """Perform the steps that are due."""
+        """Interrupt or draw if that is due, and call the callback if the cell is over."""
         step = self._course.due(time.monotonic())
         if step is Step.INTERRUPT:
             self._interrupt_others()

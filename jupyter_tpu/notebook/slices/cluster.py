@@ -1,4 +1,4 @@
-"""The connection to the engines of the other workers, the only module that uses ipyparallel and its private names.
+"""The connection to the engines of the other workers. Only this module uses ipyparallel and its private names.
 
 All callbacks run in the client's own thread, even while worker 0 is computing.
 """
@@ -29,7 +29,7 @@ class Cluster:
         on_lost: called with the number of a worker whose process has exited.
 
     Attributes:
-        address: where the engines register; empty until it is known.
+        address: the address at which the engines register; empty until it is known.
     """
 
     def __init__(self, on_joined: Callable[[int, Mapping[str, Any]], None], on_lost: Callable[[int], None]) -> None:
@@ -155,11 +155,11 @@ class Cluster:
     # -- the client's thread
 
     def call(self, function: Callable[[], None]) -> None:
-        """Run a function in the client's thread, after everything sent before."""
+        """Run a function in the client's thread, after all requests that were sent earlier."""
         self._client._io_loop.add_callback(function)
 
     def call_later(self, delay_s: float, function: Callable[[], None]) -> None:
-        """Run a function in the client's thread after a delay; never if there is no connection yet."""
+        """Run a function in the client's thread after a delay; do nothing if there is no connection yet."""
         if self._client is None:
             return
         loop = self._client._io_loop

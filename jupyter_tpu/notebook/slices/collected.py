@@ -1,4 +1,4 @@
-"""The output of a worker in a cell: its start and end, and a digest of everything. Pure.
+"""The output of a worker in a cell: the start and end of the output, and a digest of the whole output. Pure.
 
 A notebook gets at most `LIMIT` characters per worker and cell. Two outputs count as equal if their digests are equal. A
 digest ignores parts that differ by machine and run, such as times and addresses.
@@ -43,7 +43,7 @@ def comparable(text: str) -> str:
 
 
 def overwritten(text: str) -> str:
-    """Return the text without what a terminal would overwrite after a carriage return."""
+    """Return the text without the characters that a terminal would overwrite after a carriage return."""
     if "\r" not in text:
         return text
     return _OVERWRITTEN.sub("", text.replace("\r\n", "\n"))
@@ -78,19 +78,19 @@ class Collected:
         return "".join(value for kind, value in self.parts if kind == "stdout")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the output in the form for a message."""
+        """Return the output as a JSON object for a message."""
         return {"parts": [list(part) for part in self.parts], "left_out": self.left_out, "digest": self.digest}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Collected:
-        """Rebuild the output from `to_json`."""
+        """Restore an output from the result of `to_json`."""
         parts = tuple((kind, value) for kind, value in content["parts"])
         return cls(parts=parts, left_out=content["left_out"], digest=content["digest"])
 
 
 @dataclass(slots=True)
 class _Digest:
-    """The digest of a stream, independent of how its text was cut into writes."""
+    """The digest of a stream; it does not depend on how the text was split into writes."""
 
     hash: Any = field(default_factory=hashlib.sha256)
     line: str = ""
@@ -110,10 +110,11 @@ class _Digest:
 
 
 class Collector:
-    """Collector of the output of one cell, usable from any thread.
+    """Collects the output of one cell; may be used from any thread.
 
     Args:
-        spill: called with all text if there is more than the notebook shows; writes it to a file on the worker.
+        spill: a function that writes all text to a file on the worker; called if there is more text than the notebook
+            shows.
     """
 
     def __init__(self, spill: Callable[[str], None] | None = None) -> None:
@@ -161,7 +162,7 @@ class Collector:
         self._keep("data", kept, 0)
 
     def collected(self) -> Collected:
-        """Return the output collected until now."""
+        """Return the output collected so far."""
         self._fold(patience_s=1.0)
         digests = {stream: digest.value() for stream, digest in self._digests.items()}
         empty = hashlib.sha256().hexdigest()
@@ -204,7 +205,7 @@ class Collector:
             self._cut()
 
     def _cut(self) -> None:
-        """Drop the oldest text of `_tail`, as much as exceeds the limit."""
+        """Remove the oldest output from `_tail` until its text is within the limit."""
         kind, value = self._tail.popleft()
         if kind == "data":
             return

@@ -1,4 +1,4 @@
-"""The course of a cell on several workers: when to interrupt the others and when to stop waiting. Pure."""
+"""The progress of a cell on several workers: when to interrupt workers and when to stop waiting for them. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ class Limits:
     """Time limits of a cell, in seconds.
 
     Attributes:
-        grace_s: time for which the other workers may continue after one has failed.
+        grace_s: time for which the other workers may continue after a worker has failed.
         last_wait_s: time in which an interrupted worker must finish.
-        hint_s: time after which a cell that runs only on some workers shows that it may be waiting for the others.
+        hint_s: time after which a cell that runs only on some workers shows that it may be waiting for the other
+            workers.
     """
 
     grace_s: float = 2.0
@@ -23,7 +24,7 @@ class Limits:
 
 
 class Step(Enum):
-    """A due step."""
+    """A step that is due while a cell is running."""
 
     INTERRUPT = "interrupt the workers that still run"
     GIVE_UP = "stop waiting for them"
@@ -43,7 +44,10 @@ class Course:
 
     @property
     def is_over(self) -> bool:
-        """Whether the cell has finished; worker 0 can't be abandoned, because its part occupies the kernel."""
+        """Whether the cell no longer waits for any worker.
+
+        It always waits for worker 0, because that worker's part occupies the kernel.
+        """
         return not self.running or (self.has_given_up and 0 not in self.running)
 
     @property

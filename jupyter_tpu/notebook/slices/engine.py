@@ -1,4 +1,4 @@
-"""The remote side of a cell: a worker that is an ipyparallel engine."""
+"""Run the cells of a slice on a worker other than worker 0, in an ipyparallel engine."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Engine:
         return tuple(cell["workers"]) if cell else None
 
     def be_quiet(self) -> None:
-        """If this worker has no output in this cell, don't show that: worker 0 shows the output for all workers."""
+        """Show nothing for this worker if it has no output in this cell: worker 0 shows the output for all workers."""
         self._is_quiet = True
 
     # -- a cell; in the main thread
@@ -103,7 +103,7 @@ class Engine:
             return True
 
     def _leave_cell(self) -> None:
-        """Ignore interrupts from now on."""
+        """Mark the cell as finished, so that later interrupts are ignored."""
         with self._changing_cell:
             self._cell = None
 
@@ -183,14 +183,14 @@ class Engine:
 
 
 class Answers:
-    """Replies to ``input()`` by cell, because worker 0 may be ahead of this worker."""
+    """Replies to ``input()``, stored by cell because worker 0 may already be running a later cell."""
 
     def __init__(self) -> None:
         self._given: deque[tuple[int, str | None]] = deque()
         self._has_changed = threading.Condition()
 
     def put(self, cell: int, text: str | None) -> None:
-        """Add the next reply for a cell, or None if there will be no more."""
+        """Add the next reply for a cell; None means that there will be no more replies."""
         with self._has_changed:
             self._given.append((cell, text))
             self._has_changed.notify()
@@ -221,7 +221,7 @@ class OutputFile:
         self._file, self._size = None, 0
 
     def write(self, text: str) -> None:
-        """Add text; a full disk must not fail the cell."""
+        """Add text; if writing fails, for example on a full disk, drop the text without an error."""
         try:
             if self._file is None:
                 self._file = self._path.open("w", encoding="utf-8", errors="replace")
@@ -253,11 +253,11 @@ def _error(name: str, value: str = "", traceback: tuple[str, ...] = ()) -> dict[
 
 
 def _execute_of(kernel: Any) -> Callable[..., Any]:
-    """Return the engine's method that runs a cell, fixed for cells with ``await``.
+    """Return the engine's method that runs a cell, with a fix for cells that use ``await``.
 
     With ipyparallel 9.2 and ipykernel 7, `shell_channel_thread` is None in an engine, and a cell with a top-level
-    ``await`` never gets a reply. Only ipykernel's method may see such a thread, because a thread set on the kernel
-    would change how the kernel dispatches messages.
+    ``await`` never gets a reply. The fix shows such a thread only to ipykernel's method, because a thread set on the
+    kernel itself would change how the kernel dispatches messages.
     """
     if getattr(kernel, "shell_channel_thread", True) is not None:
         return kernel.do_execute  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""The other workers' output in a cell: equal output shown once, the rest in one fold per group. Pure."""
+"""The other workers' output in a cell: equal output is shown only once; each group has a fold. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CellError:
     Attributes:
         name: class of the exception.
         value: message of the exception.
-        traceback: for display; it may have colours for a terminal.
+        traceback: the traceback for display, which may contain terminal colours.
     """
 
     name: str
@@ -34,7 +34,7 @@ class CellError:
         return f"{self.name}: {self.value}" if self.value else self.name
 
     def is_same(self, other: CellError | None) -> bool:
-        """Return whether the other has the same class and message."""
+        """Return whether another error has the same class and message."""
         return other is not None and (self.name, self.value) == (other.name, other.value)
 
 
@@ -45,7 +45,7 @@ class Part:
     Attributes:
         state: the state in the label, such as ``still running``; empty if the part has finished.
         is_urgent: whether the state needs attention.
-        is_quiet: whether to omit the part if it has no output, because worker 0 shows the output for all.
+        is_quiet: whether to omit the part if it has no output, because worker 0 shows the output for all workers.
     """
 
     output: Collected = field(default_factory=Collected)
@@ -81,11 +81,11 @@ class Group:
 
 
 def grouped(own: Part | None, others: Mapping[int, Part]) -> list[Group]:
-    """Return the groups of the other workers, by their output.
+    """Group the other workers by their output; omit groups that have nothing to show.
 
     Args:
         own: the part of worker 0; None if the cell does not run there.
-        others: their parts by number.
+        others: the parts of the other workers, by worker number.
     """
     groups: dict[object, list[int]] = {}
     for worker, part in sorted(others.items()):
@@ -113,7 +113,7 @@ def _key(own: Part | None, part: Part) -> object:
 
 
 def to_mimebundle(groups: list[Group]) -> dict[str, str]:
-    """Return the groups as text and as HTML, for the front end to choose from."""
+    """Return the groups as text and as HTML; the front end chooses one."""
     return {
         "text/plain": "\n".join(line for group in groups for line in _text_of(group)),
         "text/html": "".join(_html_of(group) for group in groups),
@@ -141,7 +141,7 @@ def _body(group: Group) -> str:
 
 
 def _left_out(group: Group) -> Text:
-    """Return a text about the output omitted between its start and its end."""
+    """Return a text that says how much output is omitted between its start and its end."""
     count = f"{group.part.output.left_out:,}" if group.part else "0"
     return Text(
         "… {count} characters left out in the middle; %tpu logs --worker {worker} shows the end of all of it",

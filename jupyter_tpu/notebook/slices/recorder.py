@@ -1,4 +1,4 @@
-"""Record the output of this process in a cell, on its way to the front end."""
+"""Record the output of this process in a cell while it is sent to the front end."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from jupyter_tpu.notebook.slices.collected import Collector
 
 
 class Recorder:
-    """Recorder of the output of an IPython shell in a kernel.
+    """Records the output of an IPython shell in a kernel.
 
     Args:
         shell: the shell.
         is_shown_here: whether displays are also sent to a front end; otherwise they are only recorded.
-        may_pass: returns whether text may also be sent to the front end.
+        may_pass: a function that returns whether text may also be sent to the front end.
     """
 
     def __init__(self, shell: Any, *, is_shown_here: bool, may_pass: Callable[[str], bool] = lambda _: True) -> None:

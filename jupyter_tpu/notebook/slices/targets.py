@@ -29,12 +29,12 @@ class Target:
 
 
 def parse_cell(code: str, count: int) -> Target:
-    """Return where a cell runs in a slice of `count` workers: on all, or according to its ``%%worker(s)``.
+    """Return the workers on which a cell runs: those in its ``%%worker(s)`` line, or else all `count` workers.
 
-    A cell that is only a ``%tpu`` line runs on worker 0, even while the others are busy.
+    A cell that is only a ``%tpu`` line runs on worker 0, even while the other workers are busy.
 
     Raises:
-        BadInput: the line names no worker or one that does not exist, or nothing follows it.
+        BadInput: the line names no worker or a worker that does not exist, or no code follows the line.
     """
     line = _MAGIC.match(code)
     if line is None:
@@ -43,7 +43,9 @@ def parse_cell(code: str, count: int) -> Target:
 
 
 def target_of(magic: str, line: str, body: str, count: int) -> Target:
-    """Return where the body of a cell magic runs; `magic` is ``worker`` or ``workers``, and `line` its arguments.
+    """Return the workers on which a cell magic runs its body.
+
+    `magic` is ``worker`` or ``workers``, and `line` contains its arguments.
 
     Raises:
         BadInput: see `parse_cell`.
@@ -66,7 +68,7 @@ def target_of(magic: str, line: str, body: str, count: int) -> Target:
 
 
 def _numbers(line: str) -> list[int] | None:
-    """Return the numbers in a list such as ``0,2-3``, sorted; None if it is not such a list."""
+    """Return the numbers in a list such as ``0,2-3``, sorted, or None if the text is not such a list."""
     numbers: set[int] = set()
     for part in line.replace(" ", "").split(","):
         match = _RANGE.fullmatch(part)

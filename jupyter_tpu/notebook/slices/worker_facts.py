@@ -14,12 +14,12 @@ _PACKAGES = ("ipykernel", "ipyparallel", "jax", "jaxlib", "libtpu", "numpy", "to
 
 
 def worker_facts() -> dict[str, Any]:
-    """Return the process, host and versions of this worker."""
+    """Return the process id, host name and library versions of this worker."""
     return {"pid": os.getpid(), "host": socket.gethostname(), "versions": _versions()}
 
 
 def difference(own: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """Return the differences in another worker's versions, such as ``jax 0.6.0 instead of 0.10.2``; empty if none."""
+    """Return the differences in another worker's versions, such as ``jax 0.6.0 ≠ 0.10.2``; empty if there are none."""
     mine, theirs = own["versions"], other["versions"]
     return ", ".join(
         f"{name} {theirs.get(name, '-')} ≠ {mine.get(name, '-')}"

@@ -1,4 +1,4 @@
-"""Choose the framework for a line of ``%tpu_init``: the given one, else an imported one, else an installed one."""
+"""Choose the framework for a line of ``%tpu_init``: the one in the line, else an imported or installed one."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class _Running:
 
 
 def tpu_init(line: str, shell: Any) -> None:
-    """Perform a line of ``%tpu_init`` in an IPython shell.
+    """Run a line of ``%tpu_init`` in an IPython shell.
 
     Raises:
         BadInput: the line does not select a framework.
@@ -90,7 +90,7 @@ def _refuse_hopeless_start(framework: str, worker: ThisWorker) -> None:
 
 
 def _refuse_part_of_slice(place: ThisSlice, framework: str) -> None:
-    """Refuse a cell that runs on some workers only, and a framework that cannot use several."""
+    """Raise an error if the cell runs only on some workers, or if the framework cannot use several workers."""
     if slices.runs_here_only():
         raise diagnosis.needs_all_in_cell(place.workers, framework)
     if framework in ALONE:

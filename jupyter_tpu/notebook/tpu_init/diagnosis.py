@@ -66,12 +66,12 @@ def _placeholders(worker: ThisWorker, framework: str) -> dict[str, str]:
 
 
 def either(choices: Sequence[str]) -> str:
-    """Return the choices as text: ``one or another``; empty if there are none."""
+    """Join the choices to a text such as ``one or another``; the text is empty if there are no choices."""
     return reduce(lambda some, last: Text("{some} or {last}", some=some, last=last), choices) if choices else ""
 
 
 def explain_warning(said: str, worker: ThisWorker, framework: str) -> str:
-    """Return the meaning of a known harmless warning; empty for any other."""
+    """Return the meaning of a known harmless warning, or an empty string for any other warning."""
     known = find_known_error(said)
     if known is None or not known[0].is_harmless:
         return ""
@@ -117,7 +117,7 @@ def _locked(worker: ThisWorker, raw: str, holder_of: FindHolder) -> TpuError:
 
 
 def install_command(framework: str, worker: ThisWorker) -> str:
-    """Return the ``%pip install …`` line from the table in `frameworks`; without libtpu for an emulated worker."""
+    """Return the ``%pip install …`` line from the table in `frameworks`; for an emulated worker, it omits libtpu."""
     if worker.is_emulated:
         return f'%pip install "{_WITHOUT_TPU[framework]}"'
     try:
@@ -129,7 +129,7 @@ def install_command(framework: str, worker: ThisWorker) -> str:
 
 
 def missing(framework: str, worker: ThisWorker, raw: str) -> TpuError:
-    """Return the error for a missing package, the framework's own or a dependency; `raw` names it."""
+    """Return the error for a missing package, the framework or one of its dependencies; `raw` contains its name."""
     return AcceleratorFailed(
         Text("{framework} is not installed in this kernel's Python.", framework=TITLES[framework]),
         hint=Text("Install it with: {install}, then run %tpu_init again.", install=install_command(framework, worker)),
@@ -174,7 +174,7 @@ def unknown_flags(framework: str, raw: str) -> TpuError:
 
 
 def fell_back_to_cpu(reason: str, worker: ThisWorker, framework: str = "jax") -> TpuError:
-    """Return the error for a framework that fell back to the CPU; `reason` is not in the framework's message."""
+    """Return the error for a framework that was started before ``%tpu_init`` and fell back to the CPU."""
     if not worker.is_on_node:
         return not_on_node(reason)
     return AcceleratorFailed(
@@ -189,7 +189,7 @@ def fell_back_to_cpu(reason: str, worker: ThisWorker, framework: str = "jax") ->
 
 
 def without_tpu(reason: str, worker: ThisWorker) -> TpuError:
-    """Return the error for PyTorch without a TPU although TorchTPU is loaded."""
+    """Return the error for a PyTorch that finds no TPU although TorchTPU is loaded."""
     if not worker.is_on_node:
         return not_on_node(reason)
     return _error_of(known_error("torch-without-tpu"), worker, "torch_tpu", reason)
@@ -278,7 +278,7 @@ def needs_all_workers(worker: ThisWorker, framework: str = "jax") -> TpuError:
 
 
 def needs_all_in_cell(workers: int, framework: str) -> TpuError:
-    """Return the error for a cell that runs on some workers of a slice only."""
+    """Return the error for a cell that runs only on some workers of a slice."""
     return AcceleratorFailed(
         Text(
             "{framework} starts on all {count} workers together, and this cell runs on some of them only.",

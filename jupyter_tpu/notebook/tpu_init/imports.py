@@ -30,7 +30,7 @@ def set_environment(variables: Mapping[str, str]) -> None:
 
 @contextmanager
 def restore_environment_on_error() -> Iterator[None]:
-    """Undo every `set_environment` in the context on an exception; keep variables set by the framework itself.
+    """Undo the calls of `set_environment` if the context raises; keep variables that the framework itself has set.
 
     Otherwise a variable that limits TorchTPU to one chip, for example, would affect the next framework.
     """
@@ -69,7 +69,7 @@ def import_framework(framework: str, module: str, worker: ThisWorker) -> Any:
 
 
 def _refuse_impostor(framework: str, module: str, found: ModuleType) -> None:
-    """Raise an error for a user's own module or plain folder: every framework is a package with an ``__init__.py``."""
+    """Raise an error if the module is a user's own file or folder: a framework is a package with an ``__init__.py``."""
     is_package, file = hasattr(found, "__path__"), getattr(found, "__file__", None)
     if "." not in module and not (is_package and file):
         raise diagnosis.hidden(framework, module, file or next(iter(found.__path__), module))

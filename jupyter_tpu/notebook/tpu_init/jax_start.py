@@ -124,7 +124,7 @@ def join_processes(jax: Any, met: Meeting, worker: ThisWorker) -> None:
 
 
 def join_variables(met: Meeting, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return variables with which JAX's coordinator listens only on worker 0's own address and workers find it."""
+    """Return variables that make JAX's coordinator listen only on worker 0's address, where all workers reach it."""
     address = met.place.address
     variables = {"JAX_COORDINATOR_BIND_ADDRESS": f"{address}:{met.port}"}
     if met.port != COORDINATOR_PORT:
@@ -137,14 +137,17 @@ def join_variables(met: Meeting, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _refuse_if_started(jax: Any) -> None:
-    """Raise an error if JAX already has devices, which are only this worker's; only a private function shows this."""
+    """Raise an error if JAX has already started with this worker's devices only.
+
+    Only a private function of JAX shows this.
+    """
     bridge = importlib.import_module("jax._src.xla_bridge")
     if getattr(bridge, "backends_are_initialized", bool)() and not _is_joined(jax):
         raise diagnosis.too_late("jax", LATE)
 
 
 def _is_joined(jax: Any) -> bool:
-    """Return whether this process is one of several; older versions of JAX show this only in a private variable."""
+    """Return whether JAX has connected this process to others; older versions show this only in a private variable."""
     if hasattr(jax.distributed, "is_initialized"):
         return bool(jax.distributed.is_initialized())
     return importlib.import_module("jax._src.distributed").global_state.client is not None
@@ -175,7 +178,7 @@ def _fallback_reason() -> str:
 
 
 def _prove(jax: Any, mesh: Any, own: list[Any]) -> None:
-    """Sum numbers that are spread over all devices, and compare the result with the exact sum."""
+    """Add numbers that are distributed over all devices, and compare the result with the exact sum."""
     count, exact = expected_sum(mesh.size)
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("devices"))
     # Create the numbers on the devices, because data can't be sent to other workers' devices from here.

@@ -30,8 +30,8 @@ class KnownError:
         means: the cause.
         fix: what to do.
         is_busy: whether another process uses the chips.
-        is_elsewhere: whether a machine that is not a TPU node is a sufficient cause.
-        is_harmless: whether it is only a warning and the framework starts.
+        is_elsewhere: whether running on a machine that is not a TPU node is enough to cause the message.
+        is_harmless: whether the message is only a warning and the framework starts.
     """
 
     name: str

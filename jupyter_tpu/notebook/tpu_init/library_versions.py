@@ -26,7 +26,7 @@ _CLAUSE = re.compile(r"(==|~=|>=|<=|!=|>|<)\s*([0-9]+(?:\.[0-9]+)*)(\.\*)?")
 
 
 def installed_versions(framework: str) -> dict[str, str]:
-    """Return the installed version of each library of a framework; empty for one that is not installed."""
+    """Return the version of each library of a framework; the version is empty if the library is not installed."""
     return {name: _version(name) for name in LIBRARIES[framework]}
 
 
@@ -51,10 +51,10 @@ def requirements_of(framework: str) -> list[str]:
 
 
 def libtpu_mismatch(framework: str, versions: Mapping[str, str], requirements: Iterable[str]) -> str:
-    """Return a warning if libtpu is not a version for which this framework was built; empty if it is.
+    """Return a warning if this framework was built for other versions of libtpu than the installed one, or else "".
 
-    The package's own requirement takes precedence over the table in `frameworks`. Without either, or without libtpu,
-    there is no warning (a framework that needs libtpu would not have started).
+    The package's own requirement takes precedence over the table in `frameworks`. There is no warning if neither of
+    them specifies a version or if libtpu is not installed (a framework that needs libtpu would not have started).
 
     >>> libtpu_mismatch("jax", {"jax": "0.10.2", "libtpu": "0.0.51"}, ["libtpu==0.0.42.*; extra == 'tpu'"])
     'libtpu 0.0.51 is installed, but JAX 0.10.2 needs ==0.0.42.*.'

@@ -33,7 +33,7 @@ _LONGEST_LINE = 1024 * 1024
 
 
 class Meeting:
-    """The workers of a slice that have met.
+    """The connections between the workers of a slice after they have met.
 
     Attributes:
         port: the port of the framework's coordinator on worker 0; all workers have the same value.
@@ -59,7 +59,7 @@ class Meeting:
     def gather(self, own: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """Send this worker's report to worker 0; on worker 0, return all workers' reports, on others an empty list.
 
-        It returns when all workers have reported, so a worker that continues can rely on the others.
+        The method returns when all workers have reported, so a worker that continues can rely on the other workers.
 
         Raises:
             AcceleratorFailed: a worker failed after the meeting.
@@ -89,7 +89,7 @@ def meeting(place: ThisSlice) -> Iterator[Meeting]:
     """Wait until all workers have connected.
 
     Raises:
-        AcceleratorFailed: a worker did not connect in time, or can't reach worker 0.
+        AcceleratorFailed: a worker did not connect within the time limit, or can't reach worker 0.
     """
     with ExitStack() as lines:
         yield _host(place, lines) if place.worker == 0 else _join(place, lines)
@@ -131,7 +131,7 @@ def _listen(address: str) -> socket.socket:
 
 
 def _greeted_by(line: _Line, place: ThisSlice) -> int | None:
-    """Return the number of the worker that has connected; None if it is not a worker of this slice."""
+    """Return the number of the worker that has connected, or None if the peer is not a worker of this slice."""
     line.settimeout(_GREETS_WITHIN_S)
     greeting = line.receive()
     if greeting is None or greeting.get("kernel_id") != place.kernel_id:
@@ -259,7 +259,7 @@ class _Line:
             self._connection.sendall(json.dumps(message).encode() + b"\n")
 
     def receive(self) -> dict[str, Any] | None:
-        """Return the next message; None if the peer disconnects, sends nothing in time, or sends something invalid."""
+        """Return the next message, or None if the peer disconnects, is too slow, or sends an invalid message."""
         with suppress(OSError, ValueError):
             message = json.loads(self._file.readline(_LONGEST_LINE))
             return message if isinstance(message, dict) else None

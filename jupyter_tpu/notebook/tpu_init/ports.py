@@ -15,7 +15,7 @@ _TRIES = 20
 
 
 def free_port(address: str, wanted: int) -> int:
-    """Return the first port at or after `wanted` that is free at an address; `wanted` if none is free."""
+    """Return the first port at or after `wanted` that is free at an address, or `wanted` if no port is free."""
     for port in range(wanted, wanted + _TRIES):
         with suppress(OSError):
             socket.create_server((address, port)).close()
@@ -24,7 +24,7 @@ def free_port(address: str, wanted: int) -> int:
 
 
 def who_listens(port: int, proc: Path = PROC) -> str:
-    """Return a text for the process that listens on a port; empty if none is visible, such as another user's."""
+    """Describe the process that listens on a port; return "" if it is not visible, as for other users' processes."""
     sockets = {f"socket:[{row[9]}]" for row in _rows(proc) if row[3] == _LISTEN and row[1].endswith(f":{port:04X}")}
     pids = open_by(sockets, proc)
     return find_holder(pids[0], proc).text if pids else ""

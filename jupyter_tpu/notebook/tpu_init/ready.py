@@ -20,8 +20,8 @@ class Tpu:
     Attributes:
         framework: ``jax``, ``torch_xla``, ``torch_tpu`` or ``tf``.
         devices: all devices; on a slice, the devices of all workers.
-        device: the device for arrays: this worker's first one; for PyTorch/XLA, the virtual device that represents all
-            devices.
+        device: the device for arrays: this worker's first device; for PyTorch/XLA, the virtual device that represents
+            all devices.
         mesh: a one-dimensional mesh of all devices with the axis ``devices`` (JAX, PyTorch/XLA); None for other
             frameworks.
         strategy: for ``with tpu.strategy.scope():`` (TensorFlow); None for other frameworks.
@@ -47,7 +47,7 @@ class Ready:
 
     Attributes:
         devices: this worker's devices, or all workers' devices if `hosts` is not empty.
-        proof: a phrase about the test computation on all devices.
+        proof: a phrase with the result of the test computation on all devices.
         note: what the user should know about this framework; empty if nothing.
         hosts: the workers of a slice and their devices, on worker 0 only; empty if there is one worker.
     """
@@ -60,7 +60,7 @@ class Ready:
 
 
 def expected_sum(count: int) -> tuple[int, int]:
-    """Return how many numbers the proof sums on `count` devices, and the exact result."""
+    """Return how many numbers the test computation adds on `count` devices, and the exact sum."""
     numbers = count * max(1, min(VALUES_PER_DEVICE, _MOST_VALUES // count))
     return numbers, numbers * (numbers - 1) // 2
 

@@ -1,7 +1,7 @@
 """Start TorchTPU on one chip of this worker and check that it computes there.
 
-TorchTPU supports one chip per process. A kernel is one process, so it gets one chip; the others are for processes that
-the notebook starts.
+TorchTPU supports one chip per process. A kernel is one process, so it gets one chip; processes that the notebook starts
+can use the other chips.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _refuse_unsupported_worker(worker: ThisWorker) -> None:
 
 
 def _check_device(torch: Any, worker: ThisWorker) -> None:
-    """Raise an error if PyTorch has no TPU, because without a chip it silently uses the CPU."""
+    """Raise an error if PyTorch has found no TPU: it then uses the CPU without a warning."""
     found = torch.accelerator.current_accelerator()
     if found is None or found.type != "tpu":
         raise diagnosis.without_tpu(f"torch.accelerator.current_accelerator() is {found}", worker)

@@ -38,10 +38,11 @@ class Feed:
     """The thread of one widget, which runs only while needed.
 
     Args:
-        update: performs requests from pages, reads the node and shows the result; its first argument is whether a page
-            also wants the history.
+        update: a function that performs requests from pages, reads the node and shows the result; its first argument is
+            whether a page also requests the history.
         every_s: seconds between two updates while pages report.
-        is_kernel_busy: returns whether the kernel is running a cell, so that reports from pages may be delayed.
+        is_kernel_busy: a function that returns whether the kernel is running a cell, which may delay reports from
+            pages.
         silence_s: the longest time between two reports from a page.
     """
 
@@ -70,7 +71,7 @@ class Feed:
         return self._thread is not None
 
     def notify(self, *, whole: bool = False, act: PageRequest | None = None) -> None:
-        """Handle a report from a page, which may ask for the history or for an action; ignored after `close`."""
+        """Process a report from a page, which may request the history or an action; do nothing after `close`."""
         with self._changing:
             self._reported_at = time.monotonic()
             self._wants_whole = self._wants_whole or whole

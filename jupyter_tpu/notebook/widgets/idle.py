@@ -1,4 +1,4 @@
-"""The view behind `IdleTimer`: when and why auto-stop stops this node, and keeping it running."""
+"""The view of `IdleTimer`: show when and why auto-stop will stop this node, and keep the node running on request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LATE_S = 60.0
 
 
 def read(ask: CallAgent, _whole: bool) -> Data:
-    """Return the agent's auto-stop report; its durations count from ``at``."""
+    """Return the agent's auto-stop report; its durations are relative to the time in ``at``."""
     report = ask("activity", {})
     known = {name: report[name] for name in _NAMES}
     node = this_worker(os.environ).node_id
@@ -31,7 +31,7 @@ def read(ask: CallAgent, _whole: bool) -> Data:
 
 
 def act(ask: CallAgent, wish: Mapping[str, Any], now: float) -> str:
-    """Handle a click on a button: keep the node running ``for_s`` or ``while_busy``, or cancel this with ``off``.
+    """Perform the action of a button: keep the node running ``for_s`` or ``while_busy``, or cancel this with ``off``.
 
     ``for_s`` counts from the click: a busy kernel may receive a click late, so the time since the click is subtracted.
     `now` and the click's ``at`` use the node's clock.

@@ -54,7 +54,7 @@ def _live_class() -> Any:
                 self.picture = dict(picture)
 
         def send_state(self, key: Any = None) -> None:
-            """Send the state; called by ipywidgets when a trait has changed or a page requests it."""
+            """Send the state to the pages; called by ipywidgets when a trait changes or a page requests the state."""
             _publish(self.comm, self.get_state(key), is_answer=key != "picture")
 
         def close(self) -> None:
@@ -79,8 +79,8 @@ def _allow_any_subshell(comm: Any) -> None:
 def _publish(comm: Any, state: Mapping[str, Any], *, is_answer: bool) -> None:
     """Send a state to all pages, through the kernel's own session.
 
-    The message has a parent only if a page requested it; otherwise hours of snapshots would count as output of the
-    running cell. The message bypasses the comm, which would record the current subshell; see `_allow_any_subshell`.
+    The message has a parent only if a page requested the state; otherwise, hours of snapshots would count as output of
+    the running cell. The message bypasses the comm, which would record the current subshell; see `_allow_any_subshell`.
     """
     data = {"method": "update", "state": dict(state), "buffer_paths": []}
     kernel = getattr(comm, "kernel", None)

@@ -1,4 +1,4 @@
-"""The view behind `TpuMonitor`: the load of this worker's chips, cores and host."""
+"""The view of `TpuMonitor`: the load of this worker's chips, cores and host."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read(ask: CallAgent, whole: bool) -> Data:
 
 
 def _columns() -> list[list[str]]:
-    """Return name, title and kind of each value of a core."""
+    """Return the name, the title and the kind of each value that is known for a core."""
     titles = ((metric, shown(metric.title)) for metric in CORE_METRICS)
     return [[metric.name, f"{title[0].upper()}{title[1:]}", metric.kind] for metric, title in titles]
 

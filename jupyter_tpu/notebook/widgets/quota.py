@@ -1,4 +1,4 @@
-"""The view behind `QuotaAndCredit`: cost, budgets, quota and grants, sent by the user's own machine."""
+"""The view of `QuotaAndCredit`: cost, budgets, quota and grants, sent by the user's own machine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Row = Sequence[Any]
 
 
 def read(ask: CallAgent, _whole: bool) -> Data:
-    """Return the parts of the widget, each with the time of its snapshot."""
+    """Return the sections of the widget, each with the time of its snapshot."""
     # Don't include the current time or other changing values: the widget sends a trait only when it changes.
     return {"parts": [_part(ask, *part) for part in _PARTS]}
 

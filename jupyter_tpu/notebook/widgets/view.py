@@ -1,4 +1,4 @@
-"""The kernel's part of a widget: reading the node, handling requests from pages, and its plain text."""
+"""The part of a widget that runs in the kernel: it reads the node, performs requests from pages and formats text."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ def _in_a_line(error: TpuError) -> str:
 
 
 class SnapshotReader:
-    """Reader of a view's data; keeps the last data in case the agent does not respond.
+    """Reads a view's data; keeps the last data in case the agent does not respond.
 
     Args:
-        ask: calls the agent for data to show.
-        request: calls the agent for a page's request, with the longer time limit for calls that change something.
+        ask: a function that calls the agent for data to show.
+        request: a function that calls the agent to perform a page's request, with the longer time limit of such calls.
     """
 
     def __init__(self, view: View, ask: CallAgent, request: CallAgent | None = None) -> None:

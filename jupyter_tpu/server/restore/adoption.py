@@ -29,7 +29,9 @@ _LAST_SEEN = ("last_output_at", "state_since", "started_at")
 
 
 class Adoption:
-    """Adoption of a Jupyter server's kernels on nodes, at its start and stop. Call it only in the server's event loop.
+    """Adopts kernels on nodes when a server starts, and leaves them running when the server stops.
+
+    Call its methods only in the server's event loop.
 
     Args:
         serverapp: the Jupyter server.
@@ -51,7 +53,7 @@ class Adoption:
         return KernelRegistry().claim(os.path.realpath(self._kernels.root_dir))
 
     async def adopt(self, notes: tuple[RegisteredKernel, ...]) -> None:
-        """Adopt kernels and wait up to `PATIENCE_S` for their nodes; check slower ones in the background."""
+        """Adopt kernels and wait up to `PATIENCE_S` for their nodes; check slower nodes in the background."""
         await asyncio.gather(*(self._adopt(note) for note in notes if not note.is_ended))
         if self._settling:
             await asyncio.wait(self._settling, timeout=PATIENCE_S)
@@ -150,7 +152,10 @@ class Adoption:
             manager.execution_state = "unknown"
 
     def _env(self, note: RegisteredKernel) -> dict[str, str]:
-        """Return the environment that Jupyter passes to the kernel of the first session, which a restart needs."""
+        """Return the environment that Jupyter would pass to a kernel of the first session.
+
+        It is used when the kernel is restarted.
+        """
         for session in note.sessions:
             if session.path is not None:
                 return dict(self._sessions.get_kernel_env(session.path, session.name))
@@ -175,7 +180,7 @@ class Adoption:
             self.log.info("%s: the kernel %s is restored", note.node, note.kernel_id)
 
     async def _keep_from_culling(self, manager: Any) -> None:
-        """Renew the last activity until cancelled, because a kernel with an unknown state may be busy."""
+        """Update the kernel's last activity until cancelled, so that Jupyter doesn't cull a kernel that may be busy."""
         limit_s = self._kernels.cull_idle_timeout
         while limit_s > 0:  # 0 or less turns Jupyter's culler off
             manager.last_activity = datetime.now(UTC)
@@ -212,7 +217,7 @@ class Adoption:
 
 
 def _show(manager: Any, info: Mapping[str, Any]) -> None:
-    """Show the state and last activity reported by the agent, unless the record has provided a newer state."""
+    """Show the state and the last activity that the agent has reported, unless the record contains a newer state."""
     if manager.execution_state == "unknown":
         manager.execution_state = str(info.get("execution_state", "unknown"))
     seen = [float(info[name]) for name in _LAST_SEEN if info.get(name)]

@@ -1,9 +1,9 @@
-"""Cursors: the position of each page in each kernel's record, in a small file that outlives the server.
+"""Cursors: the position of each page in each kernel's record, in a small file that remains when the server stops.
 
 The file has a fixed number of 64-byte slots, one per kernel and session. Each slot is written by a single call, so a
 killed server leaves either the old slot or the new one; a checksum detects a slot damaged by a power failure. If all
-slots are in use, the least recently used one is overwritten. Several servers may share the file without locks: a server
-whose slot was overwritten uses another slot.
+slots are in use, the least recently used slot is overwritten. Several servers may share the file without locks: a
+server whose slot was overwritten uses another slot.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Cursor:
     """The position of a session in a record.
 
     Attributes:
-        arrived: seq up to which the page acknowledged everything; it may have received more.
+        arrived: seq up to which the page has acknowledged all messages; it may have received more messages.
         written: seq of the last message sent to the page.
         has_received: whether the page has acknowledged anything; if False, the session has only sent requests.
     """
@@ -61,7 +61,7 @@ class _Place:
 
     @classmethod
     def decode(cls, data: bytes) -> _Place | None:
-        """Return the slot in `data`; None if it is free or damaged."""
+        """Return the slot in `data`, or None if the slot is free or damaged."""
         body, crc = data[: _PLACE.size], data[_PLACE.size : _PLACE.size + _CRC.size]
         if crc != _CRC.pack(zlib.crc32(body)):
             return None
@@ -76,7 +76,7 @@ class Cursors:
     Args:
         path: the file, or None to store the cursors in memory.
         places: number of cursors in the file.
-        now: returns the time in Unix seconds.
+        now: a function that returns the time in Unix seconds.
     """
 
     def __init__(self, path: Path | None, *, places: int = SLOTS, now: Callable[[], float] = time.time) -> None:
@@ -91,7 +91,7 @@ class Cursors:
         return next((place.cursor for _, place in self._all() if place and place.key == key), None)
 
     def arrived(self, kernel_id: str, session_id: str) -> int:
-        """Return the seq up to which the session has received everything; 0 if unknown."""
+        """Return the seq up to which the session has received all messages, or 0 if the session is unknown."""
         cursor = self.find(kernel_id, session_id)
         return cursor.arrived if cursor and cursor.has_received else 0
 
@@ -117,7 +117,7 @@ class Cursors:
         return number
 
     def _choose(self, key: bytes) -> int:
-        """Return the session's own slot, else a free one, else the least recently used one."""
+        """Return the session's own slot, else a free slot, else the least recently used slot."""
         oldest, oldest_at = 0, float("inf")
         for number, place in self._all():
             if place and place.key == key:

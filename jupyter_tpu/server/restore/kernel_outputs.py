@@ -56,7 +56,8 @@ async def outputs_of(
     """Return the response to ``GET kernels/{kernel_id}/outputs`` as pieces of JSON.
 
     Args:
-        only: ids of requests; empty for the last request of each cell and the newest requests without a cell.
+        only: ids of the requests to return; if empty, the last request of each cell and the newest requests without a
+            cell.
         cursors: what pages have received, so that text in their Output widgets is not added to cells too.
 
     Raises:
@@ -89,7 +90,7 @@ async def outputs_of(
 
 
 def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Join pieces into larger ones, because each piece takes a write and an iteration of the event loop."""
+    """Join pieces into larger pieces, because each piece requires a write and an iteration of the event loop."""
     waiting: list[bytes] = []
     size = 0
     for piece in pieces:
@@ -102,7 +103,7 @@ def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 async def _read_all(provisioner: Provisioner, requests: Sequence[ListedRequest]) -> dict[str, RequestRange]:
-    """Read as many requests as time allows, by msg_id, except those that the agent has since dropped."""
+    """Read as many requests as time allows; return them by msg_id, without requests that the agent no longer has."""
     loop = asyncio.get_running_loop()
     until = loop.time() + _BEGIN_S
     excerpts: dict[str, RequestRange] = {}
@@ -129,7 +130,7 @@ async def _read_all(provisioner: Provisioner, requests: Sequence[ListedRequest])
 
 
 def _chosen(requests: Sequence[ListedRequest], only: frozenset[str]) -> list[ListedRequest]:
-    """Return the last request of each cell and the newest requests without a cell, in the order sent."""
+    """Return the last request of each cell and the newest requests without a cell, sorted by when they were sent."""
     if only:
         return [each for each in requests if each.msg_id in only]
     last = {each.cell_id: each.msg_id for each in requests if each.cell_id is not None}
@@ -139,7 +140,7 @@ def _chosen(requests: Sequence[ListedRequest], only: frozenset[str]) -> list[Lis
 
 
 def _within_budget(chosen: Iterable[ListedRequest]) -> list[ListedRequest]:
-    """Return the most urgent requests that together fit into `_READ_BYTES`, at least one."""
+    """Return the most urgent requests that together fit into `_READ_BYTES`, but at least one request."""
     taken: list[ListedRequest] = []
     left = _READ_BYTES
     for each in by_urgency(chosen):

@@ -18,7 +18,7 @@ _ANSWER_BUNDLES = 50_000_000
 
 
 def _nothing(_session: str) -> int:
-    """Return 0, for pages that have received nothing."""
+    """Return 0 for any session, as if its page had received nothing."""
     return 0
 
 
@@ -39,7 +39,7 @@ def outputs_response(
     Args:
         chosen: the requests to show, in this order.
         excerpts: the record entries of these requests and of others that may have updated their displays.
-        arrived: as for `Reducer`.
+        arrived: as in `Reducer`: what pages have received.
 
     Raises:
         ProtocolError: `excerpts` are not entries of a record.
@@ -61,7 +61,7 @@ def outputs_response(
 def reduce_excerpts(excerpts: Iterable[RequestRange], last_seq: int, arrived: Arrived = _nothing) -> Reducer:
     """Feed the entries of all requests to one reducer, in the order of the record up to `last_seq`.
 
-    Requests can't be reduced one at a time, because one may update the displays of another.
+    Requests can't be reduced one at a time, because a request may update the displays of another request.
     """
     steps: list[tuple[int, int, Any]] = []
     for excerpt in excerpts:
@@ -91,7 +91,7 @@ def _entry_bytes(entry: Entry) -> int:
 
 
 def _views(chosen: Sequence[ListedRequest], reducer: Reducer) -> list[dict[str, Any]]:
-    """Return a view per request; views that do not fit into the response have no outputs."""
+    """Return a view of each request; a view that does not fit into the response has no outputs."""
     views: dict[str, dict[str, Any]] = {}
     text, bundles = _ANSWER_TEXT, _ANSWER_BUNDLES
     for listed in by_urgency(chosen):

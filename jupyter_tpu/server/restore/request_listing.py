@@ -30,7 +30,7 @@ class Provisioner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListedRequest:
-    """A request in the agent's list; fields as in the response to ``list_requests``."""
+    """A request in the agent's list, with the fields of the response to ``list_requests``."""
 
     msg_id: str
     session: str
@@ -66,7 +66,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class RequestRange:
-    """The entries read for a request; omitted ones come after `head_seq`."""
+    """The record entries that were read for a request; omitted entries, if any, directly follow entry `head_seq`."""
 
     msg_id: str
     entries: bytes
@@ -133,7 +133,7 @@ async def _call(
     at_any_speed: bool,
     waits_for_link: bool = False,
 ) -> dict[str, Any]:
-    """Call the agent; by default, fail immediately while the link is down, because a page is waiting."""
+    """Call the agent; by default, fail immediately if the link is down, because a page is waiting for the response."""
     status = provisioner.link_state
     if status.needs_repair or (status.state == "down" and not waits_for_link):
         raise _link_down(status.message)

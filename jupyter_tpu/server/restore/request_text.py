@@ -25,7 +25,7 @@ class Source(Protocol):
 
 
 async def text_of(source: Source, request: ListedRequest) -> AsyncGenerator[bytes, None]:
-    """Yield the text that a request has printed until now, as UTF-8, with a notice for missing parts.
+    """Yield the text that a request has printed so far, as UTF-8, with a notice in place of missing text.
 
     The record is read no faster than the pieces are consumed. Close the iterator if it is not read to the end.
     """
@@ -60,10 +60,10 @@ class _Reader:
             await self._pieces.put(None)
 
     async def next_piece(self) -> bytes | None:
-        """Return the next piece of text; None at the end.
+        """Return the next piece of text, or None at the end of the text.
 
         Raises:
-            TimeoutError: nothing arrived for `_PATIENCE_S`.
+            TimeoutError: no data arrived for `_PATIENCE_S` seconds.
         """
         async with asyncio.timeout(_PATIENCE_S):
             return await self._pieces.get()

@@ -1,4 +1,4 @@
-"""The routes of auto-stop: the rules of nodes, and keeping a node running for longer."""
+"""The routes of auto-stop, which read and change the rules of nodes and keep a node running for longer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class NodeAutostopHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def put(self, zone: str, node_id: str) -> None:
-        """Change the rules in the body; leave others unchanged."""
+        """Change the rules that are in the body; leave all other rules unchanged."""
         changes = rules_from_body(self.request.body)
         opened = await self.app.fleet.get()
         node = await _node(self, opened, zone, node_id)
@@ -70,7 +70,7 @@ class ExtendHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def post(self, zone: str, node_id: str) -> None:
-        """Extend by the time in the body; an empty object cancels the extension."""
+        """Keep the node running as the body specifies; an empty object cancels the extension."""
         keep = extension_from_body(self.request.body, time.time())
         opened = await self.app.fleet.get()
         node = await _node(self, opened, zone, node_id)
@@ -103,10 +103,10 @@ def rules_from_body(body: bytes) -> dict[str, Any]:
 
 
 def extension_from_body(body: bytes, now: float) -> KeepRunning:
-    """Parse the body of ``POST …/extend``: a duration, a time, or while a cell runs; an empty object cancels.
+    """Parse the body of ``POST …/extend``: a duration, an end time or ``while_busy``; an empty object cancels.
 
     Args:
-        now: Unix seconds.
+        now: the current time in Unix seconds.
 
     Raises:
         BadInput: the body is not the JSON object described in rest-api.yml.

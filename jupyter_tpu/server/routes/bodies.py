@@ -76,10 +76,10 @@ _FLAGS = {"": None, "false": False, "true": True}
 
 
 def provisioning_parameters(provisioning: str, spot: str) -> Provisioning:
-    """Return the provisioning model in query parameters; both may be empty.
+    """Return the provisioning model in the query parameters ``provisioning`` and ``spot``; both may be empty.
 
     Raises:
-        BadInput: a parameter is unknown, or the two contradict each other.
+        BadInput: the value of a parameter is unknown, or the two parameters contradict each other.
     """
     if spot not in _FLAGS:
         raise BadInput("The parameter 'spot' must be true or false.", hint="Send true or false.")

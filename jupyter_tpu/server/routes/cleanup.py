@@ -51,7 +51,7 @@ class StopAllHandler(QuotaRoute):
     @web.authenticated
     @authorized
     async def post(self) -> None:
-        """Stop everything and return the result of each item."""
+        """Stop everything and return the result for each item."""
         opened = await self.app.fleet.get()
         results = await stop_all(opened)
         self.quota_service(opened).forget_use()
@@ -62,7 +62,7 @@ def names_from_body(body: bytes) -> list[str]:
     """Parse the body of ``POST cleanup``.
 
     Raises:
-        BadInput: the body is not a list of names. By design, no name means everything.
+        BadInput: the body is not a list of names. By design, there is no special name that stands for all items.
     """
     data: dict[str, Any] = json_object(body, "names")
     names = data.get("names")

@@ -1,4 +1,4 @@
-"""The route of egress: the buckets in a notebook and the cost of reading them."""
+"""The route of egress: the buckets that a notebook uses and the cost of reading them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class EgressHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """Return the buckets of a notebook with their egress."""
+        """Return the buckets of a notebook with the cost of reading each bucket."""
         zone, path = self.get_query_argument("zone"), self.get_query_argument("path")
         opened = await self.app.fleet.get()
         NodeName(project=opened.settings.project, zone=zone, node_id="any")  # raises for an invalid zone

@@ -1,4 +1,4 @@
-"""The routes of grants and of their coverage."""
+"""The routes of grants, and of whether a grant covers a node."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jupyter_tpu.server.routes.nodes import TpuHandler
 
 
 class GrantRoute(TpuHandler):
-    """Base class of these handlers."""
+    """Base class of the handlers of grants."""
 
     def stored_grants(self, opened: OpenFleet) -> Grants:
         """Return the stored grants of the project."""

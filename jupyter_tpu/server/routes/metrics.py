@@ -28,13 +28,13 @@ _MOST_POINTS = 600  # the agent's own limit; a chart in the panel is narrower
 
 
 class ChipsRoute(TpuHandler):
-    """Base class of these handlers."""
+    """Base class of the handlers of a node's chips."""
 
     async def node(self, zone: str, node_id: str) -> tuple[OpenFleet, Node]:
         """Return the node from the last list; ask the cloud only for a node that is not in the list.
 
         Raises:
-            NodeNotFound: the cloud does not have it either.
+            NodeNotFound: the cloud has no such node either.
         """
         opened = await self.app.fleet.get()
         name = await self.node_name(zone, node_id)

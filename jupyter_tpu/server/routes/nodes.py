@@ -53,12 +53,12 @@ class App(Protocol):
 
     @property
     def fleet(self) -> LazyFleet:
-        """The fleet of this cloud."""
+        """The fleet of the cloud that the panel shows."""
         ...
 
     @property
     def kernelspecs(self) -> KernelspecSync:
-        """The kernelspecs of this cloud."""
+        """The kernelspecs of the cloud that the panel shows."""
         ...
 
     async def status(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         )
 
     async def _creation_seconds(self, snapshot: FleetSnapshot) -> Mapping[tuple[str, str], float]:
-        """Return how long past creations took, by accelerator type and zone; empty if no node is being created."""
+        """Return the seconds that past creations took, by type and zone, or {} if no node is being created."""
         if not any(intent.verb == "create" and not intent.settled for intent in snapshot.intents):
             return {}
         opened = await self.app.fleet.get()
@@ -130,9 +130,9 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         return await asyncio.to_thread(lambda: books.node_costs(now, unwritten=seen))
 
     async def seen(self) -> NodesObservation:
-        """Return the last known nodes, which the ledger records up to a second later or, on a full disk, not at all.
+        """Return the last known nodes. The ledger records them up to a second later, or never if the disk is full.
 
-        This makes the panel's rate and costs match the nodes that it lists.
+        Costs that are computed from these nodes match the nodes that the panel lists.
         """
         snapshot = (await self.fleet()).snapshot()
         # don't add earlier unobserved time: only the recording determines whether the nodes were READY then
@@ -202,7 +202,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
 async def _end_directly(
     opened: OpenFleet, verb: Literal["stop", "delete"], name: NodeName, unwritable: JournalUnwritable
 ) -> Intent:
-    """Send the request without the journal; return the intent with the reason why it is in no list."""
+    """Send the request without recording it in the journal; return the intent, whose message explains why."""
     intent = await DirectEnds(opened.cloud, opened.journal).end(verb, name)
     await opened.fleet.refresh()  # update the list with the node's new state
     return replace(intent, message=str(Text("{message} The request is sent anyway.", message=unwritable.message)))

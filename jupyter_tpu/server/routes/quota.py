@@ -16,7 +16,7 @@ _DESK = "jupyter_tpu_quota_desk"
 
 
 class QuotaRoute(TpuHandler):
-    """Base class of these handlers; the whole server shares one `QuotaService`, whose cache makes polls fast."""
+    """Base class of the handlers of quota; the whole server shares one `QuotaService`, whose cache makes polls fast."""
 
     async def report(self) -> QuotaReport:
         """Return the limits and the usage of the project's quota.
@@ -35,7 +35,7 @@ class QuotaRoute(TpuHandler):
 
 
 class QuotaHandler(QuotaRoute):
-    """``quota``: all quotas that are or could be used."""
+    """``quota``: all quotas that are in use or could be used."""
 
     @web.authenticated
     @authorized
@@ -55,7 +55,7 @@ class QuotaAfterHandler(QuotaRoute):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """Return the quotas that the node would use, as they would be after its creation."""
+        """Return the quotas that the node would use, with the remaining amounts after its creation."""
         zone = self.get_query_argument("zone", "")
         provisioning = provisioning_parameters(
             self.get_query_argument("provisioning", ""), self.get_query_argument("spot", "")

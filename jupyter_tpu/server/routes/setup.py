@@ -31,7 +31,7 @@ class SetupApp(Protocol):
         ...
 
     def cloud_changed(self) -> None:
-        """Make front ends reload everything."""
+        """Make front ends reload all data, because the cloud, the project or the account has changed."""
         ...
 
     async def status(self) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class SetupApp(Protocol):
 
 
 class SetupRoute(TpuHandler):
-    """Base class of these handlers."""
+    """Base class of the handlers of setup."""
 
     @property
     def setup_app(self) -> SetupApp:

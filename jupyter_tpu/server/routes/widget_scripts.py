@@ -36,6 +36,6 @@ class WidgetScript(FileFindHandler):
 
 
 def widget_script_routes() -> list[tuple[str, type[FileFindHandler], dict[str, Any]]]:
-    """Return the path pattern (under the server's base URL), the handler, and its arguments."""
+    """Return the route: the path pattern under the server's base URL, the handler, and the handler's arguments."""
     files = {"path": jupyter_path("nbextensions"), "no_cache_paths": ["/"]}
     return [(r"/nbextensions/([\w@.-]+(?:/[\w@.-]+)+\.js)", WidgetScript, files)]

@@ -1,7 +1,7 @@
 """Track what each page has acknowledged; a successful write is not proof of delivery.
 
 A WebSocket ping follows written messages; its pong proves that all of them have arrived. Browsers and libraries respond
-to pings without involving the page, in the order in which they arrive.
+to pings in the order in which the pings arrive, without involving the page.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ class Acknowledgements:
     """The written and acknowledged messages of one WebSocket, by their seq in the kernel's current record.
 
     Attributes:
-        arrived: everything up to this seq is acknowledged.
-        written: everything up to this seq is written or about to be written.
+        arrived: all messages up to this seq are acknowledged.
+        written: all messages up to this seq are written or about to be written.
     """
 
     def __init__(self, arrived: int) -> None:
@@ -22,7 +22,7 @@ class Acknowledgements:
         self._record = 0
 
     def write(self, seq: int, *, has_messages: bool) -> bytes | None:
-        """Record that everything up to `seq` is about to be written.
+        """Record that all messages up to `seq` are about to be written.
 
         Args:
             has_messages: whether any of the messages are for this page.

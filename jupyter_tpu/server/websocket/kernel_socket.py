@@ -40,10 +40,11 @@ _CORK: int | None = getattr(socket, "TCP_CORK", None)  # Linux only; joins a wri
 
 
 def install_kernel_socket(serverapp: Any, settings: dict[str, Any]) -> None:
-    """Make `KernelSocket` the server's connection class, unless the user has set one or a gateway runs the kernels.
+    """Make `KernelSocket` the server's connection class, unless the user has set a class or a gateway runs the kernels.
 
     Call this while the server loads extensions. The server ignores this setting in ``jupyter_server_config.d``, and its
-    web application, which copies `settings`, has already read the class, so both places are set.
+    web application copies the class to `settings` before extensions are loaded, so this function sets the class in both
+    places.
     """
     name = "kernel_websocket_connection_class"
     if name not in serverapp.config.ServerApp and getattr(serverapp, name) is ZMQChannelsWebsocketConnection:
@@ -89,7 +90,10 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         self.session.key = self.kernel_manager.session.key
 
     def connect(self) -> Any:
-        """Connect the open WebSocket to the kernel. Must not wait, because the page is not read until this returns."""
+        """Connect the open WebSocket to the kernel.
+
+        This must not wait, because the page's messages are not read until it returns.
+        """
         return self._connect(self._kernel) if self._kernel else super().connect()
 
     def disconnect(self) -> None:  # type: ignore[override]
@@ -154,7 +158,8 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
     async def _replace_stale_connection(self) -> None:
         """Register the page's session and close its earlier connection.
 
-        Must not run in `prepare`: if the page closed during the handshake, its session would stay registered forever.
+        This must not run in `prepare`: if the page closed during the handshake, its session would stay registered
+        forever.
         """
         stale = self._open_sessions.get(f"{self.kernel_id}:{self.session.session}")
         await self._register_session()  # type: ignore[no-untyped-call]
@@ -181,7 +186,10 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         return str(getattr(self.kernel_manager, "reason", "") or (self._kernel.end if self._kernel else ""))
 
     async def _is_dead_for_good(self) -> bool:
-        """Return whether the kernel is dead and will not be restarted; a page that receives "dead" gives up on it."""
+        """Return whether the kernel is dead and will not be restarted.
+
+        A page that receives the state "dead" gives up on the kernel.
+        """
         manager = self.kernel_manager
         # after a restart by the user, the server's list briefly still shows "dead", so check the kernel as well
         is_started_again = manager.autorestart and manager.execution_state != "dead"
@@ -275,7 +283,7 @@ class _PageSocket:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Send everything written in the context together, if possible."""
+        """Send all messages that are written in the context together, if possible."""
         self._cork(True)
         try:
             yield

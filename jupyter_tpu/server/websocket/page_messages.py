@@ -1,7 +1,7 @@
-"""Messages from a kernel's record for a page: the kernel's parts with their seq in the record.
+"""Messages from a kernel's record in the form for a page: the parts from the kernel, with their seq in the record.
 
-A kernel's bytes are forwarded unchanged: contents are not decoded unless a page needs the old protocol, and nothing is
-signed.
+A kernel's bytes are forwarded unchanged: contents are decoded only if a page needs the old protocol, and messages are
+not signed.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class PageMessage:
     """One message for a page.
 
     Attributes:
-        seq: its seq in the kernel's record; 0 for a message from jupyter_tpu.
-        first_seq: the seq of the first message that was merged into it; `seq` if none was.
+        seq: the message's seq in the kernel's record; 0 for a message from jupyter_tpu.
+        first_seq: the seq of the first message that was merged into this one; equal to `seq` if no message was merged.
         is_notice: whether it is jupyter_tpu's text about the kernel, which must be shown even if a cell's text is
             limited.
     """
@@ -53,7 +53,7 @@ class PageMessage:
 
     @classmethod
     def from_parts(cls, seq: int, channel: str, parts: Sequence[bytes]) -> PageMessage | None:
-        """Return a message from the record; None if the parts are not a Jupyter message."""
+        """Return a message from the record, or None if the parts are not a Jupyter message."""
         frames = list(parts[list(parts).index(DELIM) + 2 :]) if DELIM in parts else []
         if len(frames) < _PARTS:
             return None
@@ -89,7 +89,7 @@ class PageMessage:
 
     @property
     def parent_id(self) -> str:
-        """The msg_id of the request to which the message belongs; empty if it belongs to none."""
+        """The msg_id of the request to which the message belongs; empty if the message belongs to no request."""
         return text_of(json_object(self.parent_header), "msg_id")
 
     @property
@@ -98,11 +98,11 @@ class PageMessage:
         return sum(map(len, (self.header, self.parent_header, self.metadata, self.content, *self.buffers)))
 
     def at(self, seq: int, first_seq: int = 0) -> PageMessage:
-        """Return the message with another seq."""
+        """Return a copy of the message with another seq."""
         return replace(self, seq=seq, first_seq=first_seq or seq)
 
     def with_content(self, content: Mapping[str, Any], **changes: Any) -> PageMessage:
-        """Return the message with other content and the fields in `changes` replaced."""
+        """Return a copy of the message with other content and with the fields in `changes` replaced."""
         return replace(self, content=_json(content), **changes)
 
 

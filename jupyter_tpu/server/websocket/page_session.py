@@ -81,10 +81,10 @@ class PageSession:
 
     Args:
         session_id: the id that the page has chosen and uses again when it reconnects.
-        text_limit: limits the text sent to the page.
-        make_header: creates headers for messages from jupyter_tpu.
-        is_here: returns whether a page with the given session id is open on this kernel.
-        refusal_notice: returns the notice that replaces a message too large for the page.
+        text_limit: the `TextLimit` for the text that is sent to the page.
+        make_header: a function that creates headers for messages from jupyter_tpu.
+        is_here: a function that returns whether a page with the given session id is open on this kernel.
+        refusal_notice: a function that returns the notice that replaces a message too large for the page.
     """
 
     _questions: ClassVar[deque[tuple[str, str, int]]] = deque(maxlen=1000)
@@ -179,7 +179,7 @@ class PageSession:
             self._socket.write(status_message(self._make_header, state))
 
     def arrived(self, payload: bytes) -> None:
-        """Process a pong: the page has received everything written before the matching ping."""
+        """Process a pong: the page has received all messages that were written before the matching ping."""
         if not self._is_gone and self._acks.confirm(payload):
             self._has_heard = True
             self._on_the_way.arrived(self._acks.arrived)
@@ -222,7 +222,7 @@ class PageSession:
             await asyncio.sleep(_RETRY_S)
 
     async def _go_on(self, cursor: Cursor) -> None:
-        """Follow the record from the cursor; messages that the page has not acknowledged may be sent twice."""
+        """Follow the record from the cursor; messages that the page has not acknowledged are sent again."""
         self._acks, self._has_heard = Acknowledgements(cursor.arrived), True
         self._text_limit.repeated_until = cursor.written
         await self._follow(cursor.arrived + 1)
@@ -238,10 +238,10 @@ class PageSession:
         await self._write([status_message(self._make_header, state)])
 
     async def _begin(self, cursor: Cursor | None) -> None:
-        """Follow the record from its end, after opening messages with the kernel's state.
+        """Follow the record from its end; the page first gets opening messages with the kernel's state.
 
-        A session that has sent requests but acknowledged nothing starts at its original place again, because the
-        replies come after it.
+        A session that has sent requests but acknowledged nothing starts again at its first position, because the
+        replies come after that position.
         """
         # follow first, so that nothing is missed; `_deliver` waits until the opening messages are written
         follower = await self._kernel.follow(cursor.arrived + 1 if cursor else "end", self._deliver)
@@ -290,7 +290,7 @@ class PageSession:
             self.send_request(channel, message[1:])
 
     async def resend_question(self) -> None:
-        """Send this page the pending input request, if its original page is closed and this page has not seen it."""
+        """Send this page the pending input request if only a closed page has received it."""
         try:
             question = await pending_question(self._kernel, await self._listing())
         except TpuError as error:
@@ -355,9 +355,10 @@ class PageSession:
         return [notice] if refused.channel == "iopub" else [notice, small_reply(refused, text)]
 
     def _not_run(self, event: dict[str, Any]) -> list[PageMessage]:
-        """Return the messages for a request without a kernel: the reply for its sender, the rest for all pages.
+        """Return the messages for a request that no kernel can run: a reply for its page, and outputs for all pages.
 
-        A page shows above its notebook what happened to the node, so cells finish without an error.
+        If the node has ended, cells finish without an error, because a page shows above its notebook what happened to
+        the node.
         """
         parent_header = json.dumps(event["header"]).encode()
         is_mine = routing_identities(event)[:1] == [self._session_id.encode()]
@@ -380,7 +381,7 @@ class PageSession:
     def _is_mine(self, message: KernelMessage) -> bool:
         """Return whether a reply or input request is for this page.
 
-        An input request whose page is closed is for every page.
+        An input request is for every page if the page that sent the cell is closed.
         """
         addressee = message.parts[0]  # the id of the session whose request it belongs to
         if message.channel == "stdin":
@@ -413,7 +414,8 @@ class PageSession:
         """Write messages and wait until the connection has accepted them.
 
         Args:
-            seq: everything in the record up to this seq is then written; None if the messages are not from the record.
+            seq: after this call, all messages up to this seq in the record are written; None if the messages are not
+                from the record.
         """
         async with self._writing:
             if self._is_gone:
@@ -464,7 +466,7 @@ class PageSession:
 
 
 def _with_told_state(message: PageMessage) -> PageMessage:
-    """Replace the state "starting" in a status message, see `shown_state`."""
+    """Replace the state "starting" in a status message with the state from `shown_state`."""
     if b"starting" not in message.content or message.msg_type != "status":  # a cheap test that avoids parsing
         return message
     if json_object(message.content).get("execution_state") != "starting":

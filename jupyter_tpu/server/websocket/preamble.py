@@ -1,7 +1,7 @@
 """The opening messages of a new page's connection: the kernel's state and a replay of the last request.
 
 JupyterLab and Notebook ignore messages of requests that they did not send; VS Code remembers the request that it showed
-when it was closed, and resumes its cell at the request's first message.
+when it was closed, and resumes the cell of that request when it receives the request's first message.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ async def opening_messages(
     """Return the opening messages for a page that follows the record from `before_seq`.
 
     Args:
-        make_header: creates headers; later headers have the session id of the replayed messages.
-        is_here: returns whether a page with the given session id is open, which then shows the kernel's input request
-            itself.
+        make_header: a function that creates headers; later headers have the session id of the replayed messages.
+        is_here: a function that returns whether a page with the given session id is open; if so, that page shows the
+            kernel's input request.
 
     Raises:
         TpuError: the worker does not respond, or its response is invalid.
@@ -82,8 +82,8 @@ def shown_state(state: str) -> str:
 
     For "starting", a page gets "idle": the kernel accepts requests, and JupyterLab, which ignores the states around its
     own first requests, would show an unused kernel as starting forever. For "dead", a page gets "autorestarting",
-    because JupyterLab gives up on a dead kernel for good, although Jupyter Server is about to restart it. If the server
-    will not restart the kernel, the page gets "dead", and its session is not opened.
+    because JupyterLab permanently gives up on a dead kernel, although Jupyter Server is about to restart the kernel. If
+    the server will not restart the kernel, the page gets "dead", and its session is not opened.
     """
     return {"starting": "idle", "dead": "autorestarting"}.get(state, state)
 

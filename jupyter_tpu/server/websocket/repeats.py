@@ -1,4 +1,4 @@
-"""Refill cells of a page whose outputs were sent again, so that each output is shown once.
+"""Refill a page's cells whose outputs were sent again, so that each output is shown only once.
 
 When a connection closes, it is unknown how many of the last messages its page has read, so they are sent again. A page
 with jupyter_tpu's front end drops repeated messages by their seqs. For any other page, the cell is cleared after the
@@ -38,9 +38,10 @@ async def with_cells_refilled(
 
     Args:
         repeated_until: the last seq that the page may have received.
-        refused_bytes: a cell with an output of about this size is not refilled, because the page would close its
-            connection.
-        unless_left_out: returns an output of the refill, or a notice if the output is too large for this page.
+        refused_bytes: a cell with an output of at least about this size is not refilled, because the page would close
+            its connection.
+        unless_left_out: a function that returns an output of the refill, or a notice if the output is too large for
+            this page.
     """
     last_outputs = _last_outputs(messages, repeated_until)
     result = []
@@ -69,7 +70,7 @@ def _last_outputs(messages: Sequence[PageMessage], repeated_until: int) -> dict[
 
 
 async def _refill(kernel: Provisioner, last: PageMessage, make_header: MakeHeader) -> list[PageMessage]:
-    """Return messages that clear a cell and show its outputs up to `last`, with their seqs; empty if any is unknown."""
+    """Return messages that clear a cell and show its outputs up to `last`, or [] if some of the outputs are unknown."""
     try:
         # without the refill, the page would show these outputs twice; new outputs could not arrive over the link either
         excerpt = await read_request(kernel, last.parent_id, waits_for_link=True)

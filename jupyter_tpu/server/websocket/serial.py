@@ -1,4 +1,4 @@
-"""Process items one at a time, in the order received."""
+"""Process items one at a time, in the order in which they were added."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ class SerialExecutor(Generic[Item]):
     """A queue with one consumer, so that a later item never overtakes an earlier one.
 
     Args:
-        perform: awaited with each item; the next item waits until it has returned or raised.
+        perform: a coroutine function that is called with each item; the next call starts after it has returned or
+            raised.
         log: a logger for exceptions from `perform`.
     """
 

@@ -22,7 +22,7 @@ class StreamPart:
 
     @classmethod
     def of(cls, message: PageMessage) -> StreamPart | None:
-        """Return the text of a stream message; None for other or malformed messages."""
+        """Return the text of a stream message, or None if the message is malformed or of another type."""
         if message.channel != "iopub" or message.buffers or message.msg_type != "stream":
             return None
         content = json_object(message.content)
@@ -41,7 +41,7 @@ class StreamPart:
         return replace(self, text=self.text[start:end], is_piece=True)
 
     def behind(self, other: StreamPart) -> StreamPart:
-        """Return the other text followed by this one."""
+        """Return the text of `other` followed by this text."""
         message = replace(self.message, first_seq=other.message.first_seq)
         return StreamPart(message, self.name, other.text + self.text, is_piece=True)
 

@@ -46,8 +46,8 @@ class TextLimit:
     `TAIL_CHARACTERS` follow at the end. `clear_output` resets the count.
 
     Args:
-        make_header: creates headers for the notices.
-        describe: returns the content of a notice.
+        make_header: a function that creates headers for the notices.
+        describe: a function that returns the content of a notice.
 
     Attributes:
         repeated_until: the page may already have received messages up to this seq.
@@ -61,7 +61,7 @@ class TextLimit:
         self._requests: OrderedDict[str, _Request] = OrderedDict()
 
     def feed(self, messages: Iterable[PageMessage], now_s: float) -> list[PageMessage]:
-        """Return the messages for the page instead of these.
+        """Return the messages to send to the page in place of the given messages.
 
         Args:
             now_s: the time in seconds from any steady clock.
@@ -90,7 +90,7 @@ class TextLimit:
         return [request.gap for request in self._requests.values() if request.gap]
 
     def _feed_text(self, text: StreamPart, out: StreamMerger, now_s: float) -> None:
-        """Forward text up to the limit; count the rest as omitted and report it in a notice."""
+        """Forward text up to the limit; omit the remaining text and report its size in a notice."""
         request = self._request_of(text.message)
         if request.gap is None:
             rest = self._show(request, text, out)
@@ -106,7 +106,7 @@ class TextLimit:
                 out.add(self._display("update_display_data", request.gap, now_s))
 
     def _show(self, request: _Request, text: StreamPart, out: StreamMerger) -> StreamPart | None:
-        """Forward the part of a text within the limit; return the rest, or None if there is none."""
+        """Forward a text up to the limit; return the remaining text, or None if the whole text was forwarded."""
         room = self._text_limit - request.shown
         growth, line = shown_after(request.line, text.text)
         if growth <= room:
@@ -122,7 +122,7 @@ class TextLimit:
         return text.piece(end)
 
     def _feed_other(self, message: PageMessage, out: StreamMerger) -> None:
-        """Prepare for a forwarded message: if needed, end the omission of text, with or without showing its end."""
+        """Finish the request's notice if this message requires it; if the cell has ended, send the end of its text."""
         request = self._requests.get(message.parent_id) if message.channel == "iopub" and self._requests else None
         if request is None:
             return
@@ -158,10 +158,10 @@ class TextLimit:
 
 
 class _Request:
-    """The part of one request's streams that a page shows.
+    """The stream output of one request, as shown on a page.
 
     Attributes:
-        shown: shown characters, which count against the limit.
+        shown: number of shown characters, which count against the limit.
         line: number of shown characters in the last line, which a carriage return may overwrite.
         gap: the omitted text; None while text is forwarded.
     """
@@ -173,7 +173,7 @@ class _Request:
 
 
 class _Gap:
-    """Omitted text at one place on a page; stores its newest part, which may turn out to be the end."""
+    """Omitted text at one place on a page; stores the newest text, which may be shown as the end of the output."""
 
     def __init__(self, message: PageMessage) -> None:
         self.msg_id = message.parent_id
@@ -185,7 +185,7 @@ class _Gap:
         self._tail = _Tail()
 
     def add(self, text: StreamPart) -> None:
-        """Omit a text."""
+        """Add a text to the omitted text."""
         self.left_out_bytes += text.bytes
         self.due_s = self._updated_s + UPDATE_S
         self._tail.add(text)
@@ -214,7 +214,7 @@ class _Tail:
         self._is_cut = False
 
     def add(self, text: StreamPart) -> None:
-        """Append a text and drop what exceeds the limits."""
+        """Append a text and drop the oldest texts that exceed the limits."""
         self._size += len(text.text)
         last = self._texts[-1] if self._texts else None
         if last and len(last.text) < _PIECE_CHARACTERS and text.follows(last):
@@ -234,7 +234,7 @@ class _Tail:
             self._size -= len(self._texts.popleft().text)
 
     def whole_lines(self) -> list[StreamPart]:
-        """Return the texts without a first line whose start is missing."""
+        """Return the texts, without the first line if its start is missing."""
         texts = list(self._texts)
         if self._is_cut and texts:
             texts[0] = texts[0].piece(texts[0].text.find("\n") + 1)
@@ -251,7 +251,7 @@ class _Tail:
 
 
 def shown_after(line: int, text: str) -> tuple[int, int]:
-    """Return how many characters `text` adds to a page, and how many are then in the last line.
+    """Return how many characters `text` adds to a page, and how many characters the last line then has.
 
     As in front ends, a carriage return moves to the start of the line, and the text after it overwrites the line.
 

@@ -2,8 +2,8 @@
 
 A client closes its connection when it receives such a message, and would do so again each time the message is resent.
 It reports the reason with the WebSocket close code 1009, but the code may get lost. Without the code, a message counts
-as refused if it was the largest message in flight when several connections closed: two for a large message, more for a
-smaller one. This module uses only the size of messages and their place in the record.
+as refused if it was the largest message in flight when several connections closed: two connections for a large message,
+more for a smaller message. This module uses only the size of messages and their place in the record.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class InFlight:
         self._written.append((seq, size))
 
     def arrived(self, seq: int) -> None:
-        """Remove everything up to `seq`, which was acknowledged."""
+        """Remove all messages up to `seq`, because they were acknowledged."""
         while self._written and self._written[0][0] <= seq:
             self._written.popleft()
 
     def reset(self) -> None:
-        """Remove everything, because the kernel has a new record."""
+        """Remove all messages, because the kernel has a new record."""
         self._written.clear()
 
     @property
@@ -76,7 +76,7 @@ class Refusals:
     def has(self, place: Place, size: int) -> bool:
         """Return whether a message counts as refused.
 
-        A smaller message at the same place, which is part of a merged one, does not.
+        A smaller message at the same place, which is part of a merged message, does not count.
         """
         times, refused = self._times.get(place, (0, 0))
         return size >= refused and times >= (_TIMES_LARGE if refused >= _LARGE_BYTES else _TIMES)

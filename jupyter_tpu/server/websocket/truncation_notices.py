@@ -1,4 +1,4 @@
-"""The notices that replace omitted text on a page, with its size, where to read it, and its newest lines."""
+"""The notices that replace omitted text on a page; they show its size, its newest lines and where to read it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def text_url(base_url: str, kernel_id: str, msg_id: str) -> str:
 
 
 def message_url(base_url: str, kernel_id: str, message: PageMessage) -> str:
-    """Return the URL of a refused message, as text or as an output; empty if there is none."""
+    """Return the URL of a refused message, as text or as an output, or an empty string if it has no URL."""
     if message.msg_type == "stream":
         return text_url(base_url, kernel_id, message.parent_id)
     if message.channel != "iopub" or message.size > READABLE_BYTES:
