@@ -16,7 +16,7 @@ __all__ = ["IdleTimer", "QuotaAndCredit", "TpuMonitor"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the widgets of `jupyter_tpu.notebook.widgets` when a notebook first uses one."""
+    """Load the widgets of `jupyter_tpu.notebook.widgets` when a notebook first uses a widget."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from jupyter_tpu.notebook import widgets

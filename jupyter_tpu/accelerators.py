@@ -161,7 +161,7 @@ def accelerator(accelerator_type: str) -> Accelerator:
     """Return the type with this name.
 
     Raises:
-        BadInput: the catalogue has no such type; the hint lists similar ones.
+        BadInput: the catalogue has no such type; the hint lists similar types.
     """
     refuse_unserved(accelerator_type)
     found = find_accelerator(accelerator_type)
@@ -222,7 +222,7 @@ def zones() -> tuple[str, ...]:
 
 
 def types_in_zone(zone: str) -> tuple[str, ...]:
-    """Return the accelerator types that a zone offers, by generation and size."""
+    """Return the accelerator types that a zone offers, sorted by generation and size."""
     offered: list[str] = []
     for row in catalogue()["zones"]:
         if row["zone"] == zone and row["generation"] in generations():
@@ -247,7 +247,7 @@ def region_of(zone: str) -> str:
 
 
 def list_price(accelerator_type: str, zone: str, spot: bool) -> Price | None:
-    """Return the list price of a node of this type, or None if no source gives one (unknown does not mean free)."""
+    """Return the list price of a node of this type, or None if the price is unknown, which does not mean free."""
     return price_in_mode(accelerator_type, zone, "spot" if spot else "on-demand")
 
 

@@ -190,7 +190,7 @@ class Activity:
         yield from ((name, source) for name in SOURCES if (source := getattr(self, name)) is not None)
 
     def in_state(self, state: str) -> list[tuple[str, Source]]:
-        """Return the names and sources in this state."""
+        """Return each source in this state, with its name."""
         return [(name, source) for name, source in self if source.state == state]
 
 
@@ -336,7 +336,7 @@ def _open_pages(activity: Activity) -> list[tuple[str, Source]]:
 
 
 def _lapsing(rules: Rules, activity: Activity, ready_since: float, now: float) -> _Use:
-    """Judge a node with a running cell or unmeasurable chip use, without proof of activity and without a client."""
+    """Judge a node that has a running cell or unmeasurable chip use, but no proof of activity and no client."""
     since = _latest(activity, (*_proofs(activity), "connection"), ready_since)
     assert since is not None  # the node is READY
     limit_s = max(rules.idle_after_s or 0.0, rules.unattended_after_s or 0.0)
@@ -360,7 +360,7 @@ def _lapsing(rules: Rules, activity: Activity, ready_since: float, now: float) -
 
 
 def _joined_details(sources: Iterable[tuple[str, Source]]) -> str:
-    """Join the details of these sources without duplicates, because several often share one cause."""
+    """Join the details of these sources without duplicates, because several sources often share a cause."""
     return "; ".join(dict.fromkeys(source.detail or f"{name}: {source.state}" for name, source in sources))
 
 
@@ -461,7 +461,7 @@ class Moment:
     boot: str = ""
 
     def age_s(self, now: Moment) -> float:
-        """Return the seconds from this moment to `now`, by the steady clock within one boot, else by the wall clock."""
+        """Return the seconds from this moment to `now`, by the steady clock or, after a reboot, by the wall clock."""
         counted = now.steady - self.steady if self.boot == now.boot else now.wall - self.wall
         return max(0.0, counted)
 

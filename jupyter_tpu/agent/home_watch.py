@@ -58,7 +58,7 @@ class HomeWatch:
         self._has_warned = False
 
     async def run(self) -> None:
-        """Check until cancelled."""
+        """Check the agent's folder repeatedly until cancelled."""
         while True:
             try:
                 if not self._is_whole():
@@ -91,20 +91,19 @@ class HomeWatch:
         self._kernels.restore()
 
     def _restore_code(self) -> None:
-        """Restore the agent's own code, which kernels need to start, because a client might send a different
-        version."""
+        """Restore the agent's code, which kernels need to start; a client might send a different version instead."""
         if self._code and not Path(__file__).exists():
             log.warning("%s was removed: created again", _CODE)
             unpack(self._code, _CODE, _CODE.with_name(_CODE.name + ".again"))
             self._hang_up()
 
     def _close_lock(self) -> None:
-        """Close a lock after its file was removed again."""
+        """Close the old lock, whose file was removed."""
         if self._lock is not None:
             os.close(self._lock)
 
     def _warn(self, reason: str) -> None:
-        """Log the failure and notify the kernels' users, but only once until a check succeeds."""
+        """Log the failure and notify the kernels' users, but not again until a check has succeeded."""
         if not self._has_warned:
             self._has_warned = True
             log.error("%s cannot be restored: %s", self._home.root, reason)

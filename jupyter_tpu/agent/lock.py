@@ -55,7 +55,7 @@ def locked(needs: Sequence[str]) -> str:
 
 
 def with_hashes(lines: Iterable[str]) -> Iterator[str]:
-    """Yield pinned requirements, with hashes for those in the lock."""
+    """Yield pinned requirements, with hashes for the packages in the lock."""
     hashes = {block.partition(" ")[0]: block[block.index("--hash") :] for block in _blocks()}
     return (f"{line} {hashes[line]}" if line in hashes else line for line in lines)
 

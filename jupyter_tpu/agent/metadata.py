@@ -15,7 +15,7 @@ _LONGEST_ANSWER = 1024 * 1024
 
 
 def metadata_host(environ: Mapping[str, str]) -> str:
-    """Return the server's address; `environ` can specify another one."""
+    """Return the server's address; `environ` can specify another server."""
     return environ.get(_HOST_VARIABLE) or _HOST
 
 

@@ -231,8 +231,7 @@ class Session:
         answer.add_done_callback(self._answers.discard)
 
     def _note_pages(self, call: Mapping[str, Any]) -> None:
-        """Read the number of open pages from an ``activity`` call, because a server may follow a kernel without a
-        page."""
+        """Read the number of open pages from an ``activity`` call: a server may follow a kernel without a page."""
         params = call.get("params")
         pages = params.get("pages") if call.get("method") == "activity" and isinstance(params, dict) else None
         if isinstance(pages, int) and pages >= 0:

@@ -76,5 +76,5 @@ class Overview(CommandParser):
 
 
 def _may_suggest(typed: str, command: str) -> bool:
-    """Return whether to suggest `command`; one that stops nodes is suggested only for a small typo."""
+    """Return whether to suggest `command`; commands that stop nodes are suggested only for small typos."""
     return command not in _DESTRUCTIVE or SequenceMatcher(None, typed, command).ratio() >= _TYPO_SIMILARITY

@@ -81,7 +81,7 @@ def full_text(error: TpuError) -> str:
 
 
 def message_of(error: Mapping[str, Any]) -> str:
-    """Return the message of an error in JSON."""
+    """Return the translated message of an error that is given as JSON."""
     return _(error_from_json(dict(error)).message)
 
 

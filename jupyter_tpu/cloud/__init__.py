@@ -1,8 +1,8 @@
 """Access to Google Cloud. This is the only package that imports ``google.*`` and ``grpc``.
 
-Start with `api`, the interface that the rest of the product uses, and `google`, which implements it. Callers see only
-`CloudApi`, our own records (`models`) and our own errors (`errors`). This package must not depend on its callers: no
-journal, fleet, server or user interface.
+Start with `api`, the interface that the product's other packages use, and `google`, which implements it. Callers see
+only `CloudApi`, our own records (`models`) and our own errors (`errors`). This package must not depend on its callers:
+no journal, fleet, server or user interface.
 """
 
 from __future__ import annotations

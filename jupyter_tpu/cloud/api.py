@@ -1,4 +1,4 @@
-"""The interface through which the rest of the product uses a cloud."""
+"""The interface through which the product's other packages use a cloud."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class CloudApi(Protocol):
         ...
 
     async def update_node_metadata(self, name: NodeName, metadata: Mapping[str, str]) -> Operation:
-        """Set these keys of the node's metadata, keeping the others even though the API replaces the whole map."""
+        """Set these keys of the node's metadata, keeping the other keys even though the API replaces the whole map."""
         ...
 
     async def get_operation(self, name: str) -> Operation:
@@ -71,7 +71,7 @@ class CloudApi(Protocol):
         ...
 
     async def list_operations(self, zone: str) -> tuple[Operation, ...]:
-        """List the operations in a zone that the cloud still stores, from all clients and including failed ones."""
+        """List a zone's operations that the cloud still stores, including those that failed or are of other clients."""
         ...
 
     async def list_zones(self) -> tuple[str, ...]:

@@ -310,7 +310,7 @@ class GoogleCloud:
 
 
 def _readable(messages: Any) -> Iterator[Node]:
-    """Yield the nodes with valid names; only log others, because no request can refer to them."""
+    """Yield the nodes with valid names; only log other nodes, because no request can refer to them."""
     for message in messages:
         try:
             yield protos.node_of(message)

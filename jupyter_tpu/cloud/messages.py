@@ -257,7 +257,7 @@ def reservation_unknown(case: Case) -> TpuError:
 
 
 def exists(case: Case) -> TpuError:
-    """Return the error for a name that already exists."""
+    """Return the error for a resource whose name is already used."""
     return NodeExists(
         _text(case, "Could not {request}: a {kind} with that name already exists."),
         hint="Choose another name, or use or delete the existing one (`jupyter tpu list`).",
@@ -298,7 +298,7 @@ def _quoted(case: Case) -> str:
 
 
 def _elsewhere(case: Case) -> tuple[Action, ...]:
-    """Return ways to get the node in another zone, if the request was to create one."""
+    """Return ways to get the node in another zone, if the request was to create a node."""
     return elsewhere(case.request.spec) if case.request.spec else ()
 
 

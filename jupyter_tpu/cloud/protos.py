@@ -19,7 +19,7 @@ from jupyter_tpu.models import Node, NodeName, NodeOptions, NodeSpec, Operation,
 
 
 def node_of(message: Any) -> Node:
-    """Convert a bare ``Node`` message."""
+    """Convert a bare ``Node`` message to our record."""
     config = message.accelerator_config
     scheduling = message.scheduling_config
     workers = _workers_of(message)
@@ -109,7 +109,7 @@ def _moment(metadata: Any, field: str) -> float | None:
 
 
 def identities_of(workers: Iterable[Any], *, is_emulated: bool) -> tuple[WorkerIdentity, ...]:
-    """Convert the bare ``GuestAttributes`` messages; the first one belongs to worker 0, and so on."""
+    """Convert the bare ``GuestAttributes`` messages; the first message belongs to worker 0, and so on."""
     return tuple(_identity_of(worker_id, each, is_emulated) for worker_id, each in enumerate(workers))
 
 

@@ -201,7 +201,7 @@ def _error_of(message: Any, name: QueuedName) -> TpuError | None:
 
 
 def _readable(messages: Iterable[Any], project: str) -> Iterator[QueuedResource]:
-    """Yield the resources with valid names. Log and skip the others, because no request can refer to them."""
+    """Yield the resources with valid names. Log and skip other resources, because no request can refer to them."""
     for message in messages:
         try:
             yield queued_of(message, project)

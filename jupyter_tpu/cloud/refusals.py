@@ -17,8 +17,7 @@ from jupyter_tpu.errors import TpuError
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The conditions that a refusal must match, and the function that builds its error. Empty conditions always
-    match."""
+    """A rule's conditions (an empty condition is ignored), and the function that builds a matching refusal's error."""
 
     codes: frozenset[int]
     text: str

@@ -69,7 +69,7 @@ class CloudSettings:
         So the user's consent is read only from this process's environment.
 
         Args:
-            universe: the Google Cloud domain of the credentials; empty for the default one.
+            universe: the Google Cloud domain of the credentials; empty for the default domain.
 
         Raises:
             BadInput: the host is neither Google's nor allowed.

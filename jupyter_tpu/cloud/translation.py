@@ -23,7 +23,7 @@ CANNOT_LOG_IN = "No Google Cloud credentials were found, or they cannot be used.
 
 
 def error_of_exception(request: Request, exception: BaseException) -> TpuError:
-    """Convert an exception of `CLOUD_EXCEPTIONS`."""
+    """Convert an exception whose type is in `CLOUD_EXCEPTIONS` to one of our errors."""
     if isinstance(exception, auth_exceptions.GoogleAuthError):
         return CredentialsMissing(
             CANNOT_LOG_IN,
@@ -36,7 +36,7 @@ def error_of_exception(request: Request, exception: BaseException) -> TpuError:
 
 
 def error_of_status(request: Request, status: status_pb2.Status) -> TpuError:
-    """Convert the failure of a finished operation. Its codes are from google.rpc.Code, not HTTP."""
+    """Convert a failed operation's status to one of our errors. The codes are from google.rpc.Code, not HTTP."""
     reason, violations = _from_details([_unpacked(each) for each in status.details])
     code = _INTERNAL if status.code in _NO_ANSWER else status.code
     return error_of_refusal(request, Refusal(code=code, message=status.message, reason=reason, violations=violations))

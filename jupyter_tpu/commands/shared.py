@@ -1,4 +1,4 @@
-"""The commands of ``%tpu`` in a kernel on a node. Most also exist in the terminal and take the node's name."""
+"""The commands of ``%tpu`` in a kernel on a node. Most also exist in the terminal, with a node's name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m jupyter_tpu.emulator``."""
+"""Entry point of ``python -m jupyter_tpu.emulator``."""
 
 from jupyter_tpu.emulator.cli.commands import main
 

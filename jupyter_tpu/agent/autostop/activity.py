@@ -103,8 +103,7 @@ class ActivityWatch:
             return self._use
 
     def _note_requests(self, kernels: Iterable[Kernel], now: Moment) -> None:
-        """Record the cells and ``input()`` replies received since the last observation as user actions and
-        executions."""
+        """Record new cells and ``input()`` replies as user actions and executions."""
         asked = {kernel.kernel_id: kernel.user_requests for kernel in kernels}
         if any(count > self._asked.get(kernel_id, 0) for kernel_id, count in asked.items()):
             self._last["human"] = self._last["execution"] = now

@@ -26,7 +26,7 @@ _LONGEST_DETAIL = 200
 
 @dataclass(frozen=True)
 class ActivityPeriod:
-    """A period with a single verdict. All times are in seconds on the boot clock, which can't be set.
+    """A period in which the verdict didn't change. Times are seconds on the boot clock, which can't be set.
 
     Attributes:
         verdict: see `Verdict`.
@@ -45,8 +45,7 @@ class ActivityPeriod:
     ended_at: float
 
     def continues_in(self, other: ActivityPeriod) -> bool:
-        """Whether this period can be merged with `other`, the next one, because both have the same verdict and
-        sources."""
+        """Whether this period and `other`, the next one, have the same verdict and sources and can be merged."""
         if (self.verdict, self.sources) != (other.verdict, other.sources):
             return False
         if self.quiet_since is None or other.quiet_since is None or self.verdict != "idle":

@@ -34,7 +34,8 @@ class ChipUse:
     Attributes:
         state: ``active``, ``quiet`` or ``unknown``.
         detail: why, for display.
-        working: the process that has the chips open but uses only the CPU, such as a compiler; empty if there is none.
+        working: the process that has the chips open but uses only the CPU, such as a compiler; empty if there is no
+            such process.
         cpu: the state judged by CPU time, used in place of chip use; empty if chip use is known.
     """
 
@@ -78,15 +79,14 @@ class Chips:
         return use
 
     def _cpu_state(self, use: ChipUse) -> str:
-        """Judge the CPU time of the kernels, their descendants and the TPU processes."""
+        """Judge chip use by the CPU time of the kernels, their descendants and the TPU processes."""
         cpu = self._kernel_cpu.cores_of(_with_children(self._kernels()))
         if use.working:
             return "active"
         return "unknown" if cpu is None else "active" if cpu >= _LEAST_CPU else "quiet"
 
     def _duty(self) -> float | str | None:
-        """Return the busiest chip's duty cycle (percent) or why it is unknown; return None if no process serves
-        metrics."""
+        """Return the busiest chip's duty cycle (percent) or why it is unknown, or None if no process serves metrics."""
         raw = read_metrics(self._ports, (DUTY_CYCLE,), _ANSWER_S)
         if raw is None:
             return None
@@ -129,7 +129,7 @@ class CpuTimes:
         return not self._seconds.keys() >= set(pids)
 
     def cores_of(self, pids: Iterable[int]) -> float | None:
-        """Return the average number of cores used since the last measurement, or None at the first one.
+        """Return the average number of cores used since the last measurement, or None the first time.
 
         A new process counts with all of its CPU time.
         """

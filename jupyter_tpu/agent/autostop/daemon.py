@@ -1,7 +1,7 @@
 """The guard: the auto-stop daemon on the node. It applies the latest rules, even without a client.
 
-The rules are stored on the worker's disk, so that a new agent continues where a killed one stopped. Time is measured by
-the boot clock, which can't be set. A wall-clock time in the rules is reached as soon as either the boot clock or the
+The rules are stored on the worker's disk, so that a new agent continues where a killed agent stopped. Time is measured
+by the boot clock, which can't be set. A wall-clock time in the rules is reached as soon as either the boot clock or the
 wall clock reaches it.
 """
 
@@ -82,7 +82,7 @@ class AutostopDaemon:
                 await asyncio.wait_for(self._news.wait(), turn_s)
 
     def _turn_s(self) -> float:
-        """Return the seconds until the next check, early enough for short timeouts, hooks and the stop."""
+        """Return the seconds until the next check, short enough that no timeout, hook or stop is late."""
         idle_s = self._policy.rules.idle_after_s if self._policy.rules else None
         usual = _LONGEST_TURN_S if idle_s is None else idle_s / _TURNS_OF_IDLE_TIME
         left_s = self._left_s(self._verdict())
@@ -117,7 +117,7 @@ class AutostopDaemon:
         self._past.add(self._activity, self._verdict(), this_moment().steady)
 
     async def _observed_activity(self) -> Activity:
-        """Observe the activity; treat a failure as unknown, so that the session limit and deadline still apply."""
+        """Observe the activity. After a failure, it is unknown, but the session limit and deadline still apply."""
         try:
             return await self._watch.observe()
         except Exception as error:
@@ -180,8 +180,8 @@ class AutostopDaemon:
     async def set_rules(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Accept new ``rules``, an extension (``extend``) or the time since READY (``ready_for_s``).
 
-        All times are durations. Older revisions of the rules are ignored, because several clients may send theirs in
-        any order.
+        All times are durations. Older revisions of the rules are ignored, because several clients may send rules in any
+        order.
 
         Raises:
             BadInput: a value is not valid; nothing was changed.

@@ -1,4 +1,4 @@
-"""Shut down kernels that belong to a single client once that client has been gone too long.
+"""Shut down kernels that belong to a single client once that client has been disconnected for too long.
 
 A launcher that a front end starts from a kernelspec's argv shuts down its kernel on exit, but can't do so if the
 launcher is killed. So the launcher gives the agent a limit for how long the kernel may run without it. Kernels of a
@@ -55,7 +55,7 @@ class Orphans:
         self._alone_since: dict[str, float] = {}
 
     async def run(self) -> None:
-        """Check every second until cancelled."""
+        """Check the kernels every second until cancelled."""
         while True:
             self.end_expired(this_moment().steady)
             await asyncio.sleep(_EVERY_S)

@@ -26,7 +26,7 @@ class AutostopPolicy:
 
     Attributes:
         rules: None until a client has sent rules.
-        revision: revision of the rules (Unix seconds of the client that set them); newer ones win.
+        revision: revision of the rules (Unix seconds of the client that set them); newer rules replace older ones.
         given_at: when the rules arrived.
         keep: the request to keep the node running.
         keep_revision: revision of the last such request from a laptop.

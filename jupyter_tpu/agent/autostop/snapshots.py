@@ -128,7 +128,7 @@ def _kept(each: Mapping[str, Any]) -> Snapshot:
 
 
 def _loaded(path: Path) -> dict[str, Snapshot]:
-    """Read the snapshots stored by an earlier agent; drop unreadable ones, because clients will resend them."""
+    """Read the snapshots stored by an earlier agent; drop unreadable snapshots, because clients will resend them."""
     try:
         kept = json.loads(path.read_text())
         told = {kind: kept[kind] for kind in KINDS if kind in kept}

@@ -47,8 +47,8 @@ class ChipRelease:
         terminated. Another user's process is terminated only if ``force`` is true and the system allows it. A kernel
         keeps its record, and its notebook shows that ``by`` released the TPU.
 
-        Returns ``{"freed", "left", "message"}``: processes that have exited, those that still use the chips, and a text
-        for display.
+        Returns ``{"freed", "left", "message"}``: the processes that have exited, the processes that still use the
+        chips, and a text for display.
 
         Raises:
             BadInput: a parameter is not valid.
@@ -109,7 +109,7 @@ class _Selection:
 
     Attributes:
         processes: the time when each process began to use the chips, by pid; a time of None skips this check. If
-            `processes` itself is None, all of the user's processes are terminated.
+            the whole attribute is None, all of the user's processes are terminated.
         force: whether to terminate other users' processes.
         by: who releases the TPU, for display.
     """

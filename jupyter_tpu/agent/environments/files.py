@@ -58,7 +58,7 @@ class BuildRecord:
 
 @dataclass(frozen=True)
 class EnvironmentFiles:
-    """The files of one framework's environment; the folder is valid only once the file beside it is written."""
+    """The files of one framework's environment. The folder is valid only if a build record exists beside it."""
 
     home: Home
     framework: str

@@ -43,7 +43,7 @@ class FrameworkEnvironments:
         self._has_continued = False
 
     def methods(self) -> dict[str, Callable[[Params], Any]]:
-        """Return the methods by name."""
+        """Return the RPC methods by name."""
         return {
             "environments": self.environments,
             "make_environment": self.make_environment,
@@ -51,15 +51,14 @@ class FrameworkEnvironments:
         }
 
     async def environments(self, params: Params) -> dict[str, Any]:
-        """Return all environments, or only that of ``framework``, including partial ones and those being built."""
+        """Return all environments, or only that of ``framework``, including partial environments and current builds."""
         self._continue_unfinished()
         wanted = [framework_of(params)] if params.get("framework") else FRAMEWORKS
         rows = [await self._describe(framework) for framework in wanted]
         return {"environments": [row for row in rows if row["is_ready"] or row["making"] or row["is_unfinished"]]}
 
     async def make_environment(self, params: Params) -> dict[str, Any]:
-        """Build an environment (see `EnvironmentRequest`); the reply's ``notes`` list packages that weren't
-        installed."""
+        """Build an environment (see `EnvironmentRequest`); the reply's ``notes`` list failed packages."""
         self._continue_unfinished()
         order = EnvironmentRequest.from_params(params)
         notes = await self._make(order)

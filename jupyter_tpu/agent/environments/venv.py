@@ -1,7 +1,7 @@
-"""The agent's own Python environment, and one for kernels if the worker's Python has no ipykernel.
+"""The agent's own Python environment, and an environment for kernels if the worker's Python has no ipykernel.
 
 uv builds the environments. An environment is valid once its marker is written, as long as its packages can be imported;
-an incomplete or broken one is rebuilt.
+an incomplete or broken environment is rebuilt.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _is_virtual(python: str) -> bool:
 
 
 def _share_packages(environment: Path, packages: str) -> None:
-    """Make the packages of a virtual environment visible in another one.
+    """Make the packages of a virtual environment visible in another virtual environment.
 
     venv's own option for system packages would share only the packages of the base Python.
     """

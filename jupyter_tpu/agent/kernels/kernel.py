@@ -127,7 +127,7 @@ class Kernel:
         return self._folder.is_stale
 
     async def start(self, launch: Launch, caller: Caller | None = None) -> None:
-        """Start a process, unless one is running or an earlier agent has started one for the same call.
+        """Start a process, unless a process is running or an earlier agent has started one for the same call.
 
         Raises:
             EnvironmentFailed: the disk is full or read-only.
@@ -175,7 +175,7 @@ class Kernel:
             raise
 
     def check_restart(self) -> None:
-        """Check that a new process could be started; if not, record why, and keep the current one.
+        """Check that a new process could be started; if not, record why, and keep the current process.
 
         Raises:
             EnvironmentFailed: the disk is full or read-only.
@@ -202,8 +202,7 @@ class Kernel:
             self._send(channel, parts)
 
     async def kill(self, owner: str = "") -> bool:
-        """Kill the process by SIGKILL; return True once its exit is recorded, or False if another owner started the
-        process.
+        """Kill the process with SIGKILL; return False if it has another owner, or True once its exit is recorded.
 
         Args:
             owner: the owner that requests it; empty for any owner.
@@ -391,7 +390,7 @@ class Kernel:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the kernel has a process or is about to get one."""
+        """Whether the kernel has a process or one is being started."""
         return self._process is not None or self._is_starting
 
     @property
@@ -528,7 +527,7 @@ class Kernel:
         self._search_lost_replies()
 
     def _search_lost_replies(self) -> None:
-        """While a process runs, replace its missing replies; begin with those that an earlier agent may have lost."""
+        """While a process runs, replace its missing replies; begin with replies that an earlier agent may have lost."""
         if self._process is not None and (self._takeover is None or self._takeover.is_done):
             self._lost_replies.search()
 

@@ -335,7 +335,7 @@ def write_connection_file(path: Path, socket_prefix: Path, key: str, signature_s
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file readable only by this user, replacing an existing one."""
+    """Write a file that only this user can read; replace an existing file."""
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
     path.write_text(text)

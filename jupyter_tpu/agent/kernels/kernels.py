@@ -30,7 +30,7 @@ def checked_kernel_id(kernel_id: Any) -> str:
 
 
 class Kernels:
-    """The worker's kernels, including those started by an earlier agent.
+    """The worker's kernels, including kernels that an earlier agent started.
 
     Args:
         on_output: called when a record grows or a kernel is deleted.
@@ -72,7 +72,7 @@ class Kernels:
             ) from None
 
     def get_or_make(self, kernel_id: Any) -> Kernel:
-        """Return the kernel with this id; create one without a process if there is none.
+        """Return the kernel with this id; if there is none, create a kernel without a process.
 
         This method never awaits, so that the client's next frames find the kernel.
 

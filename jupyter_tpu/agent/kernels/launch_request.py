@@ -22,7 +22,7 @@ class Launch:
         extra_arguments: arguments passed to ipykernel.
         owner: name of the client that starts the kernel; late calls from another owner don't shut down the kernel.
         ends_alone_after_s: maximum seconds that the kernel may be idle without a client; None for no limit.
-        workers: the number of workers that the kernel runs on; this one is worker 0.
+        workers: the number of workers that the kernel runs on; this worker is worker 0.
     """
 
     key: str

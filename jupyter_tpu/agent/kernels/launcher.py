@@ -50,7 +50,7 @@ class Launcher:
         """Wait for the agent's code if its folder was removed (`home_watch` restores it).
 
         Raises:
-            KernelFailed: the folder was not restored in time.
+            KernelFailed: the folder was not restored before the timeout.
         """
         until = time.monotonic() + _CODE_COMES_WITHIN_S
         while not BOOTSTRAP.exists() and time.monotonic() < until:  # noqa: ASYNC110 - nothing announces a file

@@ -48,7 +48,7 @@ class OutputCapture:
         self._requests: dict[bytes, None] = {}
 
     def publishes_through(self, thread: Any) -> bool:
-        """Whether this is the kernel's own publishing thread, rather than a forked process's."""
+        """Whether `thread` is the kernel's own publishing thread, not a thread of a forked process."""
         return thread is self._thread and thread is not None and bool(thread._is_master_process())
 
     def begin(self, thread: Any) -> None:

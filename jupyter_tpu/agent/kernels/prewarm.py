@@ -57,7 +57,7 @@ class Spare:
 
     Attributes:
         sockets: folder of the sockets.
-        output: output file.
+        output: the file with the process's output.
         agent_end: the agent's end of the socket used as the spare's standard input.
         kernel_info: content of the spare's kernel_info_reply.
         watched: modification times of the files read by the spare, by path.
@@ -148,8 +148,7 @@ class Spares:
         self._make_after(_FIRST_AFTER_S)
 
     async def claim(self, folder: KernelDirectory, launch: Launch, env: Mapping[str, str]) -> Process | None:
-        """Turn the spare into the kernel of `folder`, which has a connection file. Return None if the spare doesn't
-        fit."""
+        """Turn the spare into the kernel of `folder`, which has a connection file; return None if it doesn't fit."""
         spare = self._fitting(launch)
         if spare is None:
             return None
@@ -191,7 +190,7 @@ class Spares:
     # -- internals -----------------------------------------------------------------------------------------------------
 
     def _fitting(self, launch: Launch) -> Spare | None:
-        """Return the spare if it fits the launch, and schedule the start of the next one."""
+        """Return the spare if it fits the launch, and schedule the start of the next spare."""
         if self._ready is None or not _could_be(launch, self._python):
             return None
         spare, self._ready = self._ready, None

@@ -1,8 +1,8 @@
-"""A kernel's process, started in its own session so that it outlives the agent and a later agent can find it.
+"""A kernel's process, started in its own session: it keeps running when the agent exits, and a later agent finds it.
 
 A process is identified by pid and start time, never by pid alone. A pidfd signals its exit, even to a process that is
 not its parent. Only the parent receives the exit status. The parent is the agent that started the process, or the
-supervisor, which inherits the kernels of an agent that has exited and reports their exits to the next one.
+supervisor, which inherits the kernels of an agent that has exited and reports their exits to the next agent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Exit:
 
     @classmethod
     def from_wait_status(cls, status: int) -> Exit:
-        """Convert a status from `waitpid`."""
+        """Convert a status from `waitpid` to an `Exit`."""
         code = os.waitstatus_to_exitcode(status)
         return cls(exit_code=code) if code >= 0 else cls(signal=_signal_name(-code))
 

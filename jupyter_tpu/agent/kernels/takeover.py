@@ -1,7 +1,7 @@
 """Complete the requests that were open when an agent exited, once the next agent takes over the kernel.
 
 If the old agent recorded a request but didn't send it to the kernel, the next agent sends it. If the old agent received
-a reply but didn't record it, the reply is lost, and the next agent makes a new one from the record, so that no client
+a reply but didn't record it, the reply is lost, and the next agent makes a new reply from the record, so that no client
 waits forever.
 
 The agent can identify these requests once the kernel has read all messages from the old agent's connection. The agent
@@ -70,8 +70,7 @@ class Takeover:
             self._ask()
 
     def hold(self, channel: Channel, parts: list[bytes]) -> bool:
-        """Delay a cell if an earlier cell hasn't reached the kernel, to keep their order; return whether it was
-        delayed."""
+        """Delay a cell if an earlier cell hasn't reached the kernel yet; return whether it was delayed."""
         is_held = bool(not self.is_done and self._queued and channel == Channel.SHELL and is_execute_request(parts))
         if is_held:
             header = json_object(parts[header_place(parts)])

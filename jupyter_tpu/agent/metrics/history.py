@@ -47,7 +47,7 @@ class SampleHistory:
         return self._series.get(key)
 
     def copy(self) -> SampleHistory:
-        """Return a copy, for a thread that reads while this one adds samples."""
+        """Return a copy for another thread, which can read it while this thread adds samples."""
         other = SampleHistory(0)
         other._size, other._next, other._count = self._size, self._next, self._count
         other._at, other._series = self._at[:], {key: column[:] for key, column in self._series.items()}
@@ -97,7 +97,7 @@ def _nested(series: Iterable[tuple[Key, list[float | None]]]) -> Mapping[str, An
 def thinned(
     at: Sequence[float], rows: Sequence[Sequence[float | None]], step_s: float
 ) -> tuple[list[float], list[list[float | None]]]:
-    """Reduce each series to one point per `step_s`: the mean of the known values, with the time of the last one.
+    """Reduce each series to one point per `step_s`: the mean of the known values, with the time of the last value.
 
     Steps begin at multiples of their length, so that later calls return the same points for the same times.
     """

@@ -68,8 +68,7 @@ def _add(name: str, answer: bytes | Unreadable | None, values: dict[str, Pairs],
 def _opened(
     ports: Iterable[int], messages: list[bytes], deadline: float, why_not: dict[str, str]
 ) -> Iterator[GrpcCalls]:
-    """Yield the calls to each open port; all calls are sent before the first response is read, so they run in
-    parallel."""
+    """Yield the calls to each open port; all calls are sent before the first response is read, to run in parallel."""
     for port in ports:
         with suppress(NotServed):
             try:
@@ -120,12 +119,12 @@ def _number(gauge: bytes) -> Iterator[float]:
 
 
 def _messages(message: bytes, wanted: int) -> Iterator[bytes]:
-    """Yield the bytes of each field with this number."""
+    """Yield the bytes of each protobuf field with this number."""
     return (content for number, content in _fields(message) if number == wanted and isinstance(content, bytes))
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the number and content of each field: an integer for varints, otherwise bytes."""
+    """Yield the number and content of each protobuf field: an integer for varints, otherwise bytes."""
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)

@@ -46,7 +46,7 @@ class Metrics:
 
     @property
     def methods(self) -> Mapping[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]]:
-        """The methods by name."""
+        """The RPC methods by name."""
         return {"metrics": self.metrics, "who": self.who, "free": self._freeing.release}
 
     async def metrics(self, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class Sdk:
         """Return the utilisation in percent of this worker's TensorCores, in libtpu's order, or why it is unknown.
 
         Args:
-            python: the Python to use; a different one starts a new process.
+            python: the Python to use; if it differs from the last call's, a new process is started.
         """
         # Another kernel is using the chips, and its environment may have a different libtpu.
         if python != self._python:

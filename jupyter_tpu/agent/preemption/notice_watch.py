@@ -38,7 +38,7 @@ class NoticeWatch:
 
     Args:
         environ: can specify another metadata server.
-        announce: called with the kind and reason of each notice, including one issued before the agent started.
+        announce: called with the kind and reason of each notice, including a notice issued before the agent started.
     """
 
     def __init__(self, environ: Mapping[str, str], announce: Callable[[str, str], object]) -> None:
@@ -46,7 +46,7 @@ class NoticeWatch:
         self._announce = announce
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Watch the metadata server until cancelled."""
         if self._host:
             await asyncio.gather(*(self._watch(*announcement) for announcement in _ANNOUNCEMENTS))
 

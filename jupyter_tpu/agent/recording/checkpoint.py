@@ -36,7 +36,7 @@ class Checkpoint:
         return 0
 
     def grown(self, size: int, index: RequestIndex, seq: int) -> None:
-        """Count `size` new bytes in the record, and save the index if due. `seq` isn't indexed yet."""
+        """Count `size` new bytes of the record, and save the index if due; `seq` is the first unindexed seq."""
         self._bytes += size
         if self._bytes >= _EVERY_BYTES:
             self._bytes = 0

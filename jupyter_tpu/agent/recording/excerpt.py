@@ -59,7 +59,7 @@ class Excerpt:
         await self._read_tail(max(self._record.known_seq(end - tail_bytes), read_seq + 1), span.last_seq, tail_bytes)
 
     async def _read_head(self, span: Span, most: int) -> int:
-        """Collect entries up to `most` bytes, and return the seq of the last one."""
+        """Collect entries up to `most` bytes, and return the seq of the last collected entry."""
         size = 0
         self.head_seq = span.first_seq - 1
         async for entry, data in self._entries(span.first_seq, span.last_seq):

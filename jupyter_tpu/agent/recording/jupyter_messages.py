@@ -100,7 +100,7 @@ def text_of(header: dict[str, Any], name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """A signer of messages, like the kernel's: an HMAC over header, parent header, metadata and content.
+    """A signer of messages; like the kernel, it computes an HMAC over header, parent header, metadata and content.
 
     Attributes:
         key: the key in the connection file; empty if messages are not signed.

@@ -170,7 +170,7 @@ class Record:
         return self._segments[-1]
 
     def locate(self, seq: int) -> tuple[int, int]:
-        """Return ``(offset, seq)`` of entry `seq` or, if that entry is missing or damaged, of the next intact one."""
+        """Return ``(offset, seq)`` of entry `seq` or, if that entry is missing or damaged, of the next intact entry."""
         if seq >= self._waiting_seq:
             return self.end, self._waiting_seq
         firsts = [segment.first_seq for segment in self._segments]

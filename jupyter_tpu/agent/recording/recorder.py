@@ -41,7 +41,7 @@ class Recorder:
     Attributes:
         requests: the index of execute requests.
         last_output_at: when the last batch was recorded (Unix seconds); None before the first batch.
-        is_attached: whether the kernel numbers its messages and has resent the missing ones.
+        is_attached: whether the kernel numbers its messages and has resent the missing messages.
         on_probe_answer: called with ``(channel, parts)`` of each reply to the agent's own request.
     """
 
@@ -102,9 +102,9 @@ class Recorder:
         self._flush(now)
 
     def record_numbered(self, batch: Sequence[list[bytes]]) -> None:
-        """Record a batch from iopub: numbered messages on all channels, or unnumbered ones from an unchanged ipykernel.
+        """Record a batch from iopub. An unchanged ipykernel's messages are unnumbered and only from iopub itself.
 
-        Numbered messages that are already recorded are skipped.
+        Numbered messages come from all channels; messages that are already recorded are skipped.
         """
         now = time.time()
         for parts in batch:

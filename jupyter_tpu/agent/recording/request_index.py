@@ -108,7 +108,7 @@ class RequestIndex:
         return "idle" if self._has_spoken else "starting"
 
     def is_executing(self, now: float) -> bool:
-        """Whether a cell is running or waiting, or other user code (such as a widget's) has been running for a while.
+        """Whether a cell is running or waiting, or other user code (such as a widget's) has been running for some time.
 
         Args:
             now: Unix seconds.

@@ -2,8 +2,8 @@
 
 On worker 0, the agent runs an ipyparallel controller beside the kernel; on every other worker, it runs an engine. A
 client calls ``prepare_slice`` on all workers, then ``start_controller`` and ``start_kernel`` on worker 0, then
-``start_engine`` on the others. The controller stops when its kernel exits, even without a client; engines exit when
-they miss the controller's heartbeats.
+``start_engine`` on the other workers. The controller stops when its kernel exits, even without a client; engines exit
+when they miss the controller's heartbeats.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Slices:
 
     @property
     def methods(self) -> Mapping[str, Callable[[Params], Awaitable[dict[str, Any]]]]:
-        """The methods by name."""
+        """The RPC methods by name."""
         return {
             "prepare_slice": self.prepare_slice,
             "start_controller": self.start_controller,
@@ -108,7 +108,7 @@ class Slices:
         return {"engine_connection": await self._connection_of(controller), "address": address}
 
     async def start_engine(self, params: Params) -> dict[str, Any]:
-        """Start this worker's engine for a kernel, replacing an earlier one; see `EngineLaunch`."""
+        """Start this worker's engine for a kernel, replacing an earlier engine; see `EngineLaunch`."""
         kernel_id = checked_kernel_id(params.get("kernel_id"))
         launch = EngineLaunch.from_params(params)
         engine = SliceProcess(self._home.slices / kernel_id, self._reports)
@@ -141,7 +141,7 @@ class Slices:
     async def slice_info(self, params: Params) -> dict[str, Any]:
         """Return this worker's ``controller`` and ``engine`` for a kernel, or None for a process that doesn't exist.
 
-        With ``wait``, if a process is running, return only once one has exited.
+        With ``wait``, if any process is running, return only once a process has exited.
         """
         kernel_id = checked_kernel_id(params.get("kernel_id"))
         found = {"controller": self._controllers.get(kernel_id), "engine": self._engines.get(kernel_id)}
@@ -166,8 +166,7 @@ class Slices:
         processes[kernel_id].adopt()
 
     def kernel_ended(self, kernel_id: str, generation: int) -> None:
-        """Stop the controller of a kernel whose process has exited, except a controller for the kernel's next
-        process."""
+        """Stop the controller of a kernel whose process has exited, unless it is for the kernel's next process."""
         controller = self._controllers.get(kernel_id)
         if controller is not None and generation > int(controller.state.get("after", 0)):
             controller.kill()

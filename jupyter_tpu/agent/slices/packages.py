@@ -78,8 +78,7 @@ class SlicePackages:
             return python
 
     def _packages_of(self, python: str) -> Packages:
-        """Return a Python's packages; search again only after an installation, because a search delays kernel
-        starts."""
+        """Return a Python's packages; search again only after an installation, because a search is slow."""
         known = self._found.get(python)
         if known is None or _changed_at(known.folder) != known.changed_at:
             known = self._found[python] = _look(python)

@@ -23,7 +23,7 @@ async def find_node(cloud: CloudApi, text: str, zone: str) -> Node:
     """Return the node called `text`: ``my-node`` (with or without `zone`) or its full name.
 
     Raises:
-        NodeNotFound: there is no such node; the error lists the existing ones.
+        NodeNotFound: there is no such node; the error lists the existing nodes.
         BadInput: several zones have a node with that name, or `text` isn't a valid name.
     """
     # a full name includes project and zone

@@ -75,7 +75,7 @@ class LiveKernel:
 
 
 def run_kernels(options: argparse.Namespace) -> int:
-    """List the running kernels, or shut one down."""
+    """List the running kernels, or shut down a kernel."""
     if options.action == "end":
         return _run_end(options)
     if options.kernel:

@@ -28,7 +28,7 @@ _HEADER = ("NAME", "ZONE", "TYPE", "STATE", "HEALTH", "PRICE", "COST", "KERNEL")
 
 
 def run_list(options: argparse.Namespace) -> int:
-    """Print the nodes with their prices and costs, and the reminders about idle ones."""
+    """Print the nodes with their prices and costs, and the reminders about idle nodes."""
     from jupyter_tpu.kernels.kernelspecs import kernelspec_names
 
     settings = cloud_settings(options)

@@ -60,7 +60,7 @@ def run_search(options: argparse.Namespace) -> int:
 
 
 def _candidates(options: argparse.Namespace) -> tuple[Candidate, ...]:
-    """Return each combination of type and zone. If no zones are given, use those that offer the type."""
+    """Return each combination of type and zone. If no zones are given, use all zones that offer the type."""
     types = [accelerators.accelerator(name) for name in _names(options.types)]
     if not types:
         raise BadInput(

@@ -1,4 +1,4 @@
-"""The command `setup`: check each step that is required to create the first node, and set up missing ones."""
+"""The command `setup`: check and complete the steps that are required to create the first node."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOST_ROUNDS = 20  # bounds the rounds if a step's action never changes its stat
 
 
 def run_setup(options: argparse.Namespace) -> int:
-    """Check all steps and set up missing ones; return exit code 1 if any step is incomplete."""
+    """Check all steps and complete the missing steps; return exit code 1 if any step is still missing."""
     steps = asyncio.run(_set_up(options))
     if options.json:
         say_json({"is_complete": is_complete(steps), "steps": [step.to_json() for step in steps]})

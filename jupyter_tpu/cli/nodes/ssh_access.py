@@ -66,7 +66,7 @@ def render_config(access: SshAccess) -> str:
 
 
 def write_login_config(access: SshAccess) -> Path:
-    """Write a file for ``ssh -F`` to the only worker of `access`; the file's end includes the user's own file."""
+    """Write a file for ``ssh -F`` with the only worker of `access`, and include the user's own file in it."""
     path = data_dir() / "ssh" / f"{access.addresses[0].alias}.conf"
     write_whole(path, (render_config(access) + _INCLUDE_USER_CONFIG).encode())
     return path

@@ -117,7 +117,7 @@ def say_budgets(views: Sequence[dict[str, Any]], account: Account) -> None:
 
 
 def _say_still_ready(view: dict[str, Any], account: Account) -> None:
-    """Print commands for stopping nodes that are still READY, because `budget` itself stops none."""
+    """Print commands for stopping nodes that are still READY, because `budget` itself never stops nodes."""
     spares_granted = view["unit"] == "usd" and view["action"] == "stop"
     counted = (span for span in account.spans if span.is_open and not (spares_granted and span.usd_per_hour == 0))
     commands = [command(_end_of(span), span.name) for span in counted]

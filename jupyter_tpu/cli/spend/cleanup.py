@@ -213,7 +213,7 @@ async def _stop_all(options: argparse.Namespace) -> tuple[tuple[Result, ...], st
 
 
 def _result_printer(options: argparse.Namespace) -> Callable[[Result], None]:
-    """Return a function that prints each result as it arrives, so that a slow action doesn't delay the others."""
+    """Return a function that prints each result as it arrives, so that a slow action doesn't delay other results."""
     # with --json, the document at the end contains all results
     return (lambda _result: None) if options.json else _say_result
 
