@@ -1,6 +1,6 @@
 """Accelerator types: their shape, the zones that offer them and their list prices.
 
-The functions look up ``catalogue.json``, which contains dated facts from public pages and their sources. The catalogue
+The functions read ``catalogue.json``, which contains dated facts from public pages and their sources. The catalogue
 doesn't show what is available to a project: offered ≠ quota ≠ capacity ≠ allow-list. Prices read later from Google's
 Billing Catalog take precedence, see `set_live_prices`. This module also runs on the worker (Python 3.10, standard
 library only).
@@ -257,7 +257,7 @@ def price_on_terms(accelerator_type: str, zone: str, provisioning: Provisioning)
 
 
 def price_in_mode(accelerator_type: str, zone: str, mode: str) -> Price | None:
-    """Return the list price for a mode of the catalogue, such as ``on-demand``, ``spot`` or ``flex-start``."""
+    """Return the list price for a price mode of the catalogue, such as ``on-demand``, ``spot`` or ``flex-start``."""
     kind = find_accelerator(accelerator_type)
     if kind is None:
         return None

@@ -283,7 +283,7 @@ def judge(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: floa
 
 
 def _use(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: float | None, now: float) -> _Use:
-    """Judge by proofs of activity, then by signs that count for a limited time, then by the idle time."""
+    """Judge a node's use by proofs of activity, then by signs that count for a limited time, then by idle time."""
     running = [each for each in activity.in_state("active") if each[0] == "execution"]
     # Older agents do not report the newer sources: an unknown one there must not make the whole node unknown.
     hidden = [each for each in activity.in_state("unknown") if each[0] in OLDEST_SOURCES]
@@ -400,7 +400,7 @@ class Reminder:
     Attributes:
         since: time of the last known user action, or when the node became READY (Unix seconds).
         for_s: seconds since then.
-        days: the number of whole intervals of `REMIND_EVERY_S` since then; the user is reminded at each.
+        days: the number of whole intervals of `REMIND_EVERY_S` since then; the user is reminded after each interval.
         usd: the node's cost so far in US dollars; None if unknown.
     """
 
@@ -430,7 +430,7 @@ def reminder(ready_since: float | None, acts: Iterable[float | None], now: float
     """Return the reminder that is due, or None.
 
     Args:
-        ready_since: when the node became READY; None while it is not.
+        ready_since: when the node became READY; None while it is not READY.
         acts: the known times of user actions; None values are ignored.
     """
     if ready_since is None:

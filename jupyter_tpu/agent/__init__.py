@@ -1,8 +1,8 @@
 """The agent: a process on each worker, which owns the kernels and records every message they emit.
 
-Start with `main`. It runs on the worker (Python 3.10, standard library, pyzmq and psutil), in its own environment and
-under a supervisor. The agent keeps running when a connection ends, and the kernels keep running when the agent exits. A
-restarted agent finds the running kernels.
+Start with `main`. The agent runs on the worker (Python 3.10, standard library, pyzmq and psutil), in its own
+environment and under a supervisor. It keeps running when a connection ends, and the kernels keep running when it exits.
+A restarted agent finds the running kernels.
 
     bootstrap → prepare → supervisor → main (session, calls) → kernels (process, sockets) and recording
 

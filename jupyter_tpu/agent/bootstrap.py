@@ -46,7 +46,7 @@ def refuse_if_shared(root: Path) -> None:
 
 
 def wait_for_turn(lock: IO[str]) -> None:
-    """Lock the bootstrap against other clients, and report any wait for the lock."""
+    """Acquire the bootstrap lock; if another client holds it, report this and wait."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

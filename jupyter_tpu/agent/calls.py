@@ -302,9 +302,9 @@ def _signal(number: Any) -> int:
 class Calls:
     """The clients' calls, each performed once, even if a client reconnects and repeats a call.
 
-    Results are cached per client, so that one client can't evict a result that another still needs. Read-only calls are
-    not cached, because running them twice does no harm and their results are large. Methods that must not run again
-    under the next agent receive the caller and store it with the kernel.
+    Results are cached per client, so that one client can't evict a result that another client still needs. Read-only
+    calls are not cached, because running them twice does no harm and their results are large. Methods that must not run
+    again under the next agent receive the caller and store it with the kernel.
     """
 
     def __init__(self, methods: Methods) -> None:

@@ -1,4 +1,4 @@
-"""The agent's process: assemble the parts and serve clients on the supervisor's Unix socket.
+"""The agent's process: assemble the agent's parts and serve clients on the supervisor's Unix socket.
 
 The supervisor keeps that socket open, so that clients can connect even while the agent is restarted.
 """
@@ -176,7 +176,7 @@ class Agent:
 
 
 def _is_ours(connection: socket.socket) -> bool:
-    """Whether the peer runs as the same user or root. The folder's permissions should already ensure that."""
+    """Whether the peer runs as this user or as root. The folder's permissions should already ensure that."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, uid, _ = struct.unpack("3i", credentials)
     return uid in (os.getuid(), 0)

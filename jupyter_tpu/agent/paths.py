@@ -41,7 +41,7 @@ def disk_full(folder: Path, error: OSError) -> WorkerDiskFull | None:
 
 
 def private_folder(path: Path) -> Path:
-    """Create a folder with mode 0700 and its missing parents, or check that an existing one is private.
+    """Create a folder with mode 0700 and its missing parents, or check that an existing folder is private.
 
     Raises:
         AgentBroken: another user owns the folder or has access to it.

@@ -2,8 +2,8 @@
 
 The supervisor holds the lock of the agent's folder and the listening socket, so a client that connects while the agent
 restarts only has to wait. As the subreaper of its descendants, the supervisor receives the exit statuses of an exited
-agent's kernels and reports them to the next agent. It is small and uses only the standard library, because nothing
-would notice a crash of it until the next client connects.
+agent's kernels and reports them to the next agent. It is small and uses only the standard library, because a crash of
+the supervisor would go unnoticed until the next client connects.
 """
 
 from __future__ import annotations

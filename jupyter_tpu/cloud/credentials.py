@@ -23,7 +23,7 @@ _TYPES = ("service_account", "authorized_user")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCredentials:
-    """Credentials as found, not yet checked with Google.
+    """Credentials that were found but not yet checked with Google.
 
     Attributes:
         place: ``chosen`` (the file in $JUPYTER_TPU_CREDENTIALS), ``variable`` (the file in

@@ -1,4 +1,4 @@
-"""The address of an emulated cloud's REST services, which differs from its gRPC endpoint, and its token."""
+"""The REST address of an emulated cloud, which differs from its gRPC endpoint, and the token for its APIs."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def create_flex_start(
     body: Mapping[str, Any],
     environment: Mapping[str, str],
 ) -> Operation:
-    """Create the queued resource (blocking), like `CloudApi.create_queued_resource`; errors mention `about`."""
+    """Create the queued resource (blocking), like `CloudApi.create_queued_resource`; error messages mention `about`."""
     client = RestClient.open(settings, _TPU, environment)
     try:
         path = f"/v2alpha1/projects/{about.project}/locations/{about.zone}/queuedResources"

@@ -67,7 +67,7 @@ class ClockInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[mi
 
 
 class UnreadableAnswerInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
-    """An interceptor that raises an error for an undecodable response, like synchronous gRPC.
+    """An interceptor that raises an error for an undecodable response, as synchronous gRPC does.
 
     Asynchronous gRPC returns None for such a response and only logs the problem.
     """

@@ -1,7 +1,7 @@
 """A table that maps the cloud's refusals to our errors, by status code, reason and text.
 
-The first matching rule applies. The texts were copied from public reports of real refusals; if Google changes one, the
-rule for the bare status code still applies. This module does no I/O and doesn't depend on gRPC or Google's client.
+The first matching rule applies. The texts were copied from public reports of real refusals; if Google changes a text,
+the rule for the bare status code still applies. This module does no I/O and doesn't depend on gRPC or Google's client.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ def whole_number(most: int) -> Callable[[str], int]:
 
 
 def duration(option: str) -> Callable[[str], float]:
-    """Return an argparse type for durations such as 30m, 6h or 2d, in seconds; the error mentions `option`."""
+    """Return an argparse type that converts 30m, 6h or 2d to seconds; the error message mentions `option`."""
 
     def parse(text: str) -> float:
         seconds = parse_duration(text)

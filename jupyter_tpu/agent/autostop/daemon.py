@@ -44,7 +44,7 @@ _OFF = ("off", "no auto-stop rule is set")
 
 
 class AutostopDaemon:
-    """A daemon that checks every few seconds whether to stop the node, and runs checkpoint hooks before it does.
+    """A daemon that checks every few seconds whether to stop the node, and runs checkpoint hooks before the stop.
 
     Args:
         path: the file that stores the rules and the last activity.

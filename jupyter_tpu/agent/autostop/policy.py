@@ -25,7 +25,7 @@ class AutostopPolicy:
     """The auto-stop rules and extensions that clients have set.
 
     Attributes:
-        rules: None until a client has sent rules.
+        rules: the auto-stop rules; None until a client has sent rules.
         revision: revision of the rules (Unix seconds of the client that set them); newer rules replace older ones.
         given_at: when the rules arrived.
         keep: the request to keep the node running.

@@ -51,7 +51,7 @@ class LockFile:
 
 
 class Holders:
-    """The TPU processes found by repeated searches, with the time when each began to use the chips.
+    """The TPU processes found by repeated searches, with the time when each process began to use the chips.
 
     Args:
         environ: can specify another device folder and lock file.

@@ -1,7 +1,7 @@
 """Choose a Python for an environment whose framework doesn't support the worker's own Python.
 
-A Python sent by a client takes precedence; otherwise uv finds an installed one or downloads one. Clients send the same
-archive that uv would download.
+A Python sent by a client takes precedence; otherwise, uv finds an installed Python or downloads one. Clients send the
+same archive that uv would download.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def preferred_python(release: Release, own: Python) -> Python | None:
 
 
 def accepted_pythons(release: Release, preferred: Python) -> str:
-    """Return a specifier for Pythons from the oldest supported to the preferred one; uv uses the newest it finds.
+    """Return a specifier from the oldest supported Python to the preferred one; uv uses the newest that it finds.
 
     >>> accepted_pythons(newest("jax"), (3, 12))
     '>=3.11,<3.13'

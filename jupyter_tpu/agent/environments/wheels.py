@@ -25,7 +25,7 @@ def say(**content: object) -> None:
 
 
 def hello() -> None:
-    """Describe the worker, so that the client sends only missing files that fit."""
+    """Describe the worker and its files, so that the client sends only suitable files that are missing."""
     uv = [Path.home() / ".local/bin/uv", Path.home() / ".cargo/bin/uv", FOLDER.parent / "uv/bin/uv"]
     say(
         python="{}.{}".format(*sys.version_info[:2]),

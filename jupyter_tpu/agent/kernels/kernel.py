@@ -205,7 +205,7 @@ class Kernel:
         """Kill the process with SIGKILL; return False if it has another owner, or True once its exit is recorded.
 
         Args:
-            owner: the owner that requests it; empty for any owner.
+            owner: the owner that requests the kill; empty for any owner.
         """
         async with self._changing:
             if owner and self._folder.state.get("owner", owner) != owner:

@@ -1,7 +1,7 @@
 """Start ipykernel with output capture. The script runs in the kernel's process, with any ipykernel version.
 
-`output_capture` changes ipykernel so that no message is lost when the agent crashes. If the installed version does not
-allow that, the kernel starts unchanged.
+`output_capture` changes ipykernel so that no message is lost when the agent crashes. If the installed version can't be
+changed this way, the kernel starts unchanged.
 """
 
 from __future__ import annotations

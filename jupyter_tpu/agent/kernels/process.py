@@ -54,7 +54,7 @@ class ReportedExits:
         self._reports: dict[int, asyncio.Future[Exit]] = {}
 
     def report(self, pid: int, status: int) -> None:
-        """Store a report; `status` is a status from `waitpid`."""
+        """Store the reported exit of a process; `status` is a status from `waitpid`."""
         future = self._future(pid)
         if not future.done():
             future.set_result(Exit.from_wait_status(status))
@@ -161,7 +161,7 @@ class Process:
 
 
 async def end_of(process: Process, trim: Callable[[], None]) -> Exit:
-    """Wait for a process to exit; meanwhile call `trim` periodically, which keeps its output file small."""
+    """Wait for a process to exit; meanwhile, call `trim` periodically to keep its output file small."""
     ending = asyncio.create_task(process.wait())
     try:
         while not ending.done():

@@ -54,7 +54,7 @@ class SampleHistory:
         return other
 
     def history(self, since: float, step_s: float, points: int = SAMPLES) -> dict[str, Any]:
-        """Return up to `points` of the newest points after `since`, one per `step_s` (see `thinned`).
+        """Return the newest points after `since`, at most `points` of them, one per `step_s` (see `thinned`).
 
         Args:
             since: Unix seconds.

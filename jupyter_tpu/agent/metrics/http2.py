@@ -69,7 +69,7 @@ class GrpcCalls:
             self._socket.sendall(_questions(port, path, dict(zip(self._bodies, messages, strict=True))))
 
     def answers(self) -> list[bytes | Unreadable | None]:
-        """Return the message of each response, in the order of the requests, or None for a call that was refused.
+        """Return the message of each response, in the order of the requests, with None for a refused call.
 
         For a call that timed out or failed, return the reason instead; earlier responses are still returned.
         """

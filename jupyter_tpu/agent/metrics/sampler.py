@@ -37,11 +37,11 @@ _SDK_RESTS_AFTER_S = 60.0
 
 
 class Sampler:
-    """The sampler of this worker.
+    """The sampler of this worker's chips and machine.
 
     Args:
         environ: environment with the accelerator type and libtpu's ports.
-        python_of: returns the Python of the kernel with this id, or the default one for an empty id.
+        python_of: returns the Python of the kernel with this id, or the default Python for an empty id.
 
     Attributes:
         accelerator_type: type of the node; empty if unknown.
@@ -116,7 +116,7 @@ class Sampler:
         )
 
     def _unserved(self, holders: list[Holder]) -> tuple[str, str]:
-        """Return the chips' state (idle or unknown) and its reason, for when no process serves metrics."""
+        """Return the chips' state (idle or unknown) and its reason, when no process serves metrics."""
         if holders:
             ports = ", ".join(map(str, self._ports))
             return UNKNOWN, (

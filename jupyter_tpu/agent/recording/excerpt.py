@@ -45,7 +45,7 @@ class Excerpt:
         self.head_seq = 0
 
     async def read(self, span: Span, head_bytes: int, tail_bytes: int) -> None:
-        """Read all entries if the two limits allow it, else `head_bytes` of the start and `tail_bytes` of the end.
+        """Read all entries if they fit the limits, otherwise `head_bytes` of the start and `tail_bytes` of the end.
 
         The entry that exceeds a limit is included in full; entries over 4 MiB are omitted.
         """

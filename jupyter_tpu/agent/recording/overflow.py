@@ -38,7 +38,7 @@ class Overflow:
         return True
 
     def release(self, write: Callable[[bytes, int], None]) -> None:
-        """Pass the pieces to `write` in order and drop them; stop and raise at the first failure."""
+        """Pass the buffered entries to `write` in order and drop them; stop and raise at the first failure."""
         while self._pieces:
             first_seq, data = self._pieces[0]
             write(data, first_seq)

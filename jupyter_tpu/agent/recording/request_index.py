@@ -43,7 +43,7 @@ class IndexedRequest:
         first_seq, last_seq: seqs of the request itself and of its latest message.
         bytes, messages: size and number of these messages.
         asked_at, started_at, ended_at: times of the request, start and end in Unix seconds; None until then.
-        ends_others: whether the kernel aborts waiting requests if this one fails.
+        ends_others: whether the kernel aborts waiting requests if this request fails.
         state: queued | running | done.
         status: ok | error | aborted, from the reply; lost if the kernel exited first; None while unknown.
         input_seq: seq of the input_request that is waiting for a reply; None if there is none.

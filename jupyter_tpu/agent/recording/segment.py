@@ -179,7 +179,7 @@ class Segment:
         return None
 
     def resume_at(self, offset: int) -> tuple[int, int] | None:
-        """Return ``(offset, seq)`` of the first run of intact entries at or after `offset`; None if there is none."""
+        """Return ``(offset, seq)`` of the first run of intact entries at or after `offset`, or None."""
         self.check()
         return next(((run.start, run.first_seq) for run in self._runs if run.start >= offset), None)
 

@@ -22,10 +22,10 @@ _MOST_RUNS = (_FILE_BYTES - _RUNS_AT) // _RUN.size
 class Watermark:
     """A memory-mapped file with the last recorded message.
 
-    If the agent is killed between writing the record and this file, `next_seq` shows which entries were added in
-    between. Entries that are only in memory because the disk is full are lost with the agent. Their seqs must not be
-    used for other messages, because clients may have seen them. The kernel resends its own messages to the next agent,
-    and `seq_of` returns the original seq of each message, so that clients recognise the message.
+    If the agent is killed after it has written the record but before it has written this file, `next_seq` shows which
+    entries were added. Entries that are only in memory because the disk is full are lost with the agent. Their seqs
+    must not be used for other messages, because clients may have seen them. The kernel resends its own messages to the
+    next agent, and `seq_of` returns the original seq of each message, so that clients recognise the message.
 
     Attributes:
         number: number of the kernel's last message on disk.

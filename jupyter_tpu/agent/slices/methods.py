@@ -75,7 +75,7 @@ class Slices:
     async def prepare_slice(self, params: Params) -> dict[str, Any]:
         """Check that this worker can take part in a kernel with ``python``, and install missing packages.
 
-        Returns ``python``, empty for the default.
+        Returns ``python``: the Python to use, or an empty string for the agent's default Python.
 
         Raises:
             EnvironmentFailed: the disk is full, or a package can't be installed.

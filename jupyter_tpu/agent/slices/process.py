@@ -1,4 +1,4 @@
-"""One process of a slice, a controller or engine, which a later agent can find even after its exit."""
+"""One process of a slice, a controller or engine, which a later agent can find even after the process has exited."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class SliceProcess:
         return self._process.pid if self._process else None
 
     def make_folder(self) -> Path:
-        """Replace the folder with an empty one that only this user can read."""
+        """Replace the folder with an empty folder that only this user can read."""
         shutil.rmtree(self.folder, ignore_errors=True)
         return private_folder(self.folder)
 

@@ -32,7 +32,7 @@ class UnknownPriceError(Exception):
     """The error raised when the price of offered nodes is unknown and no grant covers them; the caller asks the user.
 
     Attributes:
-        specs: the nodes.
+        specs: the nodes with an unknown price.
     """
 
     def __init__(self, specs: Iterable[NodeSpec]) -> None:
@@ -55,10 +55,9 @@ async def who_pays(work: RunningFleet | OpenFleet, spec: NodeSpec) -> Coverage:
 async def require_known_price(
     options: argparse.Namespace, work: RunningFleet | OpenFleet, specs: Iterable[NodeSpec]
 ) -> None:
-    """Check that each node has a known price, is covered by a grant, or is accepted by the user without a price.
+    """Check that each node has a known price or is covered by a grant, or that the user accepts an unknown price.
 
-    If there are several nodes, skip those that the cloud doesn't offer, because a search reports such a node when it
-    tries to create it.
+    If there are several nodes, skip nodes that the cloud doesn't offer, because the search reports them later.
 
     Raises:
         UnknownPriceError: the price of some nodes is unknown; ask the user about them.

@@ -1,4 +1,4 @@
-"""The command `create`: show a node's cost, then create it.
+"""The command `create`: show a node's cost, then create the node.
 
 It uses the same fleet and journal as the Jupyter server, so the server completes or undoes a creation that is
 interrupted here, and no node is requested twice.

@@ -37,8 +37,8 @@ async def access_to(
 
     Args:
         cloud: the node's cloud.
-        name: the node.
-        worker_ids: which workers; empty for all.
+        name: the node's name.
+        worker_ids: the numbers of the workers; empty for all workers.
         may_add_key: whether our key may be added to the node's metadata.
 
     Raises:
@@ -66,14 +66,14 @@ def render_config(access: SshAccess) -> str:
 
 
 def write_login_config(access: SshAccess) -> Path:
-    """Write a file for ``ssh -F`` with the only worker of `access`, and include the user's own file in it."""
+    """Write a file for ``ssh -F`` with the only worker of `access` and the user's own configuration."""
     path = data_dir() / "ssh" / f"{access.addresses[0].alias}.conf"
     write_whole(path, (render_config(access) + _INCLUDE_USER_CONFIG).encode())
     return path
 
 
 def write_shared_config(access: SshAccess) -> Path:
-    """Write the file with all hosts, and make ``~/.ssh/config`` include it."""
+    """Write the ssh configuration of all hosts to a file, and make ``~/.ssh/config`` include it."""
     path = data_dir() / "ssh" / "config"
     write_whole(path, render_config(access).encode())
     _include_in_user_config(path)

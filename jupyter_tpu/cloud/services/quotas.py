@@ -130,7 +130,7 @@ def _of_limit(quota: Quota, limit: Mapping[str, Any]) -> Entries:
 
 
 def _number(value: object) -> int:
-    """Parse a 64-bit number, given as text in Google's JSON. A missing number means 0, a negative one unlimited."""
+    """Parse a 64-bit number, given as text in Google's JSON. Missing means 0, and a negative number means unlimited."""
     # Google's JSON omits fields with default values.
     if value is None:
         return 0

@@ -86,7 +86,7 @@ class AccessTokens:
 
 
 def read_or_create_key(path: Path) -> bytes:
-    """Return the key of a state folder; if it is missing, create a file that only its owner can read."""
+    """Return the key of a state folder; if the key is missing, create one in a file that only its owner can read."""
     return read_or_create(path, lambda: secrets.token_bytes(32))
 
 

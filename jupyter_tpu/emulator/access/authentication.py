@@ -1,4 +1,4 @@
-"""Bearer tokens: any token is accepted, but a cloud that requires one rejects calls without it."""
+"""Check bearer tokens: any token is accepted, but a cloud that requires tokens rejects calls without a token."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ UNKNOWN_ENUM = 99
 
 
 def seen_by(fault: Fault, request: Any, perform: Callable[[], Any], store: Store, now: float) -> Any:
-    """Return the response to ListNodes or GetNode as it was `fault.seconds` ago."""
+    """Return the response to ListNodes or GetNode as it would have been `fault.seconds` ago."""
     # the caller sees the list of nodes as of this time
     since = now - fault.seconds
     if fault.kind == "not_yet_visible":
@@ -67,7 +67,7 @@ def _found_or_removed(name: str, perform: Callable[[], Any], store: Store, since
 
 
 def _is_of_page(node: NodePb, request: Any, answer: Any) -> bool:
-    """Return whether a removed node was on this page and no other node has its name."""
+    """Return whether a removed node would be on this page and no listed node has its name."""
     location = parse_location(request.parent, "parent")
     if not (location.is_wildcard or node.name.split("/")[3] == location.zone):
         return False
