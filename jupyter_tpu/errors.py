@@ -93,7 +93,7 @@ class ShownTime(str):
     """A date and time as text, by this computer's clock; a front end can format the time itself.
 
     Attributes:
-        at: Unix seconds.
+        at: the time in Unix seconds.
     """
 
     at: float
@@ -192,8 +192,8 @@ class Action:
 
     Attributes:
         command: the id of a command of the front end.
-        args: its arguments.
-        label: the label of its button, in English.
+        args: the arguments of the command.
+        label: the label of the action's button, in English.
     """
 
     command: str

@@ -55,8 +55,8 @@ Handler = Callable[[ApiRequest], Message]
 class Cloud:
     """The emulated cloud of one project. `start` restores the contents of the state folder.
 
-    `real_time` returns the seconds on which virtual time is based; with `shows_time`, each response contains the
-    virtual time.
+    `real_time` returns the real seconds from which virtual time is computed. If `shows_time` is true, each response
+    contains the virtual time.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Cloud:
         self.timeline.arm()
 
     async def close(self) -> None:
-        """Stop everything and store the time of the stop."""
+        """Cancel running actions, stop all workers, store the virtual time and close the store."""
         await self.timeline.close()
         await self.workers.close()
         self.store_now()
@@ -201,7 +201,7 @@ class Cloud:
         return self.store.extras(name)
 
     async def call(self, call: ApiRequest) -> Message:
-        """Perform one API call; the response has the types of v2.
+        """Perform one API call; the response is a message of v2.
 
         Raises:
             Refusal: the call is rejected.

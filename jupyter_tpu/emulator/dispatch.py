@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """Pass operations on nodes to `Effects`, and those on queued resources to `QueueEffects`."""
+    """Pass operations on nodes to `Effects`, and operations on queued resources to `QueueEffects`."""
 
     def __init__(self, store: Store, operations: Operations, effects: Effects, queue_effects: QueueEffects) -> None:
         self._store = store

@@ -70,7 +70,7 @@ class Effects:
         }
 
     async def perform(self, operation: OperationRecord) -> None:
-        """Perform one operation; if this raises, the caller must finish the operation with an error."""
+        """Perform one operation; if this raises an exception, the caller must finish the operation with an error."""
         node = self._store.node(operation.target)
         if node is None:
             await self._make_nothing(operation)

@@ -131,7 +131,7 @@ def _scale(text: str) -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until SIGTERM, SIGINT or SIGHUP; return the exit status."""
+    """Run the emulator until SIGTERM, SIGINT or SIGHUP; return the exit status."""
     options = parser().parse_args(argv)
     close_new_files()
     logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING, stream=sys.stderr)

@@ -147,7 +147,7 @@ class _Key:
 
     @classmethod
     def of_user(cls) -> _Key:
-        """Read or create the user's key; never raises, because nodes must be deletable without it."""
+        """Read or create the user's key. Never raises, because nodes can be deleted without a key."""
         from jupyter_tpu.journal import data_dir
         from jupyter_tpu.ssh.keys import UserKey
 
@@ -190,7 +190,7 @@ def _assembled(
     braking: AutostopController,
     publisher: SnapshotPublisher,
 ) -> Fleet:
-    """Build the fleet; call this off the event loop, because it reads and writes files."""
+    """Build the fleet. Call this in a thread, because it reads and writes files."""
     from jupyter_tpu.fleet.reconciler.fleet import Fleet
     from jupyter_tpu.fleet.spend.enforcer import BudgetEnforcer
     from jupyter_tpu.ssh.keys import login_name

@@ -29,7 +29,7 @@ from jupyter_tpu.models import NodeName
 
 
 async def read_snapshots(name: NodeName, endpoint: str) -> AsyncIterator[dict[str, Any]]:
-    """Read everything, as a command that lists nodes does, and yield the parameters of each ``tell`` to the node.
+    """Read all data, and yield the parameters of each call of the agent's method ``tell`` for the node.
 
     Raises:
         TpuError: the cloud or the journal cannot be read.

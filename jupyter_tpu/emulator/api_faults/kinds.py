@@ -10,7 +10,7 @@ Fits = Callable[[str], bool]
 
 
 class Sort(enum.StrEnum):
-    """The sort of a fault. At most one fault of each sort hits a call, so a call can be slow and also rejected."""
+    """The sort of a fault. At most one fault of each sort affects a call, so a call can be both slow and rejected."""
 
     OUTCOME = "outcome"
     VIEW = "view"
@@ -19,7 +19,7 @@ class Sort(enum.StrEnum):
 
 
 def any_method(_: str) -> bool:
-    """Return True, for a kind of fault that can affect every method."""
+    """Return True: this kind of fault can affect every method."""
     return True
 
 
@@ -45,7 +45,7 @@ class Kind:
     Attributes:
         meaning: the description that ``fault --help`` shows, in one line.
         fits: a function that returns whether the kind can affect a method.
-        lasts: whether the fault remains until it is cleared if its request gives no number of times.
+        lasts: whether the fault remains until it is cleared, if its request does not say how often it applies.
     """
 
     name: str

@@ -91,7 +91,7 @@ class ScriptedFaults:
         " with their own clock.",
     )
     def date(self) -> str:
-        """Return the ``Date`` header of the response to this task's call, even if the call is rejected."""
+        """Return the ``Date`` header of the response to the current task's call, even if the call is rejected."""
         return formatdate(time.time() + _skew_s.get(), usegmt=True)
 
     def _call_of(self, method: str, request: Any) -> Call:
@@ -146,7 +146,7 @@ class ScriptedFaults:
 
     @assumed("expired-token", "An expired page token is refused with 400, like an invalid one.")
     def _refusal(self, fault: Fault, method: str, request: Any) -> errors.Refusal | None:
-        """Return the error that a fault specifies, in the real service's words."""
+        """Return the error that a fault specifies, with the text of the real service."""
         target = target_of(request)
         zone, number = zone_of(target), self._project_number
         # functions, so that only the error that is returned gets an error ID

@@ -17,7 +17,7 @@ class Call:
     Attributes:
         target: full name of the resource that the call names; for a create, of the new resource.
         about: the resource that the operation in the call belongs to; empty if the call names no operation.
-        now: time by the virtual clock.
+        now: virtual time of the call.
     """
 
     method: str

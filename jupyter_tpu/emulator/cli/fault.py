@@ -33,7 +33,7 @@ _OPTIONS: Mapping[str, tuple[type, str]] = {
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of ``fault``."""
+    """Return the argument parser of the command ``fault``."""
     options = argparse.ArgumentParser(
         prog="jupyter tpu emulator fault",
         description="Inject faults into the API calls or links of a running emulator.",
@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def link_parser() -> argparse.ArgumentParser:
-    """Return the parser of ``fault link``."""
+    """Return the argument parser of the command ``fault link``."""
     link = argparse.ArgumentParser(
         add_help=False,
         description="Simulate faults of the SSH connections to a node's workers. The emulator must run with "

@@ -1,4 +1,4 @@
-"""``jupyter tpu emulator fault call``, ``list``, ``clear`` and ``worker``: request and clear faults."""
+"""``jupyter tpu emulator fault call``, ``list``, ``clear`` and ``worker``: request, list and clear faults."""
 
 from __future__ import annotations
 

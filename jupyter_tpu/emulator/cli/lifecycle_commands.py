@@ -112,7 +112,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def duration(text: str) -> float:
-    """Parse ``4h`` to 14400.0; a plain number is seconds. For argparse: raises ArgumentTypeError."""
+    """Parse a duration, such as ``4h``, to seconds; a plain number is in seconds. Raises ArgumentTypeError."""
     count, unit = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 1.0)
     try:
         return number(count) * unit

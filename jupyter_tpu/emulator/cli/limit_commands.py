@@ -29,7 +29,7 @@ _WORDS: Mapping[str, bool | None] = {
 
 
 def number_or_unlimited(text: str) -> int | None:
-    """Parse a number, or ``unlimited`` to None. For argparse: raises ArgumentTypeError."""
+    """Parse a number; return None for ``unlimited``. Raises ArgumentTypeError."""
     if text in UNLIMITED:
         return None
     if not (text.isascii() and text.isdigit()):

@@ -20,7 +20,7 @@ REFUSED = 1  # exit status of every error; argparse itself exits with 2
 
 
 def number(text: str) -> float:
-    """Parse a number that JSON can express. For argparse: raises ArgumentTypeError."""
+    """Parse a number that JSON can express. Raises ArgumentTypeError for anything else."""
     try:
         value = float(text)
     except ValueError:
@@ -42,7 +42,7 @@ class Command:
         name: the word after ``jupyter tpu emulator``.
         perform: performs the command and returns the value that ``--json`` prints; raises BadValue for wrong arguments.
         format_lines: formats that value as lines for display.
-        notes: printed after the arguments in the help; line breaks are kept.
+        notes: text that the help shows after the arguments, with its line breaks.
     """
 
     name: str

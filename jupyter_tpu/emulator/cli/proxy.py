@@ -24,7 +24,7 @@ from jupyter_tpu.standard_streams import write_now
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of ``proxy``."""
+    """Return the argument parser of the command ``proxy``."""
     options = argparse.ArgumentParser(
         prog="jupyter tpu emulator proxy",
         description="Forward a TCP port or Unix socket to another, and simulate network faults. To add faults later, "
@@ -108,7 +108,7 @@ def _script(path: str) -> list[Moment]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run until SIGTERM, SIGINT or SIGHUP; return the exit status."""
+    """Run the proxy until SIGTERM, SIGINT or SIGHUP; return the exit status."""
     options = parser().parse_args(argv)
     try:
         asyncio.run(_serve(options))

@@ -36,7 +36,7 @@ _VARIABLES = {
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of ``record``."""
+    """Return the argument parser of the command ``record``."""
     options = argparse.ArgumentParser(
         prog="jupyter tpu emulator record",
         description="Record your own session with Google's services as cases for `replay-check` and our tests. A "
@@ -68,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Record until SIGTERM, SIGINT or SIGHUP; return the exit status."""
+    """Run the recording proxies until SIGTERM, SIGINT or SIGHUP; return the exit status."""
     options = parser().parse_args(argv)
     if options.host != LOOPBACK:
         return _complain(f"The recorder listens on {LOOPBACK} only, because it checks no caller.", 2)

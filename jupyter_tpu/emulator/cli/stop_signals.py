@@ -1,4 +1,4 @@
-"""The signals that shut down an emulator process cleanly, including its workers and its temporary folder."""
+"""The signals on which an emulator process stops its workers, deletes its temporary folder and exits."""
 
 from __future__ import annotations
 

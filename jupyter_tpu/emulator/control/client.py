@@ -50,7 +50,7 @@ class EmulatorControl:
         self._headers = {"Content-Type": "application/json", **authorization(token_file)}
 
     def info(self) -> dict[str, Any]:
-        """Return project, version, process id and clock."""
+        """Return the emulator's project, version, process id and clock."""
         return self._request("GET", "info")
 
     def state(self) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class EmulatorControl:
     # -- time
 
     def clock(self) -> dict[str, Any]:
-        """Return ``{"now": virtual seconds since the epoch, "scale": virtual seconds per real one, "paused"}``."""
+        """Return ``{"now": virtual seconds since the epoch, "scale": virtual seconds per real second, "paused"}``."""
         return self._request("GET", "clock")
 
     def now(self) -> float:
@@ -100,7 +100,7 @@ class EmulatorControl:
         return float(self.clock()["now"])
 
     def advance(self, seconds: float) -> None:
-        """Jump ahead in virtual time. Returns after everything that was due by then has happened."""
+        """Move virtual time ahead. Returns after all actions that became due have finished."""
         self._request("POST", "clock", {"advance_s": seconds})
 
     def set_time_scale(self, scale: float) -> None:
@@ -122,11 +122,11 @@ class EmulatorControl:
         return self._request("GET", "project")
 
     def set_project(self, **switches: Any) -> dict[str, Any]:
-        """Change switches such as ``api_enabled``, ``denied_permissions``, ``allowlist``; return all of them."""
+        """Change switches such as ``api_enabled``, ``denied_permissions``, ``allowlist``; return all switches."""
         return self._request("POST", "project", switches)
 
     def quotas(self) -> list[dict[str, Any]]:
-        """Return the quotas that are limited or used: ``{"quota_id", "zone" or "region", "limit", "used", "unit"}``."""
+        """Return the limited or used quotas: ``{"quota_id", "zone" or "region", "limit", "used", "unit"}``."""
         return list(self._request("GET", "quotas")["quotas"])
 
     def set_quota(self, quota_id: str, place: str, limit: int | None) -> None:
@@ -173,7 +173,7 @@ class EmulatorControl:
     def announce_maintenance(self, node: str, kind: str = "SCHEDULED", in_s: float | None = None) -> None:
         """Plan maintenance of a node in `in_s` virtual seconds.
 
-        Without `in_s`, it begins in seven days, or immediately if it is UNSCHEDULED.
+        Without `in_s`, the maintenance begins in seven days, or immediately if it is UNSCHEDULED.
         """
         self._request("POST", "maintenance", {"node": node, "kind": kind, "in_s": in_s})
 
@@ -184,7 +184,7 @@ class EmulatorControl:
         return list(self._request("GET", f"workers?node={urllib.parse.quote(node)}")["workers"])
 
     def close_ssh(self, node: str, worker_id: int = 0) -> None:
-        """Stop a worker's SSH server; its processes continue."""
+        """Stop a worker's SSH server; the worker's processes continue."""
         self._change(node, worker_id, "close_ssh")
 
     def open_ssh(self, node: str, worker_id: int = 0) -> None:

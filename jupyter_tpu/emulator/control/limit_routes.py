@@ -62,7 +62,7 @@ class ControlRules:
         return self._cloud.rules.project.switches.to_json()
 
     async def change_project(self, request: web.Request) -> Any:
-        """Change switches; return all of them."""
+        """Change switches; return all switches."""
         settings = await json_object(request)
         with self._cloud.store.transaction():
             switches = self._cloud.rules.project.change(settings)
@@ -70,7 +70,7 @@ class ControlRules:
         return switches.to_json()
 
     async def quotas(self, _: web.Request) -> Any:
-        """Return the quotas that are limited or used."""
+        """Return the quotas that are limited or in use."""
         uses = self._cloud.rules.quotas.uses(self._cloud.held())
         return {"quotas": [use.to_json() for use in uses]}
 
@@ -101,7 +101,7 @@ class ControlRules:
     async def stock_out(self, request: web.Request) -> Any:
         """Reduce a zone's capacity to 0 or a few chips for ``for_s`` seconds.
 
-        If ``for_s`` is missing, the stock-out lasts until the capacity is changed; 0 ends it.
+        If ``for_s`` is missing, the stock-out lasts until the capacity is changed; if it is 0, the stock-out ends.
         """
         settings = fields.checked(await json_object(request), _STOCKOUT, required=("zone",))
         with self._cloud.store.transaction():
@@ -159,7 +159,7 @@ class ControlRules:
 def _place(settings: Mapping[str, Any]) -> str:
     """Return the zone or region of a quota's limit.
 
-    Raises ValueError if it is missing or of the wrong kind, such as a zone for a regional quota.
+    Raises ValueError if the place is missing or of the wrong kind, such as a zone for a regional quota.
     """
     scope = parse_quota_id(settings["quota_id"]).scope
     place = settings.get(scope)

@@ -16,7 +16,7 @@ def node_named(store: Store, name: str) -> NodePb:
     """Return the node with this name.
 
     Raises:
-        Refusal: no node or several nodes match; the text lists the existing ones.
+        Refusal: no node or several nodes match; the text lists the existing nodes.
     """
     found = nodes_named(store, name)
     if len(found) == 1:

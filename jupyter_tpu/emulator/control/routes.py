@@ -91,7 +91,7 @@ class ControlRoutes:
             app.router.add_route(verb, f"{BASE}/{path}", _handler(answer))
 
     async def info(self, _: web.Request) -> Any:
-        """Return project, version, process id and clock."""
+        """Return the emulator's project, version, process id and clock."""
         return {"project": self._cloud.project, "version": __version__, "pid": os.getpid(), **self._time()}
 
     async def state(self, _: web.Request) -> Any:
@@ -192,7 +192,7 @@ class ControlRoutes:
             raise errors.Refusal(errors.status_of(code_pb2.FAILED_PRECONDITION, str(error))) from error
 
     async def set_metrics(self, request: web.Request) -> Any:
-        """Set the chip metrics that a node's workers report; without metrics, they report measured values again."""
+        """Set the chip metrics that one or all workers of a node report. Without metrics, report measured values."""
         settings = fields.checked(await json_object(request), _METRICS, required=("node",))
         node, worker_id = node_named(self._cloud.store, settings.pop("node")), settings.pop("worker_id", None)
         workers = range(len(node.network_endpoints)) if worker_id is None else [worker_id]

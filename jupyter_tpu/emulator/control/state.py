@@ -1,4 +1,4 @@
-"""The whole state of the emulated cloud in one response, for a page that shows it."""
+"""The whole state of the emulated cloud in one response, for a web page that shows the state."""
 
 from __future__ import annotations
 

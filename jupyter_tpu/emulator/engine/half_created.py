@@ -40,7 +40,7 @@ class HalfCreated:
     def stays(self, operation: OperationRecord) -> bool:
         """Return whether the node of a failing create remains for a while.
 
-        Call it in the transaction that fails the create.
+        Call this in the transaction that stores the failure of the create.
         """
         # look up by operation: only the create call that the fault hit leaves its node behind
         delay = self._delays.pop(operation.name, None)

@@ -178,7 +178,7 @@ class Operations:
         return None if known is None else rendered(known)
 
     def remember(self, call: ApiRequest, answer: Message) -> None:
-        """Store the request id, if any, with the operation that the request started."""
+        """If the request has an id, store the id with the operation that the request started."""
         request_id = request_id_of(call)
         # don't store a rejected call, because the same request may succeed later
         if request_id and isinstance(answer, operations_pb2.Operation):
@@ -241,7 +241,7 @@ def _name_of(operation: OperationRecord) -> str:
 
 
 def rendered(operation: OperationRecord) -> Message:
-    """Return the operation in the types of v2; its metadata contains the API version that started it."""
+    """Return the operation as a message of v2; its metadata contains the API version that started it."""
     shown = operations_pb2.Operation(name=operation.name, done=operation.is_done)
     shown.metadata.CopyFrom(errors.packed(_metadata(operation)))
     if operation.error is not None:
@@ -267,7 +267,7 @@ def _metadata(operation: OperationRecord) -> Any:
 
 
 def request_id_of(call: ApiRequest) -> str:
-    """Return the request id, from the API version's field for it; empty if the request has no id."""
+    """Return the request's id, or an empty string without one. The field for it depends on the API version."""
     return call.request_id or str(getattr(call.request, "request_id", ""))
 
 

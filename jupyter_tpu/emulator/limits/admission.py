@@ -113,7 +113,7 @@ class Admission:
 
 
 def is_listed(accelerator_type: str, zone: str, allowlist: Iterable[str]) -> bool:
-    """Return whether an entry such as ``v5p``, ``v5p-8`` or ``v5p@us-east5-a`` covers the type in the zone."""
+    """Return whether an allowlist (entries such as ``v5p-8`` or ``v5p@us-east5-a``) allows the type in the zone."""
     names = (accelerator_type, accelerators.accelerator(accelerator_type).generation)
     covering = {entry for name in names for entry in (name, f"{name}@{zone}")}
     return not covering.isdisjoint(allowlist)

@@ -77,7 +77,7 @@ class Capacity:
             self._save(zone, each, replace(self._pool(zone, each), stocked_out_until=until))
 
     def clear(self) -> None:
-        """Make everything unlimited again."""
+        """Make all pools unlimited again."""
         self._pools.clear()
         self._setting.delete()
 

@@ -1,7 +1,7 @@
 """The switches of the emulated project: permissions and limits set by its owner, its administrators and Google.
 
-The control API sets them, a restart keeps them and a reset clears them. This module has only values; `admission`
-enforces them.
+The control API sets them, a restart keeps them and a reset clears them. This module contains only values; `admission`
+enforces the switches.
 """
 
 from __future__ import annotations

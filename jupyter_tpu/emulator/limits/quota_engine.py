@@ -84,7 +84,7 @@ class QuotaEngine:
         }
 
     def limit(self, quota: QuotaId, place: str) -> int:
-        """Return the limit in the quota's zone or region: the stored one or `default_limit`."""
+        """Return the limit in the quota's zone or region: the stored limit, or else `default_limit`."""
         found = self._set.get((quota, place))
         return self.default_limit(quota, place) if found is None else found
 

@@ -1,4 +1,4 @@
-"""Maintenance of nodes: announced, simulated or started by hand. The node is REPAIRING during it and READY afterwards.
+"""Maintenance of nodes: announced, simulated or started by hand. Until it ends, the node is REPAIRING.
 
 Plans are stored. A step may happen twice, if the emulator was killed halfway.
 """
@@ -65,7 +65,7 @@ class Maintenance:
         """Plan maintenance of a node. Without `in_s`, it starts in seven days, or immediately if UNSCHEDULED.
 
         Raises:
-            ValueError: unknown kind.
+            ValueError: the kind is unknown.
             Refusal: maintenance of the node is ongoing.
         """
         if kind not in (SCHEDULED, UNSCHEDULED):

@@ -76,7 +76,7 @@ class MaintenanceMethods:
         "if none is named.",
     )
     def perform_of_queued(self, call: ApiRequest) -> Message:
-        """Handle ``PerformMaintenanceQueuedResource``: begin the pending maintenance of its nodes now."""
+        """Handle ``PerformMaintenanceQueuedResource``: begin the pending maintenance of the resource's nodes now."""
         name = call.request.name
         nodes = chosen(self._nodes_of(name), call.request.node_names)
         if not nodes:

@@ -15,7 +15,7 @@ GuestAttributes = Mapping[str, Mapping[str, str]]
 
 
 class NodeStore(Protocol):
-    """The part of the store that workers need."""
+    """The methods of the store that workers need."""
 
     def node(self, name: str) -> NodePb | None:
         """Return the node with this full name, or None."""
@@ -29,7 +29,7 @@ class Notices(Protocol):
 
 
 class CloudFacts(Protocol):
-    """The part of the cloud that its workers need."""
+    """The data and methods of the cloud that its workers need."""
 
     project: str
     project_number: str

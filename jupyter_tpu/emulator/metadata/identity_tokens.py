@@ -1,6 +1,6 @@
 """Identity tokens of workers, for services that require an OpenID token.
 
-They are signed with a key of this process, so a check against Google's certificates rejects them.
+The tokens are signed with a key of this process, so a check against Google's certificates rejects them.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ HTML = "text/html"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A reply; `location` is set for a redirect, `etag` for metadata."""
+    """A reply of the metadata server; `location` is set for a redirect, and `etag` for metadata."""
 
     status: int = 200
     body: str = ""

@@ -1,1 +1,1 @@
-"""A proxy that breaks byte streams as networks do, independent of the cloud. Start with `verbs`."""
+"""A proxy that simulates network faults. It does not depend on the cloud. Start with `verbs`."""

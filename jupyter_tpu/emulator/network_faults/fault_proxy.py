@@ -1,4 +1,4 @@
-"""A proxy for TCP and Unix sockets that breaks byte streams as networks do, on request.
+"""A proxy for TCP and Unix sockets that simulates network faults on request.
 
 Without faults, it only forwards data, with almost no overhead. Faults are requested by name (`verbs`), affect open and
 new connections, and can change at any time.

@@ -62,7 +62,7 @@ def random_fault(rng: random.Random, verb: str) -> LinkFault:
 
 
 async def play(proxy: FaultProxy, script: Iterable[Moment]) -> None:
-    """Apply each fault at its time."""
+    """Apply each fault of a script at its time."""
     for wait_s, fault in script:
         await asyncio.sleep(wait_s)
         proxy.apply(fault)

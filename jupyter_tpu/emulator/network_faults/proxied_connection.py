@@ -117,7 +117,7 @@ class Connection:
     # -- its ends
 
     async def _open(self, accepted: socket.socket) -> None:
-        """Connect as over a network: nothing passes while the link is blocked, and a handshake takes a round trip."""
+        """Connect as over a real network: no data passes while the link is blocked; a handshake takes a round trip."""
         loop = asyncio.get_running_loop()
         with accepted:
             await self._unblocked.wait()

@@ -47,7 +47,7 @@ class Conditions:
 
     @property
     def blocked(self) -> bool:
-        """Whether nothing passes."""
+        """Whether no data passes in this direction."""
         return self.stalled or self.black_hole
 
 

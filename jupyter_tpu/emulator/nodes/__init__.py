@@ -1,1 +1,1 @@
-"""The API methods on nodes, and their validation. Start with `methods`; later effects are in `effects`."""
+"""The API methods on nodes, and their validation. Start with `methods`; effects that happen later are in `effects`."""

@@ -1,4 +1,4 @@
-"""The internal addresses of workers: on Linux, each worker has its own, so that the workers of a slice can connect."""
+"""The internal addresses of workers. On Linux, each worker has its own address, so that workers can connect."""
 
 from __future__ import annotations
 

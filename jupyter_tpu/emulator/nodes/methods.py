@@ -1,4 +1,4 @@
-"""The API methods on nodes and their immediate responses. Later effects are in `effects`."""
+"""The API methods on nodes and their immediate responses. Effects that happen later are in `effects`."""
 
 from __future__ import annotations
 

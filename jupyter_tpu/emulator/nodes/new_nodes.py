@@ -38,7 +38,7 @@ class NewNodes:
         "account, a random id, and the api_version of the create request.",
     )
     def make(self, requested: NodePb, location: Location, node_id: str, version: str = V2) -> NodePb:
-        """Return the node to store, in state CREATING.
+        """Return the node to store, in the state CREATING.
 
         Raises:
             Refusal: the request is invalid.

@@ -67,7 +67,7 @@ class Reference:
         return _accelerator_type(location, name)
 
     def list_runtime_versions(self, request: Any) -> Any:
-        """Handle ``ListRuntimeVersions``: return one page of the versions that fit the zone."""
+        """Handle ``ListRuntimeVersions``: return one page of the versions that the zone lists."""
         location = parse_location(request.parent, "parent")
         names = _filtered(list(runtime_versions_in(location.zone)), request.filter)
         page, token = paging.page_of(names, str, request.page_size, request.page_token)

@@ -1,4 +1,4 @@
-"""The API methods on queued resources and their immediate responses. Later effects are in `agenda`."""
+"""The API methods on queued resources and their immediate responses. Later state changes are in `agenda`."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class QueueEffects:
         self._workers = workers
 
     async def perform(self, operation: OperationRecord) -> None:
-        """Perform one operation; if this raises, the caller must finish the operation with an error."""
+        """Perform one operation; if this raises an exception, the caller must finish the operation with an error."""
         if operation.verb == "reset":
             await self._restart(operation)
         with self._store.transaction():
@@ -74,7 +74,7 @@ class QueueEffects:
             self._ledger.node_ready(current, self._clock.now())
 
     def roll_back(self, operation: OperationRecord) -> bool:
-        """Undo the changes of an operation's request; return False if impossible, so that the operation continues."""
+        """Undo what an operation's request changed. Returns False if this is impossible and the operation continues."""
         queued = self._store.queued(operation.target)
         if operation.verdict is None and operation.verb != "create":
             return False

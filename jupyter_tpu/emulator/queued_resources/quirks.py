@@ -20,7 +20,7 @@ class QueuedResourceQuirks:
     project_number: str
 
     def show(self, answer: Fields) -> None:
-        """Change, in place, a queued resource, a list of them, or an operation that contains one."""
+        """Change, in place, each queued resource in a message: alone, in a list, or in an operation."""
         for each in [answer, answer.get("response", {}), *answer.get("queuedResources", [])]:
             for spec in each.get("tpu", {}).get("nodeSpec", []):
                 self._show_spec(spec)

@@ -63,7 +63,7 @@ def check_guarantee(queued: Any) -> None:
     "most 256 nodes.",
 )
 def check_node_spec(spec: Any, location: Location) -> None:
-    """Raise for a ``NodeSpec`` that is in another zone, has no name, has too many nodes, or has an invalid node."""
+    """Raise an error for a ``NodeSpec`` with a wrong zone, no name, too many nodes, or an invalid node."""
     field = "queued_resource.tpu.node_spec"
     if spec.parent not in ("", str(location)):
         raise bad_field(f"{field}.parent", f"parent {spec.parent[:120]!r} must be {location}")

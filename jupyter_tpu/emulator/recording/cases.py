@@ -105,6 +105,6 @@ def _read_case(path: Path) -> Case:
 
 
 def last_number(folder: Path) -> int:
-    """Return the highest number at the start of a case name in the folder; 0 if there is none."""
+    """Return the highest number at the start of a case name in the folder, or 0 if there is no case."""
     heads = (path.name.partition("-")[0] for path in folder.glob("*.json"))
     return max((int(head) for head in heads if head.isdecimal()), default=0)

@@ -1,7 +1,7 @@
 """A reverse proxy on loopback that forwards a user's real session to Google and records each exchange as a case.
 
-It forwards only to its one upstream. It forwards credentials, but never stores credentials or headers. If an exchange
-can't be stored, the client still gets its response, and `on_trouble` is called.
+The proxy forwards requests only to its one upstream. It forwards credentials, but never stores credentials or headers.
+If an exchange can't be stored, the client still gets its response, and `on_trouble` is called.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _without(headers: CIMultiDictProxy[str], left_out: re.Pattern[str]) -> CIMul
 
 
 def _secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the secrets that authorise the request, in case a response repeats them."""
+    """Return the secrets that authorise the request, so that they can be hidden if a response repeats them."""
     words = headers.get("Authorization", "").split()
     return tuple(word for word in (*words[-1:], headers.get("X-Goog-Api-Key", "")) if word)
 

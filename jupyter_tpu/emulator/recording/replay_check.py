@@ -38,7 +38,7 @@ _STAND_INS = {
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of ``replay-check``."""
+    """Return the argument parser of the command ``replay-check``."""
     options = argparse.ArgumentParser(
         prog="jupyter tpu emulator replay-check",
         description="Replay a recording against the emulator, in the recorded order and at the recorded pace "
@@ -86,7 +86,7 @@ def main(argv: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class EmulatorAddress:
-    """An emulator's REST address and its token file; if None, an environment variable may name the file."""
+    """An emulator's REST address and token file. If the file is None, an environment variable may name it."""
 
     url: str
     token_file: str | None = None

@@ -1,9 +1,9 @@
 """Replace all texts in an exchange that are private or differ each time, each by the same placeholder everywhere.
 
-The first project becomes ``<project-1>`` everywhere, the second ``<project-2>``, and so on; credentials, project
+The first project becomes ``<project-1>`` everywhere, the second ``<project-2>``, and so on. Credentials, project
 numbers, email addresses, IP addresses, SSH keys, host keys, values of metadata, error ids, operation names, page
-tokens, ids and times likewise. Node ids, labels, descriptions, zones and networks are kept: check them before you share
-a recording. This module is independent of HTTP.
+tokens, ids and times are replaced in the same way. Node ids, labels, descriptions, zones and networks are kept: check
+them before you share a recording. This module is independent of HTTP.
 """
 
 from __future__ import annotations

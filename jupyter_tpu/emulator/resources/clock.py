@@ -1,6 +1,6 @@
 """Virtual time: N seconds pass in the emulated cloud per real second; the clock can be paused and moved ahead.
 
-Virtual time stops while the emulator is off, so that a forgotten node is not billed for a week afterwards.
+Virtual time stops while the emulator is off, so that no node is billed for this time.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def added_fields() -> Mapping[str, Mapping[str, Mapping[str, str]]]:
 
 @dataclass(frozen=True, slots=True)
 class RestTypes:
-    """The message classes of one version."""
+    """The message classes of one API version."""
 
     version: str
     pool: descriptor_pool.DescriptorPool = field(repr=False)
@@ -111,7 +111,7 @@ def new(version: str, name: str, **fields: Any) -> Any:
 
 @functools.cache
 def rest_types(version: str) -> RestTypes:
-    """Return the messages of a version."""
+    """Return the message classes of an API version."""
     pool = descriptor_pool.DescriptorPool()
     original = PACKAGES[version].Node.pb().DESCRIPTOR.file
     # a separate pool needs its own copy of all files that this file imports

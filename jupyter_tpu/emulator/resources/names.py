@@ -17,7 +17,7 @@ EVERY_ZONE = "-"
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """``projects/{project}/locations/{zone}``; the zone may be ``-`` in lists."""
+    """A location, ``projects/{project}/locations/{zone}``; in list requests, the zone may be ``-`` (all zones)."""
 
     project: str
     zone: str

@@ -32,7 +32,7 @@ def message_class(name: str) -> Any:
 
 
 def new_node_from(data: bytes) -> NodePb:
-    """Parse a raw ``Node``."""
+    """Parse the bytes of a raw ``Node`` message."""
     return message_class("Node").FromString(data)
 
 

@@ -56,7 +56,7 @@ def ended(
     error: status_pb2.Status | None = None,
     response: bytes | None = None,
 ) -> OperationRecord:
-    """Return the operation after it has taken effect; a stuck operation is still not done."""
+    """Return the record of the operation after it has taken effect; a stuck operation is still not done."""
     if operation.is_stuck and error is None:
         return replace(operation, due=None)
     return replace(operation, due=None, ended=now, error=error, response=response)

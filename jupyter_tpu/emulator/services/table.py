@@ -1,6 +1,7 @@
 """Google's other services on the REST port, for the same project as the TPU API.
 
-Each is a table of methods (`requests.service_calls.Method`); this module routes calls to them and formats their errors.
+Each service is a table of methods (`requests.service_calls.Method`); this module routes calls to them and formats their
+errors.
 """
 
 from __future__ import annotations

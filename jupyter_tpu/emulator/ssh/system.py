@@ -198,7 +198,7 @@ def _sftp_line(sshd: Path) -> str:
 def _make_privilege_separation_folder() -> None:
     """Create the folder that Debian's sshd requires.
 
-    The system's ssh service usually creates it, but may never have run.
+    The system's ssh service usually creates the folder, but the service may never have run.
     """
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)

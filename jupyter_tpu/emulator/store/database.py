@@ -45,7 +45,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
 
     Raises:
         StoreUnreadable: the file is damaged or unknown, and is left unchanged.
-        DiskFull: the disk is full; the file is left unchanged too.
+        DiskFull: the disk is full; the file is left unchanged.
     """
 
     def __init__(self, path: Path) -> None:

@@ -120,7 +120,7 @@ class Ledger:
         "one. The price of reserved nodes is unknown.",
     )
     def mode_of(self, node: NodePb) -> str:
-        """Return the pricing mode of a node, from its own request or that of its queued resource."""
+        """Return the pricing mode of a node, from its own request or the request of its queued resource."""
         if node.scheduling_config.spot or node.scheduling_config.preemptible:
             return SPOT
         if node.scheduling_config.reserved:
@@ -158,7 +158,7 @@ def _model_in(extras: Mapping[str, Any]) -> str:
 
 
 def nanos_per_hour(accelerator_type: str, zone: str, mode: str) -> int | None:
-    """Return the list price in nano-dollars per hour, or None if the catalogue has none."""
+    """Return the list price in nano-dollars per hour, or None if the catalogue has no price."""
     price = accelerators.table_price(accelerator_type, zone, mode)
     return None if price is None else round(price.usd_per_hour * NANOS)
 

@@ -121,7 +121,7 @@ def opened(path: Path) -> sqlite3.Connection:
     """Open the database, with all tables and columns.
 
     Raises:
-        sqlite3.DatabaseError: the file is damaged, not an emulator's, or from a newer emulator.
+        sqlite3.DatabaseError: the file is damaged, is not an emulator's file, or was written by a newer emulator.
         DiskFull: the disk is full; the file is still usable.
     """
     with contextlib.ExitStack() as on_failure:

@@ -42,7 +42,7 @@ TIME_HEADER = "emulator-time"
 
 
 def services() -> dict[str, tuple[str, list[str]]]:
-    """Return the API version and the methods of each service; the mixins have no API version."""
+    """Return the API version and the methods of each service; mixin services have no API version."""
     return {
         "google.cloud.tpu.v2.Tpu": (V2, methods_of(V2)),
         "google.cloud.tpu.v2alpha1.Tpu": (V2ALPHA1, methods_of(V2ALPHA1)),

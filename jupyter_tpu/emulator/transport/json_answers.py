@@ -40,7 +40,7 @@ HTTP_STATUS = {
 class Printer:
     """Formats the core's responses to one request.
 
-    `numbers_for_enums` is set by google-cloud-tpu's REST transport (``$alt=json;enum-encoding=int``).
+    `numbers_for_enums` is true for google-cloud-tpu's REST transport, which sends ``$alt=json;enum-encoding=int``.
     """
 
     view: View

@@ -195,7 +195,7 @@ def _unrouted(verb: str, path: str) -> errors.Refusal:
 
 @web.middleware
 async def refuse_browsers(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Reject web pages: cross-origin requests, and host names that resolve to loopback (DNS rebinding)."""
+    """Reject requests of web pages: from other origins, or by host names that resolve to loopback (DNS rebinding)."""
     # a web page can resolve its own host name to 127.0.0.1 but can't forge the Host header
     host = request.host.rpartition(":")[0] or request.host
     is_of_page = "Origin" in request.headers or request.headers.get("Sec-Fetch-Site", "none") not in _OF_NO_OTHER_SITE
@@ -263,7 +263,7 @@ def _needs_none(request: web.Request) -> bool:
 
 
 def _full_method(request: web.Request) -> str:
-    """Return a name such as ``google.cloud.tpu.v2.Tpu.ListNodes``; empty for other services."""
+    """Return a method's full name, such as ``google.cloud.tpu.v2.Tpu.ListNodes``; empty for other services."""
     found = http_rules.match(request.method, request.rel_url.raw_path)
     return f"google.cloud.tpu.{found.rule.version}.Tpu.{found.rule.method}" if found else ""
 

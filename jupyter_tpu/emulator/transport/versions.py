@@ -154,8 +154,8 @@ class View:
 
     Attributes:
         version: the client's API version.
-        new: creates the messages for the response.
-        extras_of: the extras of a resource, by its name.
+        new: a function that creates a message of the response.
+        extras_of: a function that returns the extras of a resource by its name.
     """
 
     version: str

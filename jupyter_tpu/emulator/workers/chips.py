@@ -31,7 +31,7 @@ class Chips:
     Attributes:
         first_chip: number of the worker's first chip on the node; device ids are numbered across all workers.
         devices_per_chip: number of JAX devices per chip: TensorCores for v2 and v3, the chip itself for all others.
-        hbm_bytes_per_device: memory of each device.
+        hbm_bytes_per_device: memory of each JAX device in bytes.
     """
 
     accelerator_type: str

@@ -299,5 +299,5 @@ async def _close(worker: RunningWorker) -> None:
 
 
 def _public_key(machine: Machine) -> str:
-    """Return only the key, in base64, as in guest attributes."""
+    """Return the public host key in base64, as in guest attributes."""
     return base64.b64encode(machine.host_key.public_data).decode()

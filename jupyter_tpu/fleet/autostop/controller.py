@@ -219,7 +219,7 @@ class AutostopController:
         )
 
     def _by_local_clock(self, settings: NodeSettings) -> NodeSettings:
-        """Convert the ledger's time from the cloud's clock to this computer's clock, which dates all other times."""
+        """Convert the ledger's time from the cloud's clock to this computer's clock, as used for all other times."""
         since = settings.ready_since
         return settings if since is None else replace(settings, ready_since=self._cloud_clock.to_local(since))
 

@@ -1,4 +1,4 @@
-"""Add an audit log entry for each node that something else stopped or deleted, most often the node's guard.
+"""Add an audit log entry for each node that another program stopped or deleted, most often the node's guard.
 
 The cloud does not show who stopped the node, so the entry contains only when the node was last seen READY and the rules
 of its guard.
@@ -51,7 +51,7 @@ class _End:
     """A node that was stopped or deleted without a request from this computer.
 
     Attributes:
-        node: the node as the cloud still shows it; None if deleted.
+        node: the node as the cloud still shows it; None if it was deleted.
         rules: the auto-stop rules of its guard.
     """
 

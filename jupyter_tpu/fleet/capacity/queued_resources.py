@@ -199,7 +199,7 @@ class Queue:
         return await self._found(name) or replace(known, state="DELETING")
 
     async def _left_of(self, known: QueuedResource) -> QueuedResource:
-        """Return the state after a deletion without a clear response; raises if the queued resource still exists."""
+        """Return the state after a deletion with an unclear response; raise if the queued resource still exists."""
         now = (await self.list()).find(known.name)
         if now is None or now.state == "DELETING":
             return now or replace(known, state="DELETING")

@@ -239,7 +239,7 @@ class RecreateController:
 
 
 async def queued_of(cloud: CloudApi, name: NodeName) -> QueuedResource | None:
-    """Return the queued resource that creates or created a node; None if there is none or listing is not allowed."""
+    """Return the queued resource that creates or created a node, or None if there is none or it can't be listed."""
     try:
         listed = await cloud.list_queued_resources(name.zone)
     except PermissionDenied:

@@ -115,7 +115,7 @@ class SearchController:
         return intent.intent_id
 
     async def _follow(self, fleet: Fleet, search: Search, now: float) -> None:
-        """Follow the intent of the last try."""
+        """Update the search according to the intent of its last try."""
         if search.is_cancelled:
             # the next pass cleans up, as after a failed attempt
             await self._save(with_last(search, outcome="other", message="Cancelled."), now)
@@ -175,7 +175,7 @@ class SearchController:
 
 
 def release_searches(cloud: CloudApi, journal: Journal) -> None:
-    """Release the searches of this process, so that another can claim them; blocks on disk I/O."""
+    """Release the searches of this process, so that another process can claim them; blocks on disk I/O."""
     with contextlib.suppress(TpuError):
         searches_of(cloud, journal).release()
 

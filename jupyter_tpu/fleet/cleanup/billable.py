@@ -24,7 +24,7 @@ class Item:
     Attributes:
         name: the full name.
         short_id: node id or queued resource id.
-        usd_per_hour: list price of a READY node; None if unknown, and for queued resources.
+        usd_per_hour: list price of a READY node; None if the price is unknown or the item is a queued resource.
         is_billed: whether the item is currently billed by the hour.
         is_leftover: whether the item can only be deleted; until it is deleted, it counts towards the quota.
         is_ours: whether jupyter_tpu created the item.
@@ -208,9 +208,9 @@ async def delete_items(
     """Delete the items; a failure with one item does not affect the others.
 
     Args:
-        reason: for the audit log.
-        wait: wait until the items are deleted, not only until the cloud has accepted the requests.
-        on_result: called with each result as it arrives.
+        reason: the reason that is written to the audit log.
+        wait: whether to wait until the items are deleted, not only until the cloud has accepted the requests.
+        on_result: a function that is called with each result when it arrives.
     """
     executor = TerminationExecutor(opened, reason=reason, wait=wait, on_result=on_result)
     # an item that is already being deleted counts as done

@@ -18,13 +18,13 @@ log = logging.getLogger(__name__)
 
 
 class FleetState:
-    """The state that the fleet reads and its loop and intent runners write (it is their `IntentObserver`).
+    """The fleet's state, which its loop and its intent runners write; implements `IntentObserver`.
 
     Attributes:
         node_cache: the nodes as last seen.
         intents: open and recently finished intents, by id.
-        due: set when the nodes should be listed soon.
-        intent_moved: set, and replaced with a new event, whenever an intent has progressed.
+        due: an event that is set when the nodes should be listed soon.
+        intent_moved: an event that is set, and replaced with a new event, whenever an intent has progressed.
     """
 
     def __init__(self, on_change: Callable[[FleetChange], None]) -> None:

@@ -33,7 +33,7 @@ def billing_service(cloud: Cloud) -> GoogleService:
 
 
 class Billing:
-    """The API methods: prices for every caller; accounts and projects of the emulated owner."""
+    """The API methods. Every caller can read prices; accounts and projects belong to the emulated owner."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud

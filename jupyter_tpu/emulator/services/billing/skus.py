@@ -41,7 +41,7 @@ _FORMS = {
 
 
 def sku_of(accelerator_type: str, zone: str, mode: str) -> Mapping[str, Any] | None:
-    """Return the SKU under which a node is charged, or None if the catalogue has none."""
+    """Return the SKU under which a node is charged, or None if the catalogue has no SKU for the node."""
     kind = accelerators.find_accelerator(accelerator_type)
     if kind is None or mode not in _FORMS:
         return None

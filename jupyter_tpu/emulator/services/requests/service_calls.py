@@ -24,7 +24,7 @@ class ServiceCall:
 
     Attributes:
         parts: values of the path's variables, decoded.
-        query: the last value of each parameter.
+        query: the query parameters; for a repeated parameter, the last value.
     """
 
     parts: Mapping[str, str]
@@ -54,9 +54,9 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """A supported method: ``GET v1/services/{service}/skus``, and the IAM permission that it requires (empty if none).
+    """A supported method, such as ``GET v1/services/{service}/skus``, and the IAM permission that it requires.
 
-    A variable matches one part of the path.
+    A variable matches one part of the path. The permission is empty if the method requires none.
     """
 
     verb: str
