@@ -1,8 +1,9 @@
-"""The compatibility matrix: framework versions with their libtpu, Python and runtime versions. Pure; Python 3.10.
+"""The compatibility matrix: framework versions with their libtpu, Python and runtime versions.
 
-Start with `newest` and `release_of`; to add a version, add a row to `RELEASES`. Pins come from the frameworks' own
-package metadata, and the bounds on Python from their published wheels, all checked on 2026-11-22. libtpu is loaded once
-per process, and no libtpu version supports two of these frameworks, so each framework has a separate environment.
+This module is pure and runs on Python 3.10. Start with `newest` and `release_of`; to add a version, add a row to
+`RELEASES`. Pins come from the frameworks' own package metadata, and the bounds on Python from their published wheels,
+all checked on 2026-11-22. libtpu is loaded once per process, and no libtpu version supports two of these frameworks, so
+each framework has a separate environment.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ def newest(framework: str, python: Python | None = None) -> Release:
 
 
 def release_of(framework: str, version: str) -> Release | None:
-    """Return the release with the same minor version (``0.10.1`` finds ``0.10.2``); None if the matrix has none."""
+    """Return the release with the same minor version (``0.10.1`` finds ``0.10.2``), or None if there is none."""
     found = (each for each in RELEASES if each.framework == framework and each.minor == _minor_of(version))
     return next(found, None)
 

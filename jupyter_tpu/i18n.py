@@ -38,7 +38,8 @@ def _(text: str, /, **arguments: object) -> str:
     Args:
         text: a template in English, or a `Text`, which may already have arguments. An argument that is a `Text` is
             translated too.
-        arguments: the values by name, shown unchanged.
+        arguments: the values of the template's placeholders, by name. A value that is not a `Text` is inserted
+            unchanged.
     """
     made = text.with_arguments(**arguments) if isinstance(text, Text) else Text(text, **arguments)
     catalogue = None if _kept_english else _catalogue(*_languages())
@@ -56,7 +57,7 @@ def shown(text: str) -> str:
 
 @contextmanager
 def command_line_language(*, is_english: bool) -> Iterator[None]:
-    """Set the language of a command line. argparse's own texts, such as "usage", are translated by our catalogue too.
+    """Set the language of a command line, including argparse's own texts such as "usage".
 
     Args:
         is_english: whether to translate nothing, because a program reads the output.
@@ -86,7 +87,7 @@ def _catalogue(*languages: str) -> gettext.NullTranslations | None:
 
 
 def _languages() -> list[str]:
-    """Return the languages that the user prefers over English, because English needs no catalogue."""
+    """Return the languages that the user prefers over English, best first. English needs no catalogue."""
     chosen = chosen_languages(os.environ)
     return list(takewhile(lambda each: not re.match(r"(en|C|POSIX)\b|en_", each), filter(None, chosen.split(":"))))
 

@@ -1,7 +1,8 @@
 """Samples of a worker's chips, host and TPU processes: the records that the agent and the user's machine share.
 
-Start with `Sample`. Pure; runs on Python 3.10. An unknown value is None, and its reason is stored with it. Chips and
-cores have libtpu's ids, which are numbered across all workers of a slice, so the first id of a worker may not be 0.
+Start with `Sample`. This module is pure and runs on Python 3.10. An unknown value is None, and its reason is stored
+with it. Chips and cores have libtpu's ids, which are numbered across all workers of a slice, so the first id of a
+worker may not be 0.
 """
 
 from __future__ import annotations

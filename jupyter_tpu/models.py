@@ -1,6 +1,6 @@
 """Records that several parts of jupyter_tpu share: nodes, queued resources, operations, prices.
 
-The records are frozen; those that leave the process have `to_json`. This module must not depend on clouds, SSH or
+The records are frozen. Records that leave the process have `to_json`. This module must not depend on clouds, SSH or
 Jupyter; it also runs on the worker (Python 3.10, standard library only).
 """
 
@@ -116,10 +116,10 @@ _NOT_BILLED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOptions:
-    """The user's options for a new node, other than its name, place, type, version and provisioning model.
+    """The user's options for a new node, except name, place, type, version and provisioning model.
 
     Every option is a flag, off by default. `create`, `search` and `queue` have an argument for each option, such as
-    ``--internal-ips``, with the given ``help``. REST API bodies and the journal have a field of the node for it.
+    ``--internal-ips``, with the given ``help``. In REST API bodies and the journal, each option is a field of the node.
     """
 
     internal_ips: bool = field(
@@ -144,9 +144,10 @@ class Node:
     """A node as the cloud describes it.
 
     Attributes:
-        state: the API's name, such as ``READY``; a value that this client does not know is ``UNKNOWN(17)``.
+        state: the API's name of the state, such as ``READY``. A state that this client does not know is
+            ``UNKNOWN(17)``.
         health: the API's name of the node's health; empty until the cloud reports the health.
-        uid: the API's ``id``, a decimal number; changes when a node is recreated under the same name.
+        uid: the API's ``id``, a decimal number. A node that is recreated with the same name has a new uid.
         create_time: creation time in RFC 3339 format in UTC; empty if unknown.
         options: the options that the node was created with, if the cloud reports them.
     """
@@ -295,7 +296,7 @@ class QueuedResource:
     """A queued resource (a request waiting for capacity) as the cloud describes it.
 
     Attributes:
-        state: the API's name, such as ``WAITING_FOR_RESOURCES``; a value that this client does not know is
+        state: the API's name of the state, such as ``WAITING_FOR_RESOURCES``. A state that this client does not know is
             ``UNKNOWN(17)``.
         accelerator_type: type of its nodes; type of the first node if their types differ.
         node_ids: ids of all its nodes, including those that do not exist yet.
@@ -328,13 +329,13 @@ class QueuedResource:
 
     @property
     def nodes(self) -> tuple[NodeName, ...]:
-        """The names of all its nodes, including those that do not exist yet."""
+        """The names of all nodes of the queued resource, including those that do not exist yet."""
         name = self.name
         return tuple(NodeName(project=name.project, zone=name.zone, node_id=each) for each in self.node_ids)
 
     @property
     def was_preempted(self) -> bool:
-        """Whether its nodes were pre-empted. The cloud deletes pre-empted nodes, so none is ever PREEMPTED."""
+        """Whether the nodes were pre-empted. The cloud deletes pre-empted nodes, so none is ever PREEMPTED."""
         # the cloud also suspends a flex-start request when its time has expired
         return self.is_reclaimed and can_be_preempted(self.provisioning)
 
@@ -350,7 +351,7 @@ class QueuedResource:
 
     @property
     def holds_quota(self) -> bool:
-        """Whether it counts towards quota: until it is deleted, except while ACTIVE, when its nodes count instead."""
+        """Whether the queued resource counts towards quota. While it is ACTIVE, its nodes count instead."""
         return self.state != "ACTIVE"
 
 

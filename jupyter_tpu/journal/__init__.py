@@ -1,4 +1,4 @@
-"""The journal: one SQLite file with all data that must survive a process.
+"""The journal: an SQLite file with all data that must be kept after a process exits.
 
 Start with `journal` (intents, saved before their requests are sent) and `schema` (the tables). `ledger`, `audit` and
 `user_documents` wrap the other tables; `grant_store`, `recovery_store` and `search_store` store typed documents.

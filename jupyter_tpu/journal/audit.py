@@ -24,10 +24,12 @@ class Entry:
     """One line of the audit log.
 
     Attributes:
-        at: Unix seconds. All lines use this computer's clock, so that the user can compare them.
+        at: when the action was performed (Unix seconds). All lines use this computer's clock, so that the user can
+            compare them.
         action: a fixed identifier, such as ``stop``, ``delete``, ``keep``, ``budget``, ``grant`` or ``recreate``.
         subject: the target of the action, such as a node's full name or a budget's name.
-        reason: one sentence for display; a `Text` if it has values, which the journal stores separately.
+        reason: why the action was performed, one sentence for display; a `Text` if it contains values, which the
+            journal stores separately.
         detail: more details, as JSON.
     """
 
@@ -39,7 +41,7 @@ class Entry:
 
     @property
     def error(self) -> str | None:
-        """Return why the action failed, for display; None if no failure is known."""
+        """Return why the action failed, for display, or None if it is not known to have failed."""
         error = self.detail.get("error")
         return str(error.get("message") or "unknown") if isinstance(error, Mapping) else None
 
@@ -69,7 +71,7 @@ class Audit:
         self._place = (endpoint, project)
 
     def record(self, entry: Entry) -> None:
-        """Add a line.
+        """Add a line to the audit log.
 
         Raises:
             JournalUnwritable: the line was not written.

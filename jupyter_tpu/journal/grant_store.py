@@ -19,7 +19,7 @@ _KIND = "grant"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenGrants:
-    """The stored grants; `broken` contains those that this version cannot read, by name."""
+    """The stored grants. `broken` contains the grants that this version cannot read, by name."""
 
     grants: tuple[Grant, ...] = ()
     broken: Mapping[str, TpuError]
@@ -54,7 +54,7 @@ class Grants:
             broken[document.name] = problem
 
     def put(self, grant: Grant, *, now: float) -> None:
-        """Write a grant, replacing any existing one with the same name.
+        """Write a grant, replacing any grant with the same name.
 
         Raises:
             BadInput: the project's id is invalid.

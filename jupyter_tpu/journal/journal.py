@@ -92,7 +92,7 @@ class Journal:
             self._database = None
 
     def begin(self, wanted: Intent) -> Intent:
-        """Write a new intent owned by this process, or return the equivalent open one.
+        """Write a new intent owned by this process, or return the equivalent open intent.
 
         Raises:
             NodeExists, WrongState: the intent conflicts with an open intent; see `settle_conflict`.
@@ -135,7 +135,7 @@ class Journal:
         return self._unwritten.is_empty
 
     def claim(self, intent_id: str) -> Intent | None:
-        """Take over an open intent whose owner has exited; return None if it is settled or its owner is running."""
+        """Take over an open intent if its owner has exited. Return the intent, or None if it was not taken over."""
         # check before the transaction: querying the operating system must not hold the write lock
         intent = self.find(intent_id)
         if intent is None or intent.settled or not is_gone(intent.owner):
@@ -171,9 +171,9 @@ class Journal:
     def listed(self, failed_since: float, *, endpoint: str, project: str) -> tuple[Intent, ...]:
         """Return a project's open intents and its recent failed intents that were not dismissed, oldest first.
 
-        A failed intent is omitted once a later intent for its node exists. Failed intents count as recent from
-        `failed_since` on (Unix seconds). Intents of other clouds (`endpoint`) are omitted, because they may have nodes
-        with the same name.
+        A failed intent is omitted once a later intent for its node exists. A failed intent is recent if it was last
+        updated at `failed_since` (Unix seconds) or later. Intents of clouds with a different `endpoint` are omitted,
+        because their nodes may have the same names.
         """
         with self.reading() as database:
             rows = database.execute(
@@ -257,7 +257,7 @@ class Journal:
                 raise database_file.unwritable(self._path, error) from error
 
     def _current(self, database: sqlite3.Connection) -> sqlite3.Connection:
-        """Return the database; reopen it if another process has replaced a damaged file with a repaired one."""
+        """Return the database. Reopen it if another process has replaced the damaged file with a repaired file."""
         found = database_file.identity_of(self._path)
         if found is None or found == self._file:
             return database
@@ -291,7 +291,7 @@ class Journal:
 
 
 def _opened(path: Path) -> tuple[sqlite3.Connection, str]:
-    """Open the file. If it is damaged, repair it first and add a notice for the user.
+    """Open the file, after repairing it if it is damaged. Return the database and a notice, which may be empty.
 
     Raises the same errors as `open_repaired`.
     """

@@ -2,9 +2,9 @@
 
 Every method may block on the disk.
 
-Each node has at most one open span, and an observation can only move its end forward, so two observing processes never
-double-count. If a process is killed, the next observation extends the span that the process left open, provided that
-the node is still the same.
+Each node has at most one open span, and an observation can only move its end forward, so two processes that observe the
+same node never count time twice. If a process is killed, the next observation extends the span that the process left
+open, provided that the node is still the same.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Ledger:
         self._prefix = f"projects/{project}/"
 
     def record(self, look: NodesObservation) -> Accrual:
-        """Update the spans from an observation; ignore an observation that is older than the last one.
+        """Update the spans from an observation. Ignore it if it is older than the last observation.
 
         Raises:
             JournalUnwritable: nothing was written; a later observation will add the missing time.
@@ -66,7 +66,7 @@ class Ledger:
             return tuple(self._read(database, "ORDER BY began_at, rowid"))
 
     def spans_if_recorded(self, look: NodesObservation) -> tuple[Span, ...]:
-        """Return all spans as if `look` had been written, for use when the disk is full.
+        """Return all spans as if the observation `look` had been written, for use when the disk is full.
 
         Raises the same errors as `spans`.
         """

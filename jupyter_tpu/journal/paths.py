@@ -55,7 +55,7 @@ def trial_dir() -> Path:
     """Return the folder for the emulated cloud that the setup can start. It contains the cloud's state and a journal.
 
     Raises:
-        JournalUnwritable: as `data_dir`.
+        JournalUnwritable: see `data_dir`.
     """
     return _private(data_dir() / _TRIAL)
 
@@ -79,6 +79,6 @@ def journal_dir(endpoint: str) -> Path:
     Each cloud has a separate folder, so that trials don't mix with real costs.
 
     Raises:
-        JournalUnwritable: as `data_dir`.
+        JournalUnwritable: see `data_dir`.
     """
     return trial_dir() if endpoint and endpoint == trial_endpoint() else data_dir()

@@ -1,8 +1,8 @@
 """Repair a damaged journal: copy the readable rows to a new file that replaces it, and keep the damaged file.
 
-The new file is completed next to the damaged one, with the suffix ``.mended``, and then replaces it step by step. If a
-process exits before it has finished, the ``.mended`` file remains, and the next process finishes the replacement before
-it opens the journal.
+The new file is written next to the damaged file, with the suffix ``.mended``, and then replaces the damaged file step
+by step. If a process exits before it has finished, the ``.mended`` file remains, and the next process finishes the
+replacement before it opens the journal.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _scratch(path: Path) -> Iterator[Path]:
 
 
 def make_new(path: Path) -> None:
-    """Create an empty journal atomically, so that no process sees a half-created one. Call this while `locked`.
+    """Create an empty journal atomically, so that no process sees an incomplete file. Call this while `locked`.
 
     Raises:
         OSError, sqlite3.Error: the journal could not be written.

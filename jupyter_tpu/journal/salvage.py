@@ -37,7 +37,7 @@ class Salvage:
 
 
 def salvage(path: Path) -> Salvage:
-    """Read the readable parts of a database and its write-ahead log. Never raises because of damaged contents."""
+    """Read the readable parts of a database and its write-ahead log. Damaged contents never raise an error."""
     _mend_header(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.text_factory = lambda raw: raw.decode(errors="replace")

@@ -22,7 +22,7 @@ class Document:
 
     Attributes:
         body: a JSON object; its contents depend on the kind.
-        updated_at: Unix seconds.
+        updated_at: when the setting was last changed (Unix seconds).
     """
 
     name: str
@@ -38,7 +38,7 @@ class Documents:
         self._place = (endpoint, project)
 
     def put(self, kind: str, name: str, body: Mapping[str, Any], *, now: float) -> None:
-        """Write a document, replacing any existing one with the same name.
+        """Write a document, replacing any document with the same name.
 
         Raises:
             JournalUnwritable: nothing has changed.
@@ -61,7 +61,7 @@ class Documents:
     def all(self, kind: str) -> tuple[Document, ...]:
         """Return all documents of a kind, by name.
 
-        If one is unreadable, raises like `get`, because the result must be complete.
+        Raises the same errors as `get` if a document is unreadable, because the result must be complete.
         """
         return tuple(_read(kind, row) for row in self._rows(kind))
 

@@ -25,7 +25,7 @@ _READER = "jupyter_tpu.fleet.node_snapshots"
 
 
 async def keep_sending(node: NodeName, endpoint: str, call: Call) -> None:
-    """Read and send the data, first after a short delay and then every 10 minutes, until cancelled.
+    """Read the data and send it to the node, after a short delay and then every 10 minutes, until cancelled.
 
     Args:
         call: calls a method of the node's agent.

@@ -195,7 +195,7 @@ class KernelHost:
     async def learn_state(self) -> Mapping[str, Any]:
         """Return the agent's ``kernel_info`` for an existing kernel, or an empty mapping if the kernel is gone.
 
-        Waits for a subscriber first, because the kernel's messages would be lost without one.
+        Waits for a subscriber first, because the kernel's messages would be lost without a subscriber.
         """
         await self._bridge.wait_for_reader()
         info = await self.kernel.learn_state()
@@ -241,13 +241,13 @@ class KernelHost:
         await self.kernel.wait_until_up()
 
     async def close(self) -> None:
-        """Release all resources, and remove an exited kernel from its worker once the link is connected."""
+        """Release all resources. When the link is connected, remove an exited kernel from its worker."""
         # A kernel that is still running was detached on purpose; only `give_up` shuts it down.
         has_ended = self._kernel is not None and self._kernel.exit_code is not None
         await self._release(and_forget=has_ended)
 
     async def leave(self) -> None:
-        """Release all resources; the kernel keeps running, and its record is kept."""
+        """Release all resources. The kernel keeps running, and its record is kept."""
         await self._release(and_forget=False)
 
     async def give_up(self) -> None:

@@ -52,7 +52,7 @@ class InstalledSpec:
 
 
 def default_workers(node: Node) -> int:
-    """Return how many workers run a kernel by default, which is the number of the node's workers."""
+    """Return the default number of workers that run a kernel, which is all workers of the node."""
     return max(1, len(node.workers))
 
 
@@ -150,7 +150,7 @@ def list_kernelspecs() -> tuple[InstalledSpec, ...]:
 
 
 def kernelspec_names(settings: CloudSettings) -> dict[str, str]:
-    """Return each node's kernelspec in this cloud by full node name, without kernelspecs of environments."""
+    """Return the kernelspec name of each node in this cloud, by full node name. Environments are ignored."""
     ours = [spec for spec in list_kernelspecs() if spec.endpoint == settings.endpoint and not spec.environment]
     # If a node has two, the one for all its workers comes last and is used.
     return {spec.node_name: spec.name for spec in sorted(ours, key=lambda spec: spec.workers)}

@@ -68,7 +68,7 @@ def forwarded_names(env: Mapping[str, str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """The parameters of a kernel start. Of this machine's environment, only `env` is sent.
+    """The parameters of a kernel start. Of this machine's environment variables, only `env` is sent.
 
     Attributes:
         key, signature_scheme: how the kernel signs its messages.

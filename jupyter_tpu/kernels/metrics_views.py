@@ -1,6 +1,6 @@
-"""Convert the agents' metrics to JSON for the REST API (``rest-api.yml``) and ``--json``. Pure.
+"""Convert the agents' metrics to JSON for the REST API (``rest-api.yml``) and ``--json``.
 
-Every value is validated, because it comes from another machine.
+This module is pure. It validates every value, because the values come from another machine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def metrics_view(answers: Iterable[Answer], accelerator_type: str, as_of: float)
 
 
 def worker_view(answer: Answer) -> dict[str, Any]:
-    """Return the metrics of one worker. If its response is invalid, return this as the worker's error."""
+    """Return the metrics of one worker. If its response is invalid, return an error for the worker instead."""
     view: dict[str, Any] = {"worker_id": answer.worker_id, "hostname": None, "as_of": None}
     view |= {"clock_ahead_s": 0.0, "sample": None, "history": None}
     error = answer.error

@@ -18,7 +18,7 @@ _SEEN_S = 300.0
 
 
 def recovery_progress(key: WorkerKey, loss: Loss, now: float) -> RecoveryProgress:
-    """Return the progress of the recovery of the kernel's node. Blocks on the disk."""
+    """Return auto-recovery's progress for the kernel's node. Blocks on the disk."""
     return progress_of(recovery_setting(key.endpoint, key.node), loss, key.worker_id, now)
 
 

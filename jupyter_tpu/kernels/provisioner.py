@@ -266,7 +266,7 @@ class TPUProvisioner(KernelProvisionerBase):
             await link_thread.run(self._host.kernel.terminate())
 
     async def cleanup(self, restart: bool = False) -> None:
-        """Release all resources. Called after every shutdown; some hosts call it twice, or before any start."""
+        """Release all resources. Called after every shutdown; some programs call it twice, or before any start."""
         # After a restart's shutdown, keep the sockets and the link for the next process.
         if self._host and not restart:
             host, self._host = self._host, None
@@ -642,8 +642,6 @@ async def _leave_after(work: Coroutine[Any, Any, None]) -> bool:
     """Run this provisioner's last `work` in the link thread; return whether it finished before the timeout.
 
     After the timeout, the work continues in that thread.
-
-    If not, it continues in that thread.
     """
     return await link_thread.finish(work, _LAST_WORK_S)
 

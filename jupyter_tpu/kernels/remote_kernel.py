@@ -89,8 +89,7 @@ class RemoteKernel:
             it.
         reason: why the kernel is gone, for display.
         is_asked_to_end: whether the user requested the shutdown. If not, an exit is reported as a death.
-        is_gone: whether there is nothing to reconnect to, because the node or kernel doesn't exist or another client
-            has shut down the kernel.
+        is_gone: whether the kernel no longer exists, because its node doesn't exist or another client has shut it down.
         generation: how many starts of the kernel are known.
         refused_restart: when the worker last rejected a restart (monotonic seconds), and why.
         expected_info: the expected reply to a kernel_info_request, if known before the kernel's first message.
@@ -142,7 +141,10 @@ class RemoteKernel:
         await self._launch("start_kernel", launch)
 
     async def restart(self, launch: Launch) -> None:
-        """Kill the process if it is still running, and start a new one with the same record; clients stay connected."""
+        """Kill the process if it is still running, and start a new process with the same record.
+
+        Clients stay connected.
+        """
         await self._launch("restart_kernel", launch)
 
     def attach(self, kernel_id: str) -> None:
@@ -206,7 +208,7 @@ class RemoteKernel:
         await self._call_briefly("interrupt")
 
     async def send_signal(self, number: int) -> None:
-        """Send a signal to the kernel's process; do nothing if the kernel has exited."""
+        """Send a signal to the kernel's process. Do nothing if the kernel has exited."""
         if self.exit_code is None:
             await self._call_briefly("kill_kernel", signal=int(number))
 
@@ -259,7 +261,7 @@ class RemoteKernel:
         """Treat the kernel as dead, because it is gone or permanently unreachable.
 
         Args:
-            is_gone: whether there is nothing to reconnect to.
+            is_gone: whether the kernel no longer exists.
         """
         self.is_gone = self.is_gone or is_gone
         if self.exit_code is None:
@@ -372,9 +374,6 @@ class RemoteKernel:
 
         This is possible with a pre-warmed kernel, which saves a round trip, or for a restart while the link is
         disconnected, so that the user doesn't have to wait for the link.
-
-        With a pre-warmed kernel, this saves a round trip. While disconnected, the user doesn't have to wait for the
-        link.
         """
         if not self._link.is_up:
             return method == "restart_kernel"

@@ -86,7 +86,7 @@ class Slice:
         self._first_link = link
 
     async def prepare(self, launch: Launch) -> Launch:
-        """Check that all workers can take part, and install missing packages; return `launch` with worker 0's Python.
+        """Check that all workers can take part, and install missing packages. Return `launch` with worker 0's Python.
 
         Raises:
             TpuError: a worker can't take part; the error names it.
@@ -137,7 +137,7 @@ class Slice:
         await self._release()
 
     async def call_everywhere(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Call an environment method on all workers in parallel; return one combined response.
+        """Call an environment method on all workers in parallel. Return one combined response.
 
         Raises:
             TpuError: a worker's error, with its name.

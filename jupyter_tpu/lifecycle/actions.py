@@ -1,4 +1,4 @@
-"""The actions that the fleet performs for an intent: requests that change cloud resources, and reads."""
+"""The actions that the fleet performs for an intent: requests that change cloud resources, and queries."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ class StartNode:
 
 @dataclass(frozen=True, slots=True)
 class GetNode:
-    """A read of a node. It results in `NodeSeen`, `NodeMissing` or `NoAnswer`."""
+    """A query of a node. It results in `NodeSeen`, `NodeMissing` or `NoAnswer`."""
 
     name: NodeName
 
 
 @dataclass(frozen=True, slots=True)
 class GetOperation:
-    """A read of an operation. It results in `OperationSeen` or `NoAnswer`."""
+    """A query of an operation. It results in `OperationSeen` or `NoAnswer`."""
 
     operation: str
 
 
 @dataclass(frozen=True, slots=True)
 class GetWorkerIdentities:
-    """A read of the workers' published host keys. It results in `KeysSeen` or `NoAnswer`."""
+    """A query of the workers' published host keys. It results in `KeysSeen` or `NoAnswer`."""
 
     name: NodeName
 

@@ -70,7 +70,7 @@ def decide(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
 
 
 def refused(recovery: Recovery, error: TpuError, at: float) -> Recovery:
-    """Return the recovery after the fleet rejected the attempt's intent."""
+    """Return the recovery after the fleet rejected the intent of the latest attempt."""
     if isinstance(error, _HOPELESS):
         return _given_up(
             recovery, at, Text("{node} is not recreated: {message}", node=_id(recovery), message=error.message)
@@ -157,7 +157,7 @@ def _unqueue(recovery: Recovery, seen: Observation) -> Step:
 
 
 def _is_being_suspended(queued: QueuedResource | None) -> bool:
-    """Return whether the cloud is still deleting the nodes of a pre-empted queued resource, one by one."""
+    """Return whether the cloud is still deleting the nodes of a pre-empted queued resource."""
     return queued is not None and queued.state == "SUSPENDING"
 
 

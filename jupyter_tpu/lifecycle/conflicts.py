@@ -33,10 +33,10 @@ def settle_conflict(open_intents: Iterable[Intent], wanted: Intent) -> Intent:
 
 
 def overrules(newer: Intent, older: Intent) -> bool:
-    """Return whether a newer intent cancels an older one for the same node.
+    """Return whether a newer intent cancels an older intent for the same node.
 
-    A deletion cancels everything else. A stop cancels a creation or start if the node is READY (and therefore billed)
-    but still booting, because auto-stop and budgets must not wait for the boot.
+    A deletion cancels every other intent. A stop cancels a creation or start if the node is READY (and therefore
+    billed) but still booting, because auto-stop and budgets must not wait for the boot.
     """
     if newer.verb == "delete":
         return older.verb != "delete"

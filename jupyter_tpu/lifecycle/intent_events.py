@@ -10,7 +10,7 @@ from jupyter_tpu.models import Node, Operation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """An event at a time in Unix seconds."""
+    """Something that happened to an intent, with the time in Unix seconds."""
 
     at: float
 
@@ -27,7 +27,7 @@ class Resumed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overruled(Event):
-    """A newer intent cancels this one; see `jupyter_tpu.lifecycle.conflicts.overrules`."""
+    """A newer intent cancels this intent; see `jupyter_tpu.lifecycle.conflicts.overrules`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +46,14 @@ class Refused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unanswered(Event):
-    """The request got no response. It is unknown whether the cloud has performed it."""
+    """The request got no response. It is unknown whether the cloud has performed the request."""
 
     error: TpuError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSeen(Event):
-    """The node was read."""
+    """The node was read from the cloud."""
 
     node: Node
 
@@ -76,7 +76,7 @@ class KeysSeen(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationSeen(Event):
-    """The operation was read."""
+    """The operation was read from the cloud."""
 
     operation: Operation
 

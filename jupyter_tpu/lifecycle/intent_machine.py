@@ -1,7 +1,7 @@
-"""The state machine of intents: one table per verb, and one function to step through it.
+"""The state machine of intents: one table per verb, and the function `step`, which applies one event.
 
 ``step(intent, event)`` returns the intent's next state and the requests to send. The caller writes the intent to the
-journal before it sends them, so the journal lists everything that may cost money, even if the process dies.
+journal before it sends the requests, so the journal lists everything that may cost money, even if the process dies.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def step(intent: Intent, event: Event, limits: Limits = _DEFAULT_LIMITS) -> Outc
 
 
 def queries(intent: Intent) -> tuple[Query, ...]:
-    """Return the reads for the next poll, in order."""
+    """Return the queries for the next poll, in order."""
     if intent.settled or intent.phase in _UNASKED:
         return ()
     if intent.phase == to_ready.BOOTING:

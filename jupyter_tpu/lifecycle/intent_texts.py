@@ -49,7 +49,7 @@ def terms(spec: NodeSpec) -> str:
 
 
 def billing(node: Node) -> str:
-    """Return a clause, without a price, that states whether the node is billed in its current state."""
+    """Return a clause that states whether the node is billed in its current state, without a price."""
     return Text("it is billed now") if node.state == "READY" else _NOT_BILLED.get(node.state, Text("it may be billed"))
 
 

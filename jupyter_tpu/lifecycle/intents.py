@@ -21,18 +21,18 @@ class Intent:
     """One request about one node, as the journal stores it.
 
     Attributes:
-        intent_id: also the value of the created node's label, so that the node can be identified.
-        endpoint: the node's cloud, as in `CloudSettings.endpoint`; empty for Google's. Another cloud may have a node
-            with the same name.
+        intent_id: unique id, which is also a label of the created node, so that the node can be identified.
+        endpoint: the node's cloud, as in `CloudSettings.endpoint`; empty for Google Cloud. Another cloud may have a
+            node with the same name.
         spec: the node to create; None for other verbs.
         phase: a fixed identifier that depends on the verb. create: requested, asking, checking, provisioning,
             rolling_back, booting, ready; delete: requested, asking, checking, deleting, deleted; stop: requested,
             asking, checking, stopping, stopped; start: as create, with starting for provisioning. All: failed,
             cancelled.
         message: one sentence for display about the current phase.
-        error: why the intent failed; set only when settled.
+        error: why the intent failed; set only if the intent is settled.
         settled: whether the intent is done, failed or cancelled, so that no more requests are sent.
-        created_at, updated_at: Unix seconds.
+        created_at, updated_at: when the intent was created and last changed (Unix seconds).
         owner: the process that performs the intent, see `jupyter_tpu.journal.owner`; empty if no process does.
         operation: name of the cloud's operation; empty until the cloud has responded.
         asked_at: when the last request was sent (Unix seconds); 0 for never.

@@ -1,4 +1,4 @@
-"""Auto-recovery of one node: the user's setting, the progress of a re-creation, and its messages. No logic."""
+"""The data of one node's auto-recovery: the user's setting, the progress of a re-creation, and its messages."""
 
 from __future__ import annotations
 
@@ -38,13 +38,14 @@ class Recovery:
             reaches the cap. None for no cap.
         message: one sentence for display about the phase.
         uid: the uid of the node that is being watched, or of the leftover that is being deleted.
-        was_ready: whether that node was READY; otherwise it is not recreated.
+        was_ready: whether that node was ever READY. If not, it is not recreated.
         is_queued: whether a queued resource created that node and must be deleted with it.
         attempts: the number of attempts that were started.
         retry_at: the earliest start of the next attempt (Unix seconds).
         asked_at: when deletion of the leftover was last requested (Unix seconds); 0 for never.
         chosen_at, since: when the setting was made, and when the phase began (Unix seconds, local clock).
-        chosen_at_of_cloud: when the setting was made, by the cloud's clock, which also dates costs; None if unknown.
+        chosen_at_of_cloud: when the setting was made (Unix seconds by the cloud's clock, as costs are); None if
+            unknown.
         owner: the process that currently owns the setting, see `jupyter_tpu.journal.owner`; empty if no process does.
     """
 
@@ -145,7 +146,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class DeleteQueued:
-    """The request to delete a queued resource whose node is gone."""
+    """A request to delete a queued resource whose node is gone."""
 
     name: QueuedName
 
@@ -155,7 +156,7 @@ Step = tuple[Recovery, DeleteNode | DeleteQueued | CreateNode | None]
 
 
 def spec_of(node: Node) -> NodeSpec:
-    """Return the spec to recreate the node."""
+    """Return the spec that recreates this node."""
     labels = {key: value for key, value in node.labels.items() if not key.startswith(_OUR_LABELS)}
     return NodeSpec(
         name=node.name,

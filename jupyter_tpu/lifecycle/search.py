@@ -1,7 +1,7 @@
 """Search for capacity: try the candidates one by one, each with an ordinary intent, until a node is READY.
 
 This module is pure: it decides on the next step and evaluates the result of a try. A search has at most one open try.
-The next try begins when all leftovers of the previous one are gone from the cloud (`Try.is_clean`).
+The next try begins when all leftovers of the previous try are gone from the cloud (`Try.is_clean`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A search for capacity: its candidates, tries and state. Values only."""
+"""The data of a search for capacity: its candidates, tries and state."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Candidate:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Return no labels. `provisioning_of` reads this property, because nodes have labels."""
+        """Return an empty mapping. `provisioning_of` needs this property, because nodes have labels."""
         return {}
 
     @property
@@ -76,7 +76,7 @@ class Try:
         at: when the try began (Unix seconds).
         intent_id: the intent that creates the node; empty until it is known.
         message: the result in one sentence; empty while the try is open.
-        raw: the cloud's own message.
+        raw: the cloud's error message.
         is_clean: whether the try was successful or left nothing in the cloud.
         was_interrupted: whether the process died while the try was open, possibly before it sent the request.
         deleted_at: when deletion of the leftovers was last requested (Unix seconds); 0 for never.

@@ -18,7 +18,7 @@ _READ_BYTES = 256 * 1024  # the size of one DATA frame of the agent
 class Dialogue:
     """An exchange of frames over a byte stream, for one connection.
 
-    A dialogue sends three pings in `silence_s` seconds, and closes if it receives nothing for that long.
+    A dialogue sends three pings in `silence_s` seconds, and closes if it receives nothing in this time.
     """
 
     def __init__(self, stream: ByteStream, silence_s: float) -> None:
@@ -41,7 +41,7 @@ class Dialogue:
 
         Raises:
             ProtocolError: the peer is not an agent, or supports none of our protocol versions.
-            WorkerUnreachable: no response arrived within `silence_s`, or the connection was lost.
+            WorkerUnreachable: no response arrived within `silence_s` seconds, or the connection was lost.
             EOFError: the agent closed the channel.
             OSError: the connection was lost.
         """

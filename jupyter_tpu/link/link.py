@@ -188,7 +188,7 @@ class Link:
         - ``kernel_info`` {kernel_id}, ``list_kernels``, ``status``
         - ``activity``: activity on the node and the next auto-stop; the call itself is not activity
         - ``set_rules`` {rules?, revision?, keep?, keep_revision?, ready_for_s?}: the auto-stop rules of the node
-        - ``keep`` {for_s | until | while_busy}: keeps the node running; without parameters, cancels this
+        - ``keep`` {for_s | until | while_busy}: keeps the node running; without parameters, cancels an earlier ``keep``
         - ``metrics`` {history_s?, points?}: chip metrics; ``who``: the processes that use the chips
         - ``free`` {pid?, force?, by?}: kills the processes that use the chips; a kernel's record is kept
 

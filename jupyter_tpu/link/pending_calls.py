@@ -21,7 +21,7 @@ class PendingCall:
 
 
 class PendingCalls:
-    """The numbered calls, matched with their results.
+    """The calls by number, and their results.
 
     The agent performs each number only once, even if it is sent repeatedly.
     """

@@ -57,7 +57,7 @@ def preparation_key(python: str) -> str:
 
 
 class PreparationCache:
-    """The result of the last preparation, which lets the next connection contact the agent directly.
+    """A cache of the last preparation's result, so that the next connection can contact the agent directly.
 
     Args:
         on_change: called with each change, to store it permanently.
@@ -91,7 +91,7 @@ async def prepare_worker(
         python: the Python interpreter for kernels; empty to let the worker choose.
         on_progress: called with ``{"phase", "message", "fraction"}``.
         explain: whether to also return the end of the agent's log.
-        patience_s: seconds for which the worker may be silent.
+        patience_s: how long the worker may send nothing, in seconds.
 
     Raises:
         EnvironmentFailed: the worker cannot be prepared, has no python3 or stops responding.
@@ -205,7 +205,7 @@ class _Lines:
         """Return the next line, or None at the end of the stream.
 
         Raises:
-            EnvironmentFailed: no line arrived within `patience_s`.
+            EnvironmentFailed: no line arrived within `patience_s` seconds.
             AgentBroken: the line is too long.
         """
         try:

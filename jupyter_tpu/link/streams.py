@@ -96,7 +96,7 @@ class KernelStream:
 
     @property
     def is_behind(self) -> bool:
-        """Whether some messages from before the last attach have not arrived yet."""
+        """Whether some messages that existed at the last attach have not arrived yet."""
         if self._is_held or not self._has_begun:
             return False
         return self._replay.offset is None or self._replay.offset < self._end_offset
@@ -260,7 +260,7 @@ class KernelStream:
             self._skip_damaged()
 
     def _skip_damaged(self) -> None:
-        """Reattach after a damaged entry, because only the agent knows where the next entry begins."""
+        """Reattach after a damaged entry of the record, because only the agent knows where the next entry begins."""
         self._report_cut(self._replay.skip())
         self.attach()
         self._is_reattaching = True

@@ -30,8 +30,8 @@ class AttachedNodes:
 
         Args:
             node: the node's id or full name; empty for the current node or, if there is none, the only node.
-            environment: the framework of the environment; empty for the current environment, or else the worker's
-                system Python.
+            environment: the framework of the environment; empty for the current environment or, if there is none, the
+                worker's system Python.
             zone: the node's zone; empty for any zone.
 
         Raises:

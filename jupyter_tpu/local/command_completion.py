@@ -1,4 +1,4 @@
-"""Complete the local ``%tpu`` with the Tab key: the terminal's commands, and those that exist only in ``%tpu``."""
+"""Complete lines of the local ``%tpu``: the terminal's commands, and those that exist only in ``%tpu``."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], ob
 
     Args:
         spans: the open span of each node, if it has one.
-        gone_at: when each node was last observed not READY (Unix seconds).
+        gone_at: when each node was last observed as not READY (Unix seconds).
     """
     ready = {node.name: node for node in observation.ready}
     # first process the open spans: extend, close, or close and reopen at a new price
@@ -138,7 +138,10 @@ def _ended_at_latest(span: Span, successor: ObservedNode | None, observation: No
 
 
 def _closed(span: Span, at: float) -> Span:
-    """Close a span when its node was last seen READY. The time from then until `at` counts as unmonitored."""
+    """Return the span closed at the time when its node was last seen READY.
+
+    The time from then until `at` counts as unmonitored.
+    """
     return replace(span, is_open=False, unwatched_after_s=at - span.ended_at)
 
 

@@ -17,7 +17,7 @@ RowKey = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allotment:
-    """The number of chips in use, for each row of the grants.
+    """How many chips of each row of the grants are in use.
 
     Attributes:
         used: chips in use; rows without used chips are omitted.

@@ -52,7 +52,7 @@ class Budget:
         amount: the cap in `unit`; must be more than 0. ``hours`` are the sum of the hours of all nodes.
         resets_on: the weekday on which a weekly budget resets; None for other periods.
         resets_at: the time at which a day, week or month begins, as ``HH:MM`` by the wall clock.
-        action: what to do when the cap is reached. ``stop`` and ``stop-all`` stop nodes and reject new ones. ``stop``
+        action: what to do when the cap is reached. ``stop`` and ``stop-all`` stop nodes and reject new nodes. ``stop``
             does not apply to nodes covered by a grant, unless `unit` is ``hours``, because these nodes use hours too.
     """
 
@@ -114,7 +114,7 @@ class Usage:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether the cap is reached."""
+        """Whether the budget's cap is reached."""
         return self.level == "100"
 
 

@@ -36,7 +36,7 @@ class NodeRequest:
 
     @property
     def spot(self) -> bool:
-        """Whether the node is spot or preemptible. TRC's emails use both names for the same."""
+        """Whether the node is spot or preemptible. TRC's emails use both words with the same meaning."""
         return can_be_preempted(self.provisioning)
 
     @property
@@ -65,7 +65,7 @@ class Coverage:
 
     @property
     def is_covered(self) -> bool:
-        """Whether a grant pays."""
+        """Whether a grant pays for the node."""
         return self.grant is not None
 
     def to_json(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def coverage(
 
     Args:
         allotment: the current nodes' usage of these grants.
-        now: Unix seconds.
+        now: the current time (Unix seconds).
         left: the remaining amount of each credit in US dollars, by the credit's name; None if unknown.
     """
     today, known = day_of(now), tuple(grants)

@@ -18,9 +18,9 @@ class FleetSnapshot:
     Attributes:
         nodes: the nodes, sorted by name; unchanged if a poll fails.
         unreachable: zones that did not respond. Their nodes are missing from `nodes`.
-        as_of: when `nodes` was read (Unix seconds by the cloud's clock); 0 if never.
+        as_of: when `nodes` was read (Unix seconds by the cloud's clock); 0 if it was never read.
         error: why the last poll failed; None if it succeeded.
-        intents: open intents, and failed ones that were not dismissed, oldest first.
+        intents: open intents, and failed intents that the user has not dismissed, oldest first.
         notices: messages for the user about the journal, the clock and budgets, one sentence each.
         looked_at: for each node that was requested individually after `as_of`, the time of the last response (Unix
             seconds by the cloud's clock).
@@ -46,7 +46,7 @@ class FleetSnapshot:
         return self.looked_at.get(name, self.as_of)
 
     def node(self, name: NodeName) -> Node | None:
-        """Return the node with this name; None if the last poll did not find it."""
+        """Return the node with this name, or None if the last poll did not find it."""
         return next((node for node in self.nodes if node.name == name), None)
 
 

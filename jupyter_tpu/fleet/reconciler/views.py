@@ -82,10 +82,10 @@ def _accelerator_view(kind: Accelerator | None) -> JSON | None:
 
 
 def intent_view(intent: Intent, *, usual_s: float | None = None) -> JSON:
-    """Return an intent as JSON, without its spec and bookkeeping.
+    """Return an intent as JSON, without its spec and internal fields.
 
     Args:
-        usual_s: how long similar intents took earlier, in seconds; None if unknown.
+        usual_s: the usual duration of similar intents, in seconds; None if unknown.
     """
     return {
         "intent_id": intent.intent_id,

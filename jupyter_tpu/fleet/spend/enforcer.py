@@ -1,4 +1,4 @@
-"""Enforce budgets: record the cost of READY nodes and stop the nodes at the cap."""
+"""Enforce budgets: record the cost of READY nodes, and stop nodes when a cap is reached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Usage of the user's grants by current nodes (also as JSON), and whether a grant covers a new node."""
+"""Compute how much of the user's grants current nodes use, and whether a grant covers a new node."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class GrantUsage:
     Attributes:
         allotment: the nodes that use each row of the grants.
         spent: amount used of each credit since its start, in US dollars, by the credit's name; None if unknown.
-        now: Unix seconds.
+        now: when the usage was computed (Unix seconds).
     """
 
     written: WrittenGrants
@@ -84,8 +84,8 @@ class GrantUsage:
 async def is_covered(cloud: CloudApi, journal: Journal, name: NodeName, request: NodeRequest) -> bool:
     """Return whether a TRC grant would cover the node with this name if it were created or started now.
 
-    If there is a grant, list the nodes to measure its usage. If the cloud does not respond, the node counts as not
-    covered.
+    If there is a grant, its usage is computed from a new list of the nodes. If the cloud does not respond, the node
+    counts as not covered.
 
     Raises:
         JournalUnwritable: the grants can't be read.

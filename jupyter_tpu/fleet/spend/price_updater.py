@@ -56,7 +56,7 @@ class StoredPrices:
     failure: str = ""
 
     def is_usable(self, now: float) -> bool:
-        """Whether the prices are recent enough to use. If `read_at` is in the future, a clock was wrong."""
+        """Whether the prices are recent enough to use, and not from the future because of a wrong clock."""
         return bool(self.rows) and -FRESH_S < now - self.read_at < USABLE_S
 
     def is_due(self, now: float) -> bool:
@@ -65,7 +65,7 @@ class StoredPrices:
 
 
 class PriceUpdater:
-    """The prices of a cloud; `environment` may name an emulator. Every method except `start` may block."""
+    """Reads and stores a cloud's prices; `environment` may name an emulator. Every method except `start` may block."""
 
     def __init__(self, settings: CloudSettings, environment: Mapping[str, str], folder: Path) -> None:
         self._settings = settings
@@ -166,5 +166,5 @@ class PriceUpdater:
 
 
 def failure_text(error: TpuError) -> str:
-    """Return what failed and what to do, in one line."""
+    """Return why reading the prices failed and what to do, in one line."""
     return f"{error.message} {error.hint}".strip()

@@ -1,4 +1,4 @@
-"""The project's quota: limits read from the cloud, usage by its nodes, and remaining quota after a request."""
+"""Compute the project's quota: limits from the cloud, usage by its nodes, and the remaining quota after a request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class QuotaReport:
 
     Attributes:
         holdings: the nodes and queued resources that use the quota.
-        limits: the limits; None if they could not be read, with the reason in `limits_error`.
+        limits: the quota limits; None if they could not be read, see `limits_error`.
         limits_asked_at: when the limits were read (Unix seconds).
     """
 
@@ -49,7 +49,7 @@ class QuotaReport:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all usage is counted."""
+        """Whether the quota usage of all resources is known."""
         return self.holdings.is_complete and not self.uncounted
 
     def uses(self) -> tuple[QuotaUse, ...]:
@@ -57,7 +57,7 @@ class QuotaReport:
         return quota.uses(self.limits, self.holdings.held)
 
     def after(self, *, zone: str, accelerator_type: str, provisioning: Provisioning) -> tuple[QuotaAfter, ...]:
-        """Return the remaining amount of each quota after creating a node of this type; a reserved node uses no quota.
+        """Return how much of each quota remains after creating a node of this type. A reserved node uses no quota.
 
         Raises:
             BadInput: there is no such type.
@@ -128,7 +128,7 @@ async def _limits(cloud: CloudApi, known: QuotaReport | None) -> tuple[QuotaLimi
 
 
 def quota_view(report: QuotaReport, *, everything: bool = False) -> JSON:
-    """Return the report as JSON, limits in use first; without `everything`, only limits relevant to the user."""
+    """Return the report as JSON, limits in use first. `everything` also includes limits irrelevant to the user."""
     error = report.holdings.error or report.limits_error
     shown = [use for use in report.uses() if everything or quota.is_worth_showing(use)]
     return {

@@ -69,7 +69,7 @@ class SpendLedger:
     """The cost of a project's nodes and the budgets that limit it.
 
     Attributes:
-        notices: notices from the journal.
+        notices: messages from the journal for the user.
     """
 
     def __init__(self, journal: Journal, place: Place) -> None:
@@ -95,7 +95,7 @@ class SpendLedger:
         return self._ledger.preview(look)
 
     def has_budgets(self) -> bool:
-        """Return whether there are budgets, including unreadable and lost ones; raises `JournalUnwritable`."""
+        """Return whether there are budgets, including unreadable and lost budgets; raises `JournalUnwritable`."""
         return bool(self._documents.each(_KIND) or self._losses.open())
 
     def account(self, now: float, *, without_grant: str = "", unwritten: NodesObservation | None = None) -> Account:
@@ -106,7 +106,7 @@ class SpendLedger:
             unwritten: an additional observation that is not recorded yet, or can't be because the disk is full.
 
         Raises:
-            JournalUnwritable: the ledger can't be read; an unreadable budget is part of the account.
+            JournalUnwritable: the ledger can't be read. An unreadable budget is part of the result instead.
         """
         budgets = [_budget(each) for each in self._documents.each(_KIND)]
         # show only the latest loss
@@ -153,7 +153,7 @@ class SpendLedger:
         return self._ledger.spans() if unwritten is None else self._ledger.spans_if_recorded(unwritten)
 
     def covered_nodes(self, nodes: Iterable[Node], now: float) -> frozenset[NodeName]:
-        """Return which of the ledger's READY nodes and of these `nodes` a TRC grant currently covers.
+        """Return which nodes a TRC grant covers now, among the ledger's READY nodes and `nodes`.
 
         Raises:
             JournalUnwritable: the ledger or the grants can't be read.
@@ -171,10 +171,10 @@ class SpendLedger:
             return {}
 
     def set_budget(self, name: str, wanted: Mapping[str, Any], *, now: float) -> Budget:
-        """Write a budget, replacing any with the same name; also confirm all other budgets, see `confirm_budgets`.
+        """Write a budget, replacing any budget with the same name. Confirms all other budgets too.
 
         Args:
-            now: Unix seconds by this computer's clock, which is used for all changes by the user.
+            now: Unix seconds by this computer's clock, which dates all changes that the user makes.
 
         Raises:
             BadInput: the budget is invalid.
@@ -201,11 +201,11 @@ class SpendLedger:
         return self._losses.confirm(now=now)
 
     def record_losses(self) -> None:
-        """Record each journal damage in the audit log once; raises `JournalUnwritable`."""
+        """Record each case of journal damage in the audit log once; raises `JournalUnwritable`."""
         self._losses.record()
 
     def remove_budget(self, name: str, *, now: float) -> None:
-        """Remove a budget; removing the budget `LOST` confirms all other budgets.
+        """Remove a budget. Removing the budget `LOST` confirms all other budgets.
 
         Raises:
             BudgetNotFound: there is no budget with this name.

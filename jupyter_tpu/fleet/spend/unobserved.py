@@ -48,7 +48,7 @@ async def record_observation(cloud: CloudApi, ledger: SpendLedger, look: NodesOb
 
 
 async def _operations(cloud: CloudApi, zones: Iterable[str]) -> Operations:
-    """Return the operations of each zone; a zone that does not respond is missing."""
+    """Return the operations of each zone, without the zones that do not respond."""
     operations: Operations = {}
     for zone in zones:
         try:

@@ -40,7 +40,7 @@ class EndRequest:
     Attributes:
         intent_id: intent of the last request; empty if it was sent without an intent.
         at: when the last request was sent (seconds of the caller's clock).
-        times: number of requests.
+        times: how many requests were sent.
         refused_since: start of the current series of stop requests rejected for a temporary reason; None if the last
             request was not rejected for such a reason.
         cannot_be_stopped: whether the cloud reported that the node can never be stopped.

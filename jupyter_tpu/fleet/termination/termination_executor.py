@@ -71,7 +71,7 @@ class Result:
 
     Attributes:
         action: the action, as in the audit log; empty if none was possible.
-        error: None if the action was done, or started and not rejected.
+        error: why the action failed; None if it was done, or was started and not rejected.
         why: why the item was deleted instead of stopped; empty if it was stopped.
     """
 
@@ -86,16 +86,16 @@ class Result:
 
 
 def ignore_result(result: Result) -> None:
-    """Do nothing, for callers that only wait for the results."""
+    """Ignore a result, for callers that only wait for the results."""
 
 
 class TerminationExecutor:
     """Stops and deletes items, and adds the results to the audit log. If one item fails, the others continue.
 
     Args:
-        reason: for the audit log.
-        because: reason shown to the users of a node's kernels; None if the user requested it.
-        wait: wait until an item is stopped or deleted, not only until the cloud has accepted the request.
+        reason: why the items are stopped or deleted, for the audit log. because: reason shown to the users of a node's
+            kernels; None if the user requested it.
+        wait: whether to wait until an item is stopped or deleted, not only until the cloud has accepted the request.
         on_result: called with each result as it arrives.
         accepted_s: timeout for the cloud to accept each request, in seconds.
         refused_s: how long a rejected stop is retried before the node is deleted with its disk, in seconds.
@@ -178,7 +178,7 @@ class TerminationExecutor:
             wait_s = min(2 * wait_s, 30.0)
 
     async def done(self, action: str, name: str, work: Awaitable[object]) -> Result:
-        """Await `work`, add the result of this action to the audit log, and return it."""
+        """Await `work`, which performs an action; add its result to the audit log and return the result."""
         result = Result(name=name, action=action, error=await self._logged(action, name, work))
         self._tell(result)
         return result
@@ -281,7 +281,7 @@ class DirectEnds:
         """Stop or delete a node, see `end_directly`; return an intent that no list contains, because it is not tracked.
 
         Raises:
-            TpuError: as `end_directly` does.
+            TpuError: see `end_directly`.
         """
         intent = new_intent(verb, node, endpoint=self._cloud.settings.endpoint, now=time.time(), because=because)
         await end_directly(self._cloud, verb, node, wait=wait)

@@ -1,4 +1,4 @@
-"""Calls to agents over dedicated links, for example to list kernels or shut one down."""
+"""Calls to agents over dedicated links, for example to list kernels or shut down a kernel."""
 
 from __future__ import annotations
 

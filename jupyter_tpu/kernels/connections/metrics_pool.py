@@ -1,8 +1,8 @@
 """Keep links open to all workers of the nodes whose metrics are displayed, while metrics are requested.
 
-A link that is already open, for example for a kernel, is reused. Other links are opened here, a few at a time, and
-released some time after the last request. A request never creates or starts a node and never waits long: if a worker
-does not respond, its last response is returned with the error.
+A link that is already open, for example for a kernel, is reused. This module opens other links, a few at a time, and
+releases them some time after the last request. A request never creates or starts a node and never waits long: if a
+worker does not respond, its last response is returned with the error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Find out why a node is gone, from the journal's intents, auto-recovery and the cloud's state.
+"""Determine why a node is gone, from the journal's intents, auto-recovery and the node's state in the cloud.
 
 The journal is imported only where it is read, so that a kernel on an existing node doesn't wait for the import.
 """
@@ -100,7 +100,7 @@ def _request(intents: tuple[Intent, ...], *, is_replaced: bool) -> Intent | None
 
 
 def _cause_in_cloud(node: Node | None, choice: Recovery | None, is_another: bool) -> Cause:
-    """Return why a node is gone that nobody requested to stop or delete, according to its state in the cloud."""
+    """Return why the node is gone, according to its state in the cloud. Used if there was no request."""
     if _was_preempted(node, choice, is_another):
         return "preempted"
     return "repair" if node is not None and not is_another and node.state in _COMES_BACK else "unknown"

@@ -182,7 +182,7 @@ class LinkPool:
         return shared
 
     async def release(self, key: WorkerKey, shared: WorkerLink) -> None:
-        """Release a link; the last release closes it."""
+        """Release a link. The link is closed when its last user releases it."""
         shared.users -= 1
         if not shared.users:
             if self._links.get(key) is shared:
@@ -216,7 +216,7 @@ class LinkThread:
             return self._running.pool
 
     def leave(self) -> None:
-        """Remove one user. The last call stops the thread and waits for it, so it may block."""
+        """Remove one user. The last call stops the thread and waits for it to exit, so it may block."""
         with self._lock:
             self._users -= 1
             if self._users:

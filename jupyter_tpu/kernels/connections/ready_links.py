@@ -1,8 +1,8 @@
-"""Links that are opened in advance, so that the first kernel on a node starts as fast as later kernels.
+"""Open links in advance, so that the first kernel on a node starts as fast as later kernels.
 
-The first connection to a new node is slow, because it sets up SSH, the worker's environment and the agent. This module
-opens a link in advance, which completes these steps, and kernels share this link. A node that does not accept our key
-yet is skipped, because viewing a node must not change it.
+The first connection to a new node is slow, because it sets up SSH, the worker's environment and the agent. A link that
+is opened in advance has completed these steps, and kernels share it. A node that does not accept our key yet is
+skipped, because viewing a node must not change it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ReadyLinks:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def follow(self, workers: Collection[WorkerKey]) -> None:
-        """Start opening links to newly added workers and releasing links to removed ones."""
+        """Start opening links to newly added workers, and releasing links to removed workers."""
         for key in self._held.keys() - set(workers):
             self._held.pop(key).cancel()
         for key in set(workers) - self._held.keys():
@@ -52,7 +52,7 @@ class ReadyLinks:
             task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Release all links; kernels keep running."""
+        """Release all links. Kernels keep running."""
         self.follow(())
         await asyncio.gather(*self._tasks, return_exceptions=True)
 

@@ -89,7 +89,7 @@ class Worker:
         on_progress: called with ``{"phase", "message", "fraction"}``.
 
     Attributes:
-        preparation: the result of the last preparation, by this process or an earlier one.
+        preparation: the result of the last preparation by this process or an earlier process.
         last_host_key_alias: the host key alias of the last connection; empty if unknown. A different alias means a
             different node.
         node_end: how the node was stopped or deleted, if this is why `connect` last failed; otherwise None.
@@ -306,7 +306,7 @@ def worker_address(node: Node, identity: WorkerIdentity, user: str) -> WorkerAdd
     """Return the address of the worker with `identity`, and pin its host keys in our ``known_hosts``.
 
     Raises:
-        HostKeyChanged: the published host keys differ from the pinned ones.
+        HostKeyChanged: the published host keys differ from the pinned host keys.
         WorkerUnreachable: no host keys have been published yet, or the worker has no address.
     """
     worker = next(worker for worker in node.workers if worker.worker_id == identity.worker_id)
@@ -330,7 +330,7 @@ def worker_address(node: Node, identity: WorkerIdentity, user: str) -> WorkerAdd
 
 
 def worker_alias(name: NodeName, worker_id: int = 0) -> str:
-    """Return the worker's name for ``ssh``, such as ``my-node.us-central1-a.tpu``; other workers: ``my-node-w1.…``."""
+    """Return the worker's name for ``ssh``: ``my-node.us-central1-a.tpu`` or, for worker 1, ``my-node-w1.…``."""
     suffix = f"-w{worker_id}" if worker_id else ""
     return f"{name.node_id}{suffix}.{name.zone}.tpu"
 
@@ -354,8 +354,8 @@ async def ensure_login(cloud: CloudApi, node: Node, user_key: UserKey, ssh_user:
     """Add our key to the node if it is missing; return the login name and whether the key was added.
 
     Args:
-        ssh_user: the requested login name. If empty, the name for our key on the node is used, or else the local user's
-            name.
+        ssh_user: the requested login name. If empty, the login name for our key in the node's metadata is used or, if
+            our key is missing, the local user's name.
 
     Raises:
         CloudRefused: the node's metadata cannot be changed.

@@ -46,7 +46,7 @@ class WorkerPlatform:
 
     @property
     def python_version(self) -> tuple[int, int]:
-        """``(3, 10)`` for ``3.10``."""
+        """The worker's Python version as a tuple, such as ``(3, 10)``."""
         major, minor = self.python.split(".")[:2]
         return int(major), int(minor)
 
@@ -60,7 +60,7 @@ class Wanted:
 
 
 def wanted_by_agent(platform: WorkerPlatform) -> Wanted:
-    """Return the requirements, for the worker's system Python, of the agent and of kernels without an environment."""
+    """Return the requirements of the agent and of kernels without an environment, for the system Python."""
     uv = () if platform.has_uv else (UV,)
     return Wanted(title="what the agent needs", lines=(*KERNEL_NEEDS, *AGENT_NEEDS, *uv))
 

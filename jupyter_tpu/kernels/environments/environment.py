@@ -1,4 +1,4 @@
-"""Create the environment that a kernel runs in on its worker if it is missing, and save it so it can be recreated.
+"""Create a kernel's environment on its worker if it is missing, and save it, so that it can be recreated.
 
 An environment that was lost with its node is recreated with all packages that the user had installed. If some packages
 can't be installed, the user is notified and the kernel starts anyway. If a new environment can't be created, the kernel
@@ -73,7 +73,7 @@ async def _step(call: Call, framework: str) -> Mapping[str, Any] | None:
 
 
 class KernelEnvironment:
-    """The environment of one kernel, also after restarts. If `framework` is empty, methods do nothing."""
+    """The environment that one kernel uses, also after a restart. If `framework` is empty, methods do nothing."""
 
     def __init__(self, key: WorkerKey, framework: str) -> None:
         self._framework = framework

@@ -47,7 +47,7 @@ async def push_wheels(
     compatible Python, the newest framework release for the worker's system Python is used, unless `version` is given.
 
     Args:
-        version: the framework's version; empty for the newest compatible one.
+        version: the framework's version; empty for the newest compatible version.
         requirements: additional packages.
 
     Raises:

@@ -31,7 +31,7 @@ class FetchedPython:
 
     @property
     def minor(self) -> str:
-        """``3.12`` for ``3.12.4``."""
+        """The minor version: ``3.12`` for ``3.12.4``."""
         return ".".join(self.version.split(".")[:2])
 
 

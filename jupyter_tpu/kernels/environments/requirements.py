@@ -1,4 +1,4 @@
-"""The requirements of a notebook's folder, from its ``requirements.txt`` or ``pyproject.toml``."""
+"""Read the requirements of a notebook's folder from its ``requirements.txt`` or ``pyproject.toml``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class FolderNeeds:
 
 
 def folder_needs(folder: Path | None) -> FolderNeeds:
-    """Read ``requirements.txt``, or else ``pyproject.toml``, in this folder (not in its parents). Blocks on the disk.
+    """Read ``requirements.txt`` or, if missing, ``pyproject.toml`` in this folder. Blocks on the disk.
 
     Args:
         folder: the notebook's folder; None for no requirements.

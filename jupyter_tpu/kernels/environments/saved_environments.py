@@ -1,7 +1,7 @@
-"""The environments on nodes, saved on this machine so that they can be recreated after a node is lost.
+"""Save the environments of nodes on this machine, so that they can be recreated after a node is lost.
 
-Each environment has a small file with its worker's last report. A node that is recreated with the same name gets the
-lost node's environments.
+Each environment is saved in a small file, as last reported by its worker. A node that is recreated with the same name
+gets the lost node's environments.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def event_notice(event: Mapping[str, Any]) -> str | None:
 
 
 def unreadable_event(seq: int) -> dict[str, Any]:
-    """Return an event that replaces a message in the record that cannot be read."""
+    """Return an event that replaces an unreadable message in the record."""
     return {"event": "unreadable", "seq": seq}
 
 

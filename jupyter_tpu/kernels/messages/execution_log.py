@@ -1,10 +1,10 @@
 """Log the code executed on a kernel in a local file, because the kernel's record is lost with its node.
 
 The file has one line per execute request, in the order sent. A line starts with the request's state and its number of
-outputs, which a single write replaces in place. If the server is killed, each line is therefore either old or new; only
-the last line may be incomplete. Runs that were lost with a node are moved to a second file for 30 days, until the user
-reruns or dismisses them. That file is kept after the kernel has shut down, so another kernel of the same notebook can
-offer the runs too.
+outputs; a single write replaces both in place. If the server is killed, each line is therefore either old or new; only
+the last line may be incomplete. Runs that were lost with a node are moved to a second file, until the user reruns or
+dismisses them, for at most 30 days. That file is kept after the kernel has shut down, so another kernel of the same
+notebook can offer the runs too.
 """
 
 from __future__ import annotations

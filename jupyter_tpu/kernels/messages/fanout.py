@@ -52,7 +52,7 @@ class RecordFanout:
 
     @property
     def stream(self) -> KernelStream | None:
-        """The live stream, if it is open."""
+        """The live stream, or None if it is not open."""
         return self._live
 
     def begin_at_end(self) -> None:
@@ -106,7 +106,7 @@ class RecordFanout:
     # -- the readers' side -----------------------------------------------------------------------------------------
 
     def open_stream(self, from_seq: int, on_message: OnMessage, on_express: OnMessage) -> KernelStream | None:
-        """Open a separate stream of the record for one reader; return None if there is no link."""
+        """Open a separate stream of the record for one reader, or return None if there is no link."""
         return self._attach(from_seq, on_message, on_express) if self._attach else None
 
     def balance(self) -> None:
@@ -190,7 +190,7 @@ class Subscriber:
         self._fanout.remove(self)
 
     def catch_up(self) -> None:
-        """Join the live stream if it is at this reader's position, or else catch up over a separate stream."""
+        """Join the live stream if it is at this reader's position; otherwise catch up over a separate stream."""
         if self._is_live or self._own or self._is_paused:
             return
         live_seq = self._fanout.next_seq
@@ -217,7 +217,7 @@ class Subscriber:
             own.close()
 
     def offer(self, seq: int, channel: str, parts: list[bytes]) -> None:
-        """Accept or ignore a message from the live stream."""
+        """Accept a message from the live stream if it is the next message for this reader; otherwise ignore it."""
         if _is_cut(channel, parts):
             self._cut(seq)
         # The live stream is ahead, so messages were missed: fetch them over a separate stream.

@@ -37,7 +37,7 @@ class PortTaken(Exception):
 
 
 class IpcAddresses:
-    """Unix sockets in a new folder with mode 0700, which is removed when the process exits or earlier."""
+    """Unix sockets in a new folder with mode 0700, which is removed when the process exits at the latest."""
 
     transport = "ipc"
 
@@ -174,7 +174,7 @@ def _is_gone(pid: int) -> bool:
 
 
 def _is_listening(path: Path) -> bool:
-    """Return whether a process is listening on the socket. No pid is needed, so processes in other containers count."""
+    """Return whether a process is listening on the socket, even if the process is in another container."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))

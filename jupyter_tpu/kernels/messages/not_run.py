@@ -60,7 +60,7 @@ class OpenRequests:
                 self._sent.pop(text_of(json_object(parts[place]), "msg_id"), None)
 
     def clear(self) -> None:
-        """Remove all requests, because they need no reply."""
+        """Remove all requests without replying to them."""
         self._sent.clear()
 
     def end(self, error: TpuError) -> list[dict[str, Any]]:

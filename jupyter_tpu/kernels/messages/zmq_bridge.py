@@ -200,7 +200,7 @@ class Bridge:
         stream.send(channel, parts)
 
     def _answer(self, channel: str, parts: Parts, kernel_info: Mapping[str, Any]) -> bool:
-        """Reply to a kernel_info_request like the kernel; return whether the message was such a request."""
+        """Reply to a kernel_info_request as the kernel would; return whether the message was such a request."""
         try:
             identities, rest = self._session.feed_identities(parts)
             request = self._session.deserialize(rest)

@@ -49,7 +49,7 @@ class RegistrySync:
         return self._note if self._is_on_disk else None
 
     def adopt(self, note: RegisteredKernel) -> None:
-        """Continue with a note that is already on disk."""
+        """Start with a note that is already on disk."""
         self._note, self._is_on_disk = note, True
 
     async def write(self, note: RegisteredKernel) -> None:
@@ -65,7 +65,7 @@ class RegistrySync:
                 await self._write(self._unwritten)
 
     async def write_again(self) -> None:
-        """Rewrite a removed note, because the kernel was started again."""
+        """Write a removed note again, because the kernel was started again."""
         async with self._changing:
             if self._note and not self._is_on_disk:
                 await self._write(self._note)
@@ -89,7 +89,10 @@ class RegistrySync:
                 await asyncio.to_thread(self._notes.remove, self._note.kernel_id)
 
     async def mark_ended(self) -> None:
-        """Mark the kernel as shut down while its node is unreachable; the next server shuts it down on the node."""
+        """Record in the note that the user shut down the kernel while its node was unreachable.
+
+        The next server shuts down the kernel on the node.
+        """
         self._stop_sending()
         async with self._changing:
             self._give_up()
