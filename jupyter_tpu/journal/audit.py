@@ -28,7 +28,7 @@ class Entry:
             compare them.
         action: a fixed identifier, such as ``stop``, ``delete``, ``keep``, ``budget``, ``grant`` or ``recreate``.
         subject: the target of the action, such as a node's full name or a budget's name.
-        reason: why the action was performed, one sentence for display; a `Text` if it contains values, which the
+        reason: why the action was performed, in one sentence for display; a `Text` if it contains values, which the
             journal stores separately.
         detail: more details, as JSON.
     """

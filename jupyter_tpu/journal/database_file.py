@@ -64,7 +64,7 @@ def open_database(path: Path) -> sqlite3.Connection:
 
 
 def open_repaired(path: Path) -> tuple[sqlite3.Connection, str]:
-    """Repair and open a damaged file; return the database and a notice for the user. Only one process repairs the file.
+    """Repair and open a damaged file; return the database and a notice. Only one process repairs the file.
 
     Raises:
         Damaged, JournalUnwritable: the file could not be repaired.

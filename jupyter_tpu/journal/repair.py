@@ -81,7 +81,7 @@ def _waiting(path: Path) -> Path | None:
 
 
 def repair_journal(path: Path) -> tuple[Path, bool]:
-    """Replace a damaged journal with a new one that contains all readable rows. Call this while `locked`.
+    """Replace a damaged journal with a new file that contains all readable rows. Call this while `locked`.
 
     Returns the new path of the damaged file, and whether all rows are known to be copied.
 
@@ -112,7 +112,7 @@ def _mended(path: Path) -> tuple[Path, bool]:
 
 
 def _put_in_place(path: Path, waiting: Path) -> Path:
-    """Replace the damaged file with the new one. Skip steps that an interrupted repair has already completed."""
+    """Replace the damaged file with the new file. Skip steps that an interrupted repair has already completed."""
     aside = waiting.with_name(waiting.name.removesuffix(_WAITING))
     if path.exists() and not (aside.exists() and aside.samefile(path)):
         _keep(path, _free_name(path) if aside.exists() else aside)

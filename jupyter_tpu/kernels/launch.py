@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def forwarded(env: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Return the variables to forward from `env` to a kernel: those in `names`, and JPY_SESSION_NAME.
+    """Return the variables to forward from `env` to a kernel: the variables in `names`, and JPY_SESSION_NAME.
 
     Raises:
         BadInput: one of `names` is not a valid variable name.

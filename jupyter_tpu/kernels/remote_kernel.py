@@ -156,7 +156,7 @@ class RemoteKernel:
         self._fanout.connect(self._attach, self._receive)
 
     async def learn_state(self) -> Mapping[str, Any]:
-        """Wait for the link and return the agent's ``kernel_info`` for this kernel; empty if the kernel is gone."""
+        """Wait for the link and return the agent's ``kernel_info``, or an empty mapping if the kernel is gone."""
         try:
             info = await self.call("kernel_info", {})
         except TpuError as error:

@@ -72,7 +72,7 @@ def checked(search: Search) -> Search:
 
 
 def ordered(candidates: Iterable[Candidate], is_covered: Callable[[Candidate], bool]) -> tuple[Candidate, ...]:
-    """Sort candidates: first those covered by a grant, then by list price. Candidates with unknown prices are last."""
+    """Sort candidates: first candidates covered by a grant, then by list price. Unknown prices are last."""
     return tuple(sorted(candidates, key=lambda each: _cost(each, is_covered(each))))
 
 

@@ -272,7 +272,7 @@ class Link:
     # -- connecting and reconnecting -------------------------------------------------------------------------------
 
     async def _stay_connected(self, dialogue: Dialogue | None) -> None:
-        """Run successive dialogues until one violates the protocol or the link is closed."""
+        """Run successive dialogues until a dialogue violates the protocol or the link is closed."""
         watch = asyncio.create_task(watch_for_wake(self.hurry))
         try:
             while True:

@@ -66,7 +66,7 @@ class Budget:
 
     @property
     def stops_nodes(self) -> bool:
-        """Whether the cap stops nodes and blocks new ones."""
+        """Whether the cap stops nodes and blocks new nodes."""
         return self.action != "warn"
 
     @property

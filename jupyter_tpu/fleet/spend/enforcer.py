@@ -384,7 +384,7 @@ def _notice(budget: Budget, account: Account, ended: Mapping[Verb, Collection[st
     """Return a notice about the budget's actions. It contains no changing amounts, because each new text is logged.
 
     Args:
-        ended: ids of the nodes that were stopped, and of those that were deleted because they can't be stopped.
+        ended: ids of the stopped nodes, and of the nodes that were deleted because they can't be stopped.
     """
     done = [_ENDED[verb].with_arguments(nodes=", ".join(sorted(ids))) for verb, ids in ended.items() if ids]
     usual = (

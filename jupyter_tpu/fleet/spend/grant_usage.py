@@ -47,7 +47,7 @@ class GrantUsage:
         return coverage(request, self.written.grants, self.allotment, now=self.now, left=left)
 
     def to_json(self) -> JSON:
-        """Return all grants as JSON, including damaged ones, sorted by name."""
+        """Return all grants as JSON, including damaged grants, sorted by name."""
         views = {grant.name: self._view(grant) for grant in self.written.grants}
         views.update({name: _broken_view(name, problem) for name, problem in self.written.broken.items()})
         return {"grants": [views[name] for name in sorted(views)]}

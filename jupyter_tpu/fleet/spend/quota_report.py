@@ -86,7 +86,7 @@ class QuotaService:
         self._seen: Hashable = None
 
     async def report(self, seen: Hashable = None) -> QuotaReport:
-        """Return limits and usage; a failure is part of the report, not raised. Concurrent calls share one read."""
+        """Return limits and usage. Failures are part of the report, not raised. Concurrent calls share one read."""
         async with self._lock:
             known = self._report
             oldest = time.time() - self._keep_s
@@ -103,7 +103,7 @@ class QuotaService:
 
 
 async def read_quota(cloud: CloudApi) -> QuotaReport:
-    """Read limits and usage now; a failure is part of the report, not raised."""
+    """Read limits and usage now. Failures are part of the report, not raised."""
     return await _report(cloud, None, None)
 
 

@@ -164,7 +164,7 @@ class SpendLedger:
         return paid_by_grants(self._grants.read().grants, [*ready, *others], now)
 
     def node_costs(self, now: float, *, unwritten: NodesObservation | None = None) -> NodeCosts:
-        """Return the cost of each node; empty if the ledger can't be read. See `account` for `unwritten`."""
+        """Return the cost by node, or an empty mapping if the ledger can't be read. See `account` for `unwritten`."""
         try:
             return node_costs(self._billed(now, unwritten), now)
         except JournalUnwritable:

@@ -109,7 +109,7 @@ def _resolved(uv: Sequence[str], platform: WorkerPlatform, wanted: Wanted) -> st
 
 
 def _by_hashes(lock: str) -> tuple[list[str], list[str]]:
-    """Split requirements into those with hashes and those without hashes, which come from source repositories."""
+    """Split requirements by whether they have hashes. Requirements without hashes come from source repositories."""
     lines = [line for line in lock.replace("\\\n", " ").splitlines() if line[:1].isalnum()]
     return [line for line in lines if "--hash=" in line], [line for line in lines if "--hash=" not in line]
 

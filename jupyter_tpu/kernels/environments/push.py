@@ -41,7 +41,7 @@ _UNPACKED = 4
 async def push_wheels(
     key: WorkerKey, framework: str, version: str, requirements: Sequence[str], on_progress: OnProgress
 ) -> str:
-    """Download an environment's wheels and send the missing ones to the worker; return the framework's version.
+    """Download an environment's wheels and send missing wheels to the worker; return the framework's version.
 
     If the worker's system Python is not compatible, a compatible Python is sent too. If this machine cannot download a
     compatible Python, the newest framework release for the worker's system Python is used, unless `version` is given.

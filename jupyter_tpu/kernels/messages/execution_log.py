@@ -189,7 +189,7 @@ class ExecutionLog:
         return _read_lost(self._lost_path)
 
     def offered(self) -> LostRuns | None:
-        """Return this kernel's lost runs. If it has none, return those of an earlier kernel of the notebook."""
+        """Return this kernel's lost runs. If it has none, return the newest lost runs of its notebook's kernels."""
         return _read_lost(self._offered_path())
 
     def settle(self) -> None:
