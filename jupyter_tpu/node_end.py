@@ -44,7 +44,7 @@ class EndCause:
 
     Attributes:
         cause: a stable code.
-        name: name of the budget; empty for other causes.
+        name: name of the budget that was used up; empty if the cause is not a budget.
         detail: the limit that was reached, as text for display, such as ``1 h`` or ``$5.02 of $5.00 today``.
     """
 

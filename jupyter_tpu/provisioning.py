@@ -80,7 +80,7 @@ def check_flags(*, spot: bool, preemptible: bool, reserved: bool) -> None:
 
 
 def parse_provisioning(name: str | None, *, spot: bool | None = None) -> Provisioning:
-    """Return the model named by the user, or implied by `spot` alone; on-demand by default.
+    """Return the model that the user named or that `spot` alone implies; the default is on-demand.
 
     Raises:
         BadInput: there is no such model, or the two arguments contradict each other.

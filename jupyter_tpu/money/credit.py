@@ -18,7 +18,10 @@ from jupyter_tpu.provisioning import is_grantable
 
 
 def credits_used(grants: Iterable[Grant], spans: Iterable[Span], *, now: float) -> Mapping[str, float | None]:
-    """Return the US dollars spent from each credit, by its name; None if a node that may have used it has no price."""
+    """Return the US dollars spent from each credit, by the credit's name; an amount is None if it is unknown.
+
+    An amount is unknown if a node that may have used the credit has no price.
+    """
     known = tuple(grants)
     credits = sorted((grant for grant in known if grant.kind == "credit"), key=lambda grant: grant.last_day)
     if not credits:

@@ -50,10 +50,12 @@ def began_at(day: int) -> float:
 
 
 def wall_moment(wall_s: float, offset_at: OffsetAt) -> float:
-    """Return the Unix seconds at which the wall clock shows `wall_s`, a wall time counted as if it were UTC.
+    """Return the Unix seconds at which the wall clock shows `wall_s`.
 
-    The offset depends on the result, so it is determined in two steps. This is sufficient because clock changes are at
-    most a few hours.
+    `wall_s` is a wall time, counted in seconds as if it were UTC.
+
+    The offset from UTC depends on the result, so it is determined in two steps. This is sufficient because clock
+    changes are at most a few hours.
     """
     return wall_s - offset_at(wall_s - offset_at(wall_s))
 

@@ -31,15 +31,16 @@ _REGION = re.compile(r"[a-z]+-[a-z]+[0-9]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Egress:
-    """One bucket, as seen from the zone of a node.
+    """The location of one bucket relative to a node's zone, and the cost of reading the bucket from there.
 
     Attributes:
         location: the bucket's location as Cloud Storage spells it (``US-EAST1``, ``EU``, ``NAM4``); empty if unknown.
         verdict: where the bucket is: in the node's region (``same``), in several regions (``spread``), ``elsewhere`` or
             ``unknown``.
-        usd_per_gib: highest list price of reading 1 GiB; None if unknown.
-        usd_per_epoch: the price of reading the bucket's data once; None if the price or the amount is unknown.
-        text: one sentence for the user.
+        usd_per_gib: the highest list price for reading 1 GiB, or None if it is unknown.
+        usd_per_epoch: the price of reading the bucket's data once, or None if the price or the amount of data is
+            unknown.
+        text: a sentence that describes the location and the cost to the user.
     """
 
     bucket: str
@@ -55,7 +56,7 @@ class Egress:
         return self.verdict in ("spread", "elsewhere")
 
     def to_json(self) -> dict[str, Any]:
-        """Return a row of ``GET egress``."""
+        """Return this bucket's row in the response to ``GET egress``."""
         return {
             "bucket": self.bucket,
             "location": self.location or None,
@@ -121,7 +122,7 @@ def egress(bucket: str, location: str, zone: str, *, why_unknown: str = "", epoc
 
 
 def _cost(found: Egress, epoch_gib: float | None) -> str:
-    """Return the costs as text, such as ``: $0.05 per GiB, $5.00 per epoch of 100 GiB (list price of 2025)``."""
+    """Return the prices as text, such as ``: $0.05 per GiB, $5.00 per epoch of 100 GiB (list price of 2025)``."""
     if found.usd_per_gib is None:
         return Text("; no list price is known for it")
     most = Text("at most ") if found.verdict == "spread" else ""

@@ -38,7 +38,7 @@ _SPREAD = {
 
 
 def usd_per_gib(location: str, region: str) -> float | None:
-    """Return the list price per GiB for reading a bucket from a region; None if unknown.
+    """Return the list price per GiB for reading a bucket from a region, or None if it is unknown.
 
     The location's case is ignored.
     """

@@ -1,7 +1,7 @@
 """Grants: TPU chips granted by the TPU Research Cloud (TRC), and credits in US dollars.
 
-The user enters all values, because no public API reports granted or remaining amounts. They are validated. A grant is
-valid from the start of its first day to the end of its last day, in UTC.
+The user enters all values, because no public API reports granted or remaining amounts. The values are validated. A
+grant is valid from the start of its first day to the end of its last day, in UTC.
 """
 
 from __future__ import annotations
@@ -79,21 +79,21 @@ class Grant:
 
     @property
     def starts_on(self) -> str:
-        """The first day as ``YYYY-MM-DD``."""
+        """The first day of the grant as ``YYYY-MM-DD``."""
         return day_text(self.first_day)
 
     @property
     def ends_on(self) -> str:
-        """The last day as ``YYYY-MM-DD``."""
+        """The last day of the grant as ``YYYY-MM-DD``."""
         return day_text(self.last_day)
 
     @property
     def starts_at(self) -> float:
-        """When the first day begins (Unix seconds)."""
+        """When the grant's first day begins (Unix seconds)."""
         return began_at(self.first_day)
 
     def days_left(self, today: int) -> int:
-        """Return the number of days left, including today. All days are left if the grant has not started yet."""
+        """Return the number of remaining days, including today. Before the grant starts, all its days remain."""
         return max(0, self.last_day - max(today, self.first_day) + 1)
 
     def is_over(self, today: int) -> bool:
@@ -260,7 +260,7 @@ def _generation(generation: Any) -> str:
 def _zone(zone: Any, generation: str) -> str:
     """Check a zone and return it.
 
-    Only its region must be known, because TRC has granted v2 in us-central1-f, which is not listed.
+    Only the zone's region must be known, because TRC has granted v2 in us-central1-f, a zone that the catalogue lacks.
     """
     if isinstance(zone, str) and _ZONE.fullmatch(zone) and region_of(zone) in {region_of(each) for each in zones()}:
         return zone

@@ -16,7 +16,7 @@ from jupyter_tpu.money.spans import Span
 
 
 def as_billed(grants: Iterable[Grant], spans: Sequence[Span], now: float) -> tuple[Span, ...]:
-    """Split spans where a TRC grant begins or ends; parts covered by a grant get the price 0."""
+    """Split spans where the coverage by TRC grants changes; parts that a grant covers get the price 0."""
     trc = tuple(grant for grant in grants if grant.kind == "trc")
     if not trc or not spans:
         return tuple(spans)
@@ -30,7 +30,7 @@ def as_billed(grants: Iterable[Grant], spans: Sequence[Span], now: float) -> tup
 
 
 def paid_by_grants(grants: Iterable[Grant], running: Iterable[Span], now: float) -> frozenset[NodeName]:
-    """Return the currently READY nodes that a TRC grant covers; older nodes come first, as in `as_billed`."""
+    """Return the currently READY nodes that a TRC grant covers; older nodes use the grants first, as in `as_billed`."""
     trc = tuple(grant for grant in grants if grant.kind == "trc")
     oldest_first = sorted(running, key=lambda span: span.began_at)
     unpaid = {span.name for span in billed(trc, oldest_first, day_of(now))}

@@ -1,4 +1,4 @@
-"""The limits and usage of the project's TPU quota, and what remains now and after a request. Pure.
+"""The limits and usage of the project's TPU quota, and the remaining quota now and after a request. Pure.
 
 No Google service reports usage, so it is calculated from the nodes and the queued resources. Leftovers (pre-empted
 nodes, finished queued resources) and stopped nodes count until they are deleted.
@@ -68,7 +68,7 @@ class QuotaHolder:
 
     @property
     def is_counted(self) -> bool:
-        """Whether its usage is included in the sums; False if this version doesn't support its accelerator type."""
+        """Whether the user's amount is included in the sums, which requires that its accelerator type is known."""
         return self.is_reserved or accelerators.find_accelerator(self.accelerator_type) is not None
 
 
@@ -85,7 +85,7 @@ class QuotaUse:
     """The limit and usage of one quota in one zone or region.
 
     Attributes:
-        limit: in the quota's unit; -1 if unlimited; None if unknown.
+        limit: the limit in the quota's unit, -1 if it is unlimited, or None if it is unknown.
         users: the nodes and queued resources that use the quota, largest first.
     """
 
@@ -106,7 +106,10 @@ class QuotaUse:
 
     @property
     def free(self) -> int | None:
-        """The remaining quota; negative if the limit was lowered below the usage; None if unlimited or unknown."""
+        """The remaining quota, or None if it is unlimited or unknown.
+
+        It is negative if the limit was lowered below the usage.
+        """
         return None if self.limit is None or self.is_unlimited else self.limit - self.used
 
 
@@ -138,7 +141,7 @@ def queued_holder(queued: QueuedResource) -> QuotaHolder:
 
 
 def without_nodes(queued: Iterable[QueuedResource], nodes: Iterable[Node]) -> tuple[QueuedResource, ...]:
-    """Return the queued resources that have no existing node. A queued resource with a node is counted as the node."""
+    """Return the queued resources without an existing node. The others are omitted, because their nodes are counted."""
     present = {(node.name.zone, node.name.node_id) for node in nodes}
     return tuple(each for each in queued if present.isdisjoint((each.name.zone, node_id) for node_id in each.node_ids))
 
@@ -154,7 +157,7 @@ def quota_holders(nodes: Iterable[Node], queued: Iterable[QueuedResource]) -> tu
 
 
 def keys_of(held: QuotaHolder) -> tuple[Key, ...]:
-    """Return the quotas that a quota user counts against. Reserved capacity and unknown types count against none."""
+    """Return the quotas that a quota user counts against; reserved chips and unknown types count against no quota."""
     kind = accelerators.find_accelerator(held.accelerator_type)
     if kind is None or held.is_reserved:
         return ()
@@ -162,13 +165,13 @@ def keys_of(held: QuotaHolder) -> tuple[Key, ...]:
 
 
 def amount_used(held: QuotaHolder) -> int:
-    """Return the amount that a quota user takes from each of its quotas, in their unit; 0 for an unknown type."""
+    """Return how much of its quotas a quota user takes, in their unit, or 0 if its accelerator type is unknown."""
     kind = accelerators.find_accelerator(held.accelerator_type)
     return amount_of(kind) * held.count if kind else 0
 
 
 def uses(limits: QuotaLimits | None, holding: Iterable[QuotaHolder]) -> tuple[QuotaUse, ...]:
-    """Return all quotas with a known limit or with usage: first those in use, then those with a limit above zero.
+    """Return all quotas with a known limit or with usage; quotas in use come first, then quotas with a limit above 0.
 
     Args:
         limits: the limits; None if the cloud has not reported any.
@@ -213,7 +216,10 @@ class QuotaAfter:
 
     @property
     def left(self) -> int | None:
-        """The quota left after the request; negative if it does not fit; None if unlimited or unknown."""
+        """The remaining quota after the request, or None if it is unlimited or unknown.
+
+        It is negative if the request does not fit.
+        """
         return None if self.use.free is None else self.use.free - self.requested
 
     @property

@@ -1,4 +1,4 @@
-"""The ids of TPU quotas, and the quotas, places and amounts that a node counts against. Pure.
+"""The ids of TPU quotas; the quotas that a node counts against, with the zone or region and the amount. Pure.
 
 An id is ``TPU{V2s|V3s|V4s|V5s|V5P|V6E}[Preemptible][Pod|Litepod|LitepodServing]PerProjectPer{Zone|Region}ForTPUAPI``.
 The catalogue lists the sources for these ids.

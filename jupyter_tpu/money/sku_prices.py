@@ -1,7 +1,7 @@
 """Parse the SKUs in Google's Billing Catalog into TPU prices in US dollars per chip-hour.
 
-Rows have the same structure as in ``catalogue.json``. Pure: SKUs in, rows out. A SKU that cannot be read is skipped
-with a reason, because an unknown price must not become 0.
+Rows have the same structure as in ``catalogue.json``. The module is pure: it converts SKUs to rows. A SKU that cannot
+be read is skipped with a reason, because an unknown price must not become 0.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FIELDS = {"generation": str, "region": str, "mode": str, "as_of": str, "source"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkuPrices:
-    """The prices that were read, and the reasons why other TPU SKUs were skipped."""
+    """The prices that were read from TPU SKUs, and the reasons why other TPU SKUs were skipped."""
 
     rows: tuple[Row, ...]
     skipped: tuple[str, ...] = ()
@@ -42,7 +42,10 @@ class _Unusable(Exception):
 
 
 def prices_of(skus: Iterable[object], as_of: str) -> SkuPrices:
-    """Return the prices in SKUs that were fetched on the day `as_of`; of two prices for a resource, the higher one."""
+    """Return the prices in SKUs that were fetched on the day `as_of`.
+
+    If a resource has two prices, the higher price is returned.
+    """
     found: dict[tuple[str, ...], Row] = {}
     passed_over: list[str] = []
     for sku in skus:

@@ -41,7 +41,7 @@ class Span:
     Attributes:
         uid: the node's uid; see `Node.uid`.
         provisioning: the provisioning model; None in spans from older versions, which stored only `spot`.
-        usd_per_hour: list price of the whole node; None if no source has one.
+        usd_per_hour: list price of the whole node; None if no source has a price.
         began_at: when the node was first observed READY.
         ended_at: when the node was last observed READY.
         is_open: whether the node still counts as READY.
@@ -81,7 +81,7 @@ class Span:
 
     @property
     def usd_per_hour_at_worst(self) -> float:
-        """The price or, if unknown, the highest known price for the same number of chips."""
+        """The price or, if it is unknown, the highest known price for the same number of chips."""
         return dearest_usd_per_hour(self.accelerator_type) if self.usd_per_hour is None else self.usd_per_hour
 
 
@@ -92,7 +92,7 @@ class Cost:
     Attributes:
         known_usd: cost of the spans whose price is known.
         worst_usd: the cost if unknown prices are replaced with the highest known price; this counts toward a cap.
-        ready_s: node-seconds.
+        ready_s: total READY time in node-seconds.
         unpriced: accelerator types without a known price, sorted.
     """
 
@@ -103,7 +103,7 @@ class Cost:
 
     @property
     def usd(self) -> float | None:
-        """The cost; None if a price is unknown."""
+        """The total cost, or None if a price is unknown."""
         return None if self.unpriced else self.known_usd
 
 

@@ -52,7 +52,7 @@ class Slot:
 
     @property
     def usd(self) -> float | None:
-        """The cost; None if a price is unknown."""
+        """The cost of the hour or day, or None if a price is unknown."""
         return None if self.unpriced_s else self.known_usd
 
     @property

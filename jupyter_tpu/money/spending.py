@@ -64,7 +64,7 @@ def node_costs(spans: Iterable[Span], now: float) -> NodeCosts:
 
 
 def node_cost(costs: NodeCosts, node: Node) -> float | None:
-    """Return the cost of a node; None if it is not in the ledger or a price is unknown."""
+    """Return the cost of a node, or None if the node is not in the ledger or a price is unknown."""
     return costs.get((str(node.name), node.uid))
 
 
@@ -162,7 +162,7 @@ def budget_view(budget: Budget, usage: Usage, account: Account) -> JSON:
 def _broken_view(broken: BrokenBudget) -> JSON:
     """Return the view of an unreadable budget: its settings are unknown, and it is shown as used up.
 
-    The reason is that an unreadable budget blocks all spending.
+    It is shown as used up because it blocks all spending.
     """
     return {
         "name": broken.name,

@@ -95,8 +95,8 @@ class TrcMail:
     """The contents of an email.
 
     Attributes:
-        days: the term stated in the email; None if it states no term or several.
-        sent_on: the email's date as ``YYYY-MM-DD``; None if it has none.
+        days: the term stated in the email; None if the email states no term or several terms.
+        sent_on: the email's date as ``YYYY-MM-DD``; None if it has no date.
         problems: lines that look like a grant but cannot be read, with their text.
         notes: how ambiguous lines were interpreted.
     """
@@ -109,7 +109,7 @@ class TrcMail:
 
     @property
     def proposed_days(self) -> int:
-        """The term to propose to the user for confirmation: the stated term, or else the shortest one."""
+        """The term in days to propose to the user: the term in the email, or else the shortest term that TRC grants."""
         return self.days or SHORTEST_TERM_DAYS
 
     def to_json(self) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def _opened(text: str) -> tuple[str, str | None]:
 
 
 def _bodies(mail: EmailMessage) -> Iterator[tuple[str, str]]:
-    """Yield the texts of an email and its attached emails, each with its date; yield nothing for other texts."""
+    """Yield the texts and dates of an email and its attached emails; yield nothing if `text` is not an email."""
     if not (mail["MIME-Version"] or mail["Content-Type"]):
         return
     attached = [part.get_content() for part in mail.walk() if part.get_content_type() == "message/rfc822"]
@@ -245,7 +245,7 @@ def _with_rows_joined(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _parts(line: str) -> dict[str, list[str]] | None:
-    """Return the parts of a grant in a line; None if the line contains other words."""
+    """Return the parts of a grant that a line contains, or None if the line contains other words."""
     if len(line) > _LONGEST_ROW:
         return None
     found: dict[str, list[str]] = {}
@@ -270,7 +270,7 @@ def _in_order(line: str) -> str:
 
 
 class _Reading:
-    """The contents read from an email up to the current line."""
+    """The data that was read from an email so far."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, bool, str, str], GrantRow] = {}

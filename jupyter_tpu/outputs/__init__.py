@@ -5,7 +5,7 @@ or depends on the source of the messages. The rules follow JupyterLab's output a
 
     parsing          parse and validate one message of the record
     text             stream text with carriage returns and backspaces, in bounded space
-    items            the single outputs: streams, displays, errors
+    items            the individual outputs: streams, displays, errors
     execute_request  the state and outputs of one request
     reducer          many requests and the displays they share
     rendering        outputs in notebook format, within limits

@@ -23,10 +23,10 @@ class Request:
     Attributes:
         header: the request's own header, or the copy in its messages if the request is no longer in the record.
         outputs: the outputs of the cell.
-        is_clearing: whether the next output replaces all others (``clear_output(wait=True)``).
+        is_clearing: whether the next output replaces all previous outputs (``clear_output(wait=True)``).
         input: the input_request that waits for a reply, or None.
         captured: number of messages that an Output widget captured, which only a front end can show.
-        omitted_bytes: number of bytes of its messages that were not read from the record.
+        omitted_bytes: number of bytes of the request's messages that were not read from the record.
     """
 
     def __init__(self, msg_id: str, header: dict[str, Any], *, head: int, tail: int) -> None:
@@ -65,7 +65,7 @@ class Request:
 
     @property
     def status(self) -> str | None:
-        """The final status of the request, from its reply or, without one, from its outputs; None if unknown."""
+        """The final status of the request, from its reply or else from its outputs, or None if it is unknown."""
         state = self.state
         if state in ("aborted", "lost"):
             return state
@@ -97,7 +97,7 @@ class Request:
         self.last_seq = seq
 
     def record_request(self, message: Message, metadata: dict[str, Any]) -> None:
-        """Process the execute_request itself."""
+        """Process the execute_request message itself."""
         self.header, self.metadata, self.content = message.header, metadata, message.content
         self._is_whole = True
 
@@ -131,7 +131,7 @@ class Request:
             self.add(page)
 
     def mark_lost(self) -> None:
-        """Mark the request as lost, because the kernel process that would reply has died."""
+        """Mark the request as lost, because the kernel process that would reply has exited."""
         self._is_lost = True
         self.input = None
 

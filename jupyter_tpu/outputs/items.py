@@ -27,7 +27,7 @@ class Bundle:
     size: int
 
     def replace_with(self, other: Bundle) -> None:
-        """Replace the data with that of another bundle."""
+        """Replace the data with the data of another bundle."""
         self.data, self.metadata, self.size = other.data, other.metadata, other.size
 
 

@@ -1,4 +1,4 @@
-"""Parse and validate one message of the record; a kernel or a client may have sent anything.
+"""Parse and validate one message of the record; a kernel or a client may have sent invalid data.
 
 Parsed values are written as JSON again, so values that JSON can't represent (NaN, infinities, integers with thousands
 of digits) and nesting too deep for writing are rejected too.

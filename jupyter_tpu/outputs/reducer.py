@@ -27,7 +27,7 @@ Arrived = Callable[[str], int]
 
 
 class Reducer:
-    """Reduces a kernel's record, or the messages of some of its requests; `feed` receives one message at a time.
+    """A reducer of a kernel's record, or of the messages of some requests; `feed` receives one message at a time.
 
     Args:
         head, tail: number of characters kept at the start and the end of each stream output.

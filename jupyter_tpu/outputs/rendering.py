@@ -25,7 +25,7 @@ class Limits:
         error_head, error_tail: number of characters kept at the start and the end of an exception's message and
             traceback.
         bundles: total bytes of displays and results; beyond this limit, only the type of the data is shown.
-        outputs: number of outputs; if there are more, those in the middle are omitted.
+        outputs: number of outputs; if there are more, the outputs in the middle are omitted.
     """
 
     error_head: int = 20_000
@@ -153,7 +153,7 @@ class _Page:
         }
 
     def _excerpt(self, text: str) -> str | None:
-        """Return a text without its middle; None if it is short enough to be shown in full."""
+        """Return a text without its middle, or None if the text is short enough to be shown in full."""
         self.text_size += min(len(text), self._limits.error_head + self._limits.error_tail)
         if len(text) <= self._limits.error_head + self._limits.error_tail:
             return None

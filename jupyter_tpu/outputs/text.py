@@ -93,7 +93,7 @@ class StreamText:
             self._line.write(token)
 
     def append(self, text: str) -> None:
-        """Add text without effective control characters; only allowed while the cursor is at the end."""
+        """Add text that has no effective control characters; only allowed while the cursor is at the end."""
         cut = text.rfind("\n") + 1
         if cut:
             self._commit(self._line.pop_all() + text[:cut])
@@ -188,7 +188,7 @@ class Line:
         return left + "".join(piece[start:] for piece, start in reversed(self._right)), len(left)
 
     def _keep_all_but_last(self, text: str) -> None:
-        """Put a piece back without its last character, in halves, so that repeated backspaces do not copy it."""
+        """Put a piece back without its last character, in two halves, so that repeated backspaces don't copy it all."""
         middle = len(text) // 2
         self._left.append(text[:middle])
         rest = text[middle:-1]

@@ -120,7 +120,7 @@ class TPUApp(ExtensionApp):
     ).tag(config=True)
 
     def initialize_settings(self) -> None:
-        """Set up everything that needs no event loop; called by the server while it loads extensions."""
+        """Perform the setup that needs no event loop; called by the server while it loads extensions."""
         if self.trust_endpoint:
             # use an environment variable, because kernel launchers in other processes open connections too
             os.environ[TRUST_VARIABLE] = self.trust_endpoint
@@ -270,9 +270,9 @@ class TPUApp(ExtensionApp):
             self.log.exception("jupyter_tpu did not close cleanly; its journal and the list of kernels are intact.")
 
     async def _end_tasks(self) -> None:
-        """Cancel the background tasks until all have finished.
+        """Cancel the background tasks repeatedly until all have finished.
 
-        This is repeated, because libraries may swallow cancellations.
+        A single cancellation is not enough, because libraries may swallow it.
         """
         while self._tasks:
             for task in self._tasks:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def usable_nodes(snapshot: FleetSnapshot) -> tuple[Node, ...]:
-    """Return the nodes except those that are being created or started.
+    """Return the nodes that are not being created or started.
 
     Such nodes may already be READY in the cloud, but their workers have not published their host keys yet.
     """
@@ -24,7 +24,7 @@ def usable_nodes(snapshot: FleetSnapshot) -> tuple[Node, ...]:
 
 
 class KernelspecSync:
-    """Updates the kernelspec folder from snapshots of the fleet.
+    """The updater of the kernelspec folder; it uses snapshots of the fleet.
 
     Args:
         enabled: whether to change the folder; if False, updates do nothing.

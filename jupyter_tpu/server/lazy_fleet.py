@@ -60,7 +60,7 @@ class LazyFleet:
             raise
 
     async def reopen(self) -> None:
-        """Close the fleet after a change of settings; the next call opens it, even directly after a failure."""
+        """Close the fleet after a change of settings; the next `get` opens it again, even shortly after a failure."""
         await self.close()
         self._failure, self._retry_at = None, 0.0
 

@@ -1,6 +1,6 @@
 """A cloud that this server uses: its fleet, the kernelspecs of its nodes, and the open connections to them.
 
-A server has the user's own cloud and, during a trial, an emulated one. Each has its own fleet, kernelspecs and
+A server has the user's own cloud and, during a trial, an emulated cloud. Each has its own fleet, kernelspecs and
 connections, so that budgets and auto-stop rules of real nodes keep working while the panel shows the emulated cloud.
 """
 
@@ -76,7 +76,7 @@ class ServedCloud:
 
     @property
     def emulator(self) -> EmulatorClient | None:
-        """The client of the emulated cloud's control API; None for other clouds."""
+        """The client of the emulated cloud's control API, or None if this is another cloud."""
         address = emulator_address(self.settings_or_none(), os.environ)
         return EmulatorClient(address, partial(emulator_authorization, os.environ)) if address else None
 
@@ -115,8 +115,8 @@ class ServedCloud:
     async def reopen(self) -> None:
         """Reopen the fleet with changed settings or credentials; open intents remain in the journal and continue.
 
-        The fleet is reopened here instead of on request, because nobody requests it while the panel shows another
-        cloud, and budgets and auto-stop must continue.
+        The fleet is reopened immediately and not by the next request, because there may be no request while the panel
+        shows another cloud, and budgets and auto-stop must continue.
         """
         await self.fleet.reopen()
         self.caches.clear()  # last, because a request may have cached data of the old fleet in the meantime
@@ -133,9 +133,9 @@ class ServedCloud:
             each.push_async_callback(self._end_runner)
 
     async def _end_runner(self) -> None:
-        """Cancel the task that processes changes until it has finished.
+        """Cancel the task that processes changes repeatedly until the task has finished.
 
-        This is repeated, because libraries may swallow cancellations.
+        A single cancellation is not enough, because libraries may swallow it.
         """
         while self._runner and not self._runner.done():
             self._runner.cancel()

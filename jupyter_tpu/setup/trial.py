@@ -1,4 +1,4 @@
-"""The emulated cloud for a trial, next to the user's own: a process that one Jupyter server starts, uses and stops.
+"""The emulated cloud for a trial, next to the user's own cloud. One Jupyter server starts, uses and stops it.
 
 Its nodes and its separate journal are in a subfolder of jupyter_tpu's data folder; nothing in the user's cloud is read
 or changed.
@@ -51,7 +51,7 @@ class EmulatedCloud:
         return CloudSettings(project=self.project, endpoint=self.endpoint)
 
     def variables(self) -> dict[str, str]:
-        """Return the environment variables for its REST services, which have no effect on other clouds."""
+        """Return the environment variables for the emulated cloud's REST services; they don't affect other clouds."""
         token = {TOKEN_FILE_VARIABLE: self.token_file} if self.token_file else {}
         return {ADDRESS_VARIABLE: self.address, **token}
 
@@ -67,7 +67,7 @@ async def announced(emulator: Child) -> EmulatedCloud:
     """Wait until the emulated cloud is running.
 
     Raises:
-        TpuError: it did not start.
+        TpuError: the emulated cloud did not start.
     """
     line = b""
     with suppress(TimeoutError):
@@ -88,12 +88,13 @@ async def trial_cloud(environment: MutableMapping[str, str]) -> AsyncIterator[Em
     """Run the emulated cloud for a trial; only its folder remains afterwards.
 
     Args:
-        environment: the environment in which the variables for its REST services are set while it runs.
+        environment: the environment variables, to which those for the emulated cloud's REST services are added while it
+            runs.
 
     Raises:
         BadInput: packages are missing, or another Jupyter server is using the emulated cloud.
         JournalUnwritable: the disk is full, or its folder is not writable.
-        TpuError: it did not start.
+        TpuError: the emulated cloud did not start.
     """
     _require_packages()
     _refuse_second()
@@ -141,7 +142,7 @@ def _make_state_dir(path: Path) -> None:
 
 
 def clean_up_trial() -> bool:
-    """Remove the kernelspecs and registry entries of kernels that a killed server left from its emulated cloud.
+    """Remove the kernelspecs and registry entries that a killed server left for kernels on its emulated cloud.
 
     Returns:
         Whether the server that last used it has stopped; this server then restarts the emulated cloud.

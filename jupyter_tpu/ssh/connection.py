@@ -64,7 +64,7 @@ async def connect(
         config_files: the user's ssh configuration; ``~/.ssh/config`` if None.
 
     Raises:
-        HostKeyChanged: the worker's host key is not one of those in `address`.
+        HostKeyChanged: the worker's host key is not one of the host keys in `address`.
         LoginRefused: the worker does not accept the user's key.
         WorkerUnreachable: the worker does not respond, or the response does not come from an SSH server.
         BadInput: the ssh configuration or the proxy command is invalid.

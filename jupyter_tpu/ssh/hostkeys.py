@@ -35,7 +35,7 @@ class HostKeyStore:
         return tuple(key for key in ours if _is_public_key(key))
 
     def pin(self, alias: str, published: Iterable[str]) -> tuple[str, ...]:
-        """Return the keys to accept for `alias`; if none is pinned yet, pin the keys that the cloud has `published`.
+        """Return the keys to accept for `alias`; if no key is pinned, pin the keys that the cloud has `published`.
 
         Raises:
             HostKeyChanged: the cloud publishes a key other than the pinned one.
@@ -86,7 +86,7 @@ def host_key_changed(
     Args:
         shown: the key currently presented by the worker or published by the cloud.
         path: the file with the pins; None means the file in Jupyter's data folder.
-        name: the worker's name for users; `alias` if empty.
+        name: the worker's name for users; if empty, `alias` is used.
     """
     expected = ", ".join(fingerprint(key) for key in pinned)
     file = path or "the known_hosts file in Jupyter's data folder"

@@ -37,7 +37,7 @@ class ByteStream:
         self._errors = errors
 
     async def read(self, n: int) -> bytes:
-        """Return up to `n` bytes; ``b""`` at the end of the stream."""
+        """Return up to `n` bytes, or ``b""`` at the end of the stream."""
         return await _read(self._reader, n)
 
     def write(self, data: bytes) -> None:

@@ -1,6 +1,6 @@
 """Entries: the format of one message in a kernel's record, the same on disk and on the wire.
 
-``!IQdBHI`` = body length, seq, time (Unix seconds), channel, number of parts, crc32 of everything else; then the body,
+``!IQdBHI`` = body length, seq, time (Unix seconds), channel, number of parts, crc32 of all other bytes; then the body,
 with the parts as in `multipart`. The record is sent in slices of its bytes, so live and replayed output use the same
 code, and the checksum detects both an incomplete entry on disk and corruption in transit.
 """
@@ -109,7 +109,7 @@ class Room:
 
 
 class EntryDecoder:
-    """Decodes a record that arrives in pieces of any size; scans each byte only once.
+    """A decoder of a record that arrives in pieces of any size; it scans each byte only once.
 
     Args:
         room: the memory limit for a client, which must not trust its peer. An entry that is larger than

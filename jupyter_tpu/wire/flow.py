@@ -30,7 +30,7 @@ class _Mark:
     Attributes:
         end: number of bytes that were sent up to the end of the slice.
         starved: whether there was nothing more to send, so that the sample hardly measures the path.
-        alone: whether nothing else was in flight.
+        alone: whether no other bytes were in flight.
     """
 
     end: int

@@ -98,7 +98,7 @@ class Frame:
 
 
 def json_object(payload: bytes) -> dict[str, Any]:
-    """Decode bytes that must be a JSON object; raise `ProtocolError` for anything else.
+    """Decode bytes that must be a JSON object; raise `ProtocolError` for any other bytes.
 
     Numbers that Python accepts but browsers don't, such as NaN or 1e999, become None, and so do whole numbers that are
     too large for a float, so that an agent can't break a page or a client's arithmetic with them.
@@ -137,7 +137,7 @@ def encode_json(kind: Kind, content: Mapping[str, Any], stream: int = 0, number:
 
 
 class FrameDecoder:
-    """Decodes frames from bytes that arrive in pieces of any size.
+    """A decoder of frames from bytes that arrive in pieces of any size.
 
     The only exception that it raises is `ProtocolError`. Afterwards, it can't be used, because the start of the next
     frame is unknown.

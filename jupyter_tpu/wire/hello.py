@@ -1,7 +1,7 @@
 """The hello frames: both sides first send the protocol versions that they support.
 
-The highest version that both support is used, so that an older agent still works, because it can't be restarted while
-it runs a user's kernels.
+The highest version that both sides support is used, so that an older agent still works, because it can't be restarted
+while it runs a user's kernels.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def client_hello(client_id: str, version: str, epoch: int = 0) -> dict[str, Any]
         client_id: 32 hexadecimal digits, new for each link.
         version: the package's version.
         epoch: increases with each new connection of the link; the agent closes connections with a lower epoch, because
-            a broken connection may still look alive on the worker.
+            a broken connection may still look open on the worker.
     """
     hello = {"protocols": list(PROTOCOLS), "client_id": client_id, "version": version}
     return {**hello, "epoch": epoch, "accepts": list(ACCEPTS)}
@@ -59,20 +59,20 @@ def negotiate(theirs: Any, ours: Iterable[int] = PROTOCOLS) -> int:
 
 
 def checked_epoch(value: Any) -> int:
-    """Return `value` if it is an epoch as in `client_hello`; raise `ProtocolError` for anything else."""
+    """Return `value` if it is an epoch as in `client_hello`; raise `ProtocolError` for any other value."""
     if not isinstance(value, int):
         raise ProtocolError(f"no epoch: {str(value)[:60]}")
     return value
 
 
 def accepted(theirs: Any) -> frozenset[str]:
-    """Return which of `ACCEPTS` the client accepts; an old client sends no list and accepts none."""
+    """Return which kinds in `ACCEPTS` the client accepts; an old client sends no list and accepts no such kind."""
     kinds = theirs if isinstance(theirs, list) else []
     return frozenset(kind for kind in ACCEPTS if kind in kinds)
 
 
 def checked_client_id(value: Any) -> str:
-    """Return `value` if it is a client id as in `client_hello`; raise `ProtocolError` for anything else."""
+    """Return `value` if it is a client id as in `client_hello`; raise `ProtocolError` for any other value."""
     if not isinstance(value, str) or len(value) != 32 or not set(value) <= _CLIENT_ID_DIGITS:
         raise ProtocolError(f"no client id: {str(value)[:60]}")
     return value

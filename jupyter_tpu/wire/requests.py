@@ -40,7 +40,7 @@ class Outbox:
 
     @property
     def last_number(self) -> int:
-        """The number of the newest request, acknowledged or not; 0 before the first request."""
+        """The number of the newest request, even if it is acknowledged, or 0 before the first request."""
         return self._last_number
 
     def add(self, stream: int, payload: bytes, *, asked_at: float) -> Request:

@@ -267,7 +267,7 @@ def _variables(facts: Facts) -> Findings:
 
 
 def _suspicious(environ: Mapping[str, str], worker: ThisWorker) -> Findings:
-    """Find environment variables that mislead a framework. On an emulated worker, variables may select the CPU."""
+    """Find environment variables that mislead a framework. On an emulated worker, they may select the CPU."""
     platforms, is_emulated = environ.get("JAX_PLATFORMS", ""), worker.is_emulated
     if platforms and "tpu" not in platforms.split(",") and not is_emulated:
         yield _variable(

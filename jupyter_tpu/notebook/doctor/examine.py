@@ -79,7 +79,10 @@ def _ask(environ: Mapping[str, str]) -> Mapping[str, Mapping[str, Any] | TpuErro
 
 
 def _platforms() -> dict[str, str]:
-    """Return the platform that JAX uses, if initialised; asking earlier would initialise JAX and acquire the chips."""
+    """Return the platform that JAX uses, or {} if JAX is not initialised.
+
+    A query before that would initialise JAX and acquire the chips.
+    """
     if "jax" in imported_frameworks():
         bridge = sys.modules.get("jax._src.xla_bridge")
         with suppress(AttributeError, RuntimeError):

@@ -22,7 +22,7 @@ class Facts:
         platforms: the platform (``tpu``, ``cpu``, …) of each framework that has started in this process, by framework.
         disks: free and total bytes by folder.
         read_only: the folders among `disks` that are not writable.
-        clock_ahead_s: seconds that this machine's clock is ahead of the cloud's; None if unknown.
+        clock_ahead_s: how many seconds this machine's clock is ahead of the cloud's clock; None if unknown.
         answers: the agent's response to each call, or the error of a call that failed.
     """
 

@@ -141,7 +141,7 @@ def _of(holder: Holder) -> str:
 
 
 def _command(holder: Holder) -> str:
-    """Return the command of a process, shortened; for kernels started by the agent, only ``ipykernel``."""
+    """Return the shortened command of a process; for a kernel that the agent started, return ``ipykernel``."""
     command = "ipykernel" if "kernel_bootstrap.py" in holder.command else holder.command
     return command if len(command) <= _LONGEST_COMMAND else f"{command[:_LONGEST_COMMAND]}…"
 
@@ -166,7 +166,10 @@ def _lock_lines(answer: Answer) -> Iterator[str]:
 
 
 def release(context: MagicContext, options: Namespace) -> MagicOutput:
-    """Kill the processes that use the chips, after a confirmation for each; others' processes must be chosen by pid."""
+    """Kill the processes that use the chips, after a confirmation for each process.
+
+    Another user's process is killed only if the user chooses it by its pid.
+    """
     if options.force and options.pid is None:
         raise BadInput(FORCE_NEEDS_PID, exists=NOTHING_DONE)
     holders = _holders(context.call("who", {}), "holders")

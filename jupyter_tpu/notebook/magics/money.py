@@ -69,7 +69,7 @@ def unreadable_snapshot(error: Exception | None = None) -> AgentBroken:
 
 
 def no_snapshot_lines(command: str) -> list[str]:
-    """Return why a value is unknown and what to do."""
+    """Return lines that say why a value is unknown and what to do."""
     return [
         Text("unknown: this node has received no data yet."),
         Text("A Jupyter server with jupyter_tpu on your own machine sends this data while the server is connected."),
@@ -121,7 +121,7 @@ def _cost_sections(spent: LaptopSnapshot, now: float) -> Iterator[Section]:
 
 
 def node_cost(ask: Callable[[str, Mapping[str, Any]], JSON]) -> float | None:
-    """Return the cost of this node in dollars, according to the newest snapshot; None if unknown."""
+    """Return the cost of this node in dollars, according to the newest snapshot, or None if it is unknown."""
     try:
         known = snapshot_of(ask(*snapshot_call("cost")))
         return None if known is None else float(known.data["nodes"][-1]["usd"])
@@ -130,7 +130,7 @@ def node_cost(ask: Callable[[str, Mapping[str, Any]], JSON]) -> float | None:
 
 
 def node_lines(data: JSON) -> Iterator[str]:
-    """Yield the price of this node and its cost until now."""
+    """Yield lines with the price of this node and its cost so far."""
     rows = data["nodes"]
     if not rows:
         yield Text("The ledger has no entry for this node yet.")
@@ -258,7 +258,7 @@ def _grant_sections(known: LaptopSnapshot, now: float) -> list[Section]:
 
 
 def grant_lines(view: JSON) -> Iterator[str]:
-    """Yield the expiry of a grant and the remaining amount of a credit."""
+    """Yield lines with a grant's last day and, for a credit, the remaining amount."""
     if view["error"]:
         yield Text("The grant cannot be read: {error}", error=view["error"])
         return
@@ -288,5 +288,5 @@ def _chips(view: JSON) -> dict[str, Any]:
 
 
 def terms_text(row: JSON) -> Text:
-    """Return whether a grant's chips are spot or on-demand."""
+    """Return a text that says whether a grant's chips are spot or on-demand."""
     return Text("spot") if row["spot"] else Text("on-demand")

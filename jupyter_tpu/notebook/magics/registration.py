@@ -110,9 +110,9 @@ class Magics:
         """Run a cell on some workers of a slice.
 
         ``%%workers 0,2-3`` runs the rest of its cell only on these workers. A collective operation, such as a sum over
-        an array of all workers, would wait there forever. When a worker fails, the others are interrupted after 2 s;
-        the kernel's environment variable ``JUPYTER_TPU_GRACE_S`` sets another time. When a worker is lost while worker
-        0 hangs, the kernel exits after 10 s; ``JUPYTER_TPU_LOST_WORKER_S`` sets another time, and 0 means never.
+        an array of all workers, would wait there forever. When a worker fails, the other workers are interrupted after
+        2 s; the kernel's environment variable ``JUPYTER_TPU_GRACE_S`` sets another time. When a worker is lost while
+        worker 0 hangs, the kernel exits after 10 s; ``JUPYTER_TPU_LOST_WORKER_S`` sets another time, and 0 means never.
         """
         self._refuse_workers("workers", line, cell)
 

@@ -72,7 +72,7 @@ def _wrong_clock(replies: AgentAnswers) -> Sequence[Section]:
 
 
 def _machine(environ: Mapping[str, str]) -> str:
-    """Return the headline from the kernel's own environment, which is available without a snapshot."""
+    """Return the headline; its data comes from the kernel's environment variables and needs no snapshot."""
     known = {
         "node": this_worker(environ).node_id,
         "type": environ.get("TPU_ACCELERATOR_TYPE") or Text("accelerator type unknown"),

@@ -92,7 +92,7 @@ def _source(line: str, cell: str | None) -> str:
 
 
 def _compiled(shell: Any, source: str) -> tuple[CodeType, CodeType | None]:
-    """Compile everything except the last expression, and this expression separately."""
+    """Compile the code in two parts: all code before the last expression, and the last expression."""
     try:
         return _parts(shell, source)
     except (SyntaxError, ValueError) as error:  # ValueError: older Pythons raise it for null bytes
@@ -120,7 +120,10 @@ def _above(source: str) -> int:
 
 
 def lines_of(timed: Timed, context: MagicContext) -> list[str]:
-    """Return a line each for the wall-clock time, device time and cost, or for why a value is unknown. Never raises."""
+    """Return one line each for the wall-clock time, the device time and the cost; never raises.
+
+    The line of an unknown value gives the reason.
+    """
     # A few seconds more than the cell took, because the first sample may be from before the cell started.
     length_s = min(_HISTORY_S, math.ceil(timed.wall_s) + 5)
     calls = {
@@ -171,7 +174,7 @@ def _is_ours(pid: int, kernel_id: str) -> bool:
 
 
 def device_text(history: Mapping[str, Any], interval_s: float, timed: Timed) -> Text:
-    """Return the device time from the chips' duty cycles while the cell ran; unknown if samples are missing."""
+    """Return the device time, computed from the chips' duty cycles, or why it is unknown."""
     within = [timed.began_at < at <= timed.ended_at for at in history.get("at", [])]
     samples = list(_means(history.get("duty_percent", {}), within))
     at = history.get("at", [])

@@ -24,7 +24,7 @@ def workers(_: MagicContext) -> MagicOutput:
 
 
 def output_of(context: MagicContext, worker: int, lines: int) -> MagicOutput:
-    """Show the last lines of the newest output of a worker that was too long for the notebook."""
+    """Show the last lines of a worker's newest output that was too long for the notebook."""
     slice_ = _slice()
     if not 0 < worker < slice_.count:
         hint = Text("The other workers are 1 to {last}.", last=slice_.count - 1)

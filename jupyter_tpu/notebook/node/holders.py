@@ -22,9 +22,9 @@ def find_holder(pid: int, proc: Path = PROC, kernels: Path | None = None) -> Hol
     """Return the data about a process from /proc and the agent's folder; fields that can't be read are empty.
 
     Command and notebook are untrusted text. Jupyter sets ``JPY_SESSION_NAME`` to the notebook of a kernel, and
-    processes started by the kernel inherit it. /proc shows the initial environment of a process, in which a spare
+    processes started by the kernel inherit it. /proc shows the initial environment of a process, in which a pre-warmed
     kernel lacks the variable. The agent's folder `kernels` shows which processes are kernels and also contains the
-    notebook of a spare kernel.
+    notebook of a pre-warmed kernel.
     """
     command = _fields(proc / str(pid) / "cmdline")
     noted = _noted_notebook(pid, kernels or Path.home() / ".jupyter-tpu" / "kernels")
@@ -40,13 +40,13 @@ def find_holder(pid: int, proc: Path = PROC, kernels: Path | None = None) -> Hol
 def who_holds(devices: Path, lock_file: Path, proc: Path = PROC) -> list[int]:
     """Return the pids of processes that have a chip's device file open or hold libtpu's lock, in ascending order.
 
-    The kernel hides other users' open files, but not their locks.
+    Linux hides other users' open files, but not their locks.
     """
     return sorted({*open_by(device_files(devices), proc), *who_locks(lock_file, proc)})
 
 
 def who_locks(lock_file: Path, proc: Path = PROC) -> Iterator[int]:
-    """Yield the pids of processes, of any user, that hold a POSIX lock on a file; yield nothing without the file."""
+    """Yield the pids of any user's processes with a POSIX lock on a file; yield nothing if there is no such file."""
     try:
         wanted = _lock_id(lock_file.stat())
         lines = (proc / "locks").read_text().splitlines()
@@ -66,7 +66,7 @@ def _lock_id(file: os.stat_result) -> str:
 
 
 def _noted_notebook(pid: int, kernels: Path) -> str | None:
-    """Return the notebook of a kernel that the agent started; None for any other process."""
+    """Return the notebook of a kernel that the agent started, or None for any other process."""
     # The agent may rewrite or remove a file during the read: skip such a kernel.
     for path in kernels.glob("*/kernel.json"):
         with suppress(OSError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""This process's place among the workers of a slice, if its cells run on all of them."""
+"""This process's place among the workers of a slice on which each cell runs on all workers."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class ThisWorker:
 
     @property
     def jax_devices(self) -> int | None:
-        """The number of JAX devices on this worker alone; None if the type is unknown."""
+        """The number of JAX devices on this worker alone, or None if the accelerator type is unknown."""
         if self.accelerator is None:
             return None
         of_worker = self.accelerator.jax_devices // self.accelerator.workers
@@ -49,7 +49,7 @@ class ThisWorker:
 
     @property
     def workers(self) -> int:
-        """The number of workers of the node; 1 if the type is unknown."""
+        """The number of workers of the node, or 1 if the accelerator type is unknown."""
         return self.accelerator.workers if self.accelerator else 1
 
     @property

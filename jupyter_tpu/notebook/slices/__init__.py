@@ -20,7 +20,7 @@ _current: Any = None
 
 
 def join(shell: Any) -> None:
-    """Make this process part of its slice, if the environment describes one; a second call has no effect."""
+    """Make this process part of its slice, if the environment describes a slice; a second call has no effect."""
     global _current
     if _current is not None:
         return
@@ -36,7 +36,7 @@ def join(shell: Any) -> None:
 
 
 def current() -> Any:
-    """Return the `Slice` of this kernel, the `Engine` of this worker, or None outside a slice."""
+    """Return the `Slice` on worker 0, the `Engine` on any other worker, or None outside a slice."""
     return _current
 
 

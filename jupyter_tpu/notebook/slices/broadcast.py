@@ -36,7 +36,7 @@ _SLOW_S = 10.0
 
 
 class Slice:
-    """The slice of this kernel, which is its worker 0.
+    """The slice of this kernel, which runs on worker 0.
 
     Args:
         shell: the kernel's IPython shell.
@@ -71,7 +71,7 @@ class Slice:
 
     @property
     def cell_workers(self) -> tuple[int, ...] | None:
-        """The workers of the cell that is running on this worker; None between cells."""
+        """The workers that run the current cell of this worker, or None between cells."""
         return self._target.workers if self._target else None
 
     def output_end(self, worker: int, lines: int, patience_s: float) -> Mapping[str, Any] | None:

@@ -25,7 +25,8 @@ class Cluster:
     """The engines of a slice.
 
     Args:
-        on_joined: called with the number of a worker and its reply to `HELLO` when it has replied on every channel.
+        on_joined: called with the number of a worker and its reply to `HELLO` when the worker has replied on every
+            channel.
         on_lost: called with the number of a worker whose process has exited.
 
     Attributes:
@@ -140,7 +141,7 @@ class Cluster:
         content: Mapping[str, Any],
         answered: Callable[[Mapping[str, Any]], None] = lambda _: None,
     ) -> None:
-        """Send a request on the control channel, which even a busy engine reads."""
+        """Send a request on the control channel, from which even a busy engine reads."""
         ident = self._registered.get(worker)
         if ident is None:
             return

@@ -38,7 +38,7 @@ _VARYING = re.compile(
 
 
 def comparable(text: str) -> str:
-    """Return whole lines as they are compared: without log prefixes, times, memory addresses and progress bars."""
+    """Return whole lines in the form for comparison: without log prefixes, times, memory addresses or progress bars."""
     return _without_variations(_IGNORED_LINES.sub("", overwritten(text)))
 
 
@@ -58,7 +58,8 @@ class Collected:
     """The output of a worker in a cell.
 
     Attributes:
-        parts: in order, ``("stdout", text)``, ``("stderr", text)`` or ``("data", {media type: data})``.
+        parts: the parts of the output in order: ``("stdout", text)``, ``("stderr", text)`` or
+            ``("data", {media type: data})``.
         left_out: number of characters omitted between start and end in `parts`.
         digest: digest of the whole output, for comparison.
     """
@@ -110,7 +111,7 @@ class _Digest:
 
 
 class Collector:
-    """Collects the output of one cell; may be used from any thread.
+    """A collector of one cell's output; may be used from any thread.
 
     Args:
         spill: a function that writes all text to a file on the worker; called if there is more text than the notebook

@@ -59,7 +59,7 @@ class Engine:
 
     @property
     def cell_workers(self) -> tuple[int, ...] | None:
-        """The workers of the running cell; None between cells."""
+        """The workers that run the current cell, or None between cells."""
         cell = self._cell
         return tuple(cell["workers"]) if cell else None
 

@@ -1,4 +1,4 @@
-"""The other workers' output in a cell: equal output is shown only once; each group has a fold. Pure."""
+"""The other workers' output in a cell: workers with equal output form a group, whose output is in one fold. Pure."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Group:
 
     @property
     def label(self) -> Text:
-        """Return the label, one line."""
+        """Return the group's label, which is one line."""
         names = names_of(self.workers)
         if self.part is None:
             return Text("{workers}: same output", workers=names)

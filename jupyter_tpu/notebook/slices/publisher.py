@@ -13,7 +13,7 @@ from jupyter_tpu.notebook.slices.folding import CellError
 
 
 class Publisher:
-    """Publishes to the cell that is running when the object is created.
+    """A publisher of messages to the cell that is running when the object is created.
 
     Args:
         kernel: worker 0's ipykernel.
@@ -35,7 +35,7 @@ class Publisher:
         self._send(kind, {"data": data, "metadata": {}, "transient": {"display_id": self._display_id}})
 
     def note(self, text: Text) -> None:
-        """Show a separate line."""
+        """Show a separate line in the cell's output."""
         data = {"text/plain": shown(text), "text/html": f"<small>{as_html(shown(text))}</small>"}
         self._send("display_data", {"data": data, "metadata": {}, "transient": {}})
 

@@ -10,7 +10,7 @@ from jupyter_tpu.notebook.slices.collected import Collector
 
 
 class Recorder:
-    """Records the output of an IPython shell in a kernel.
+    """A recorder of the output of an IPython shell in a kernel.
 
     Args:
         shell: the shell.

@@ -18,7 +18,7 @@ class Target:
     """The workers on which a cell runs.
 
     Attributes:
-        workers: their numbers, in order.
+        workers: the numbers of the workers, in ascending order.
         code: the cell without its line ``%%workers``.
         is_partial: whether a collective operation in the cell would wait forever for the other workers.
     """

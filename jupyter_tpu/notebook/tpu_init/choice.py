@@ -1,4 +1,4 @@
-"""Choose the framework for a line of ``%tpu_init``: the one in the line, else an imported or installed one."""
+"""Choose the framework for a line of ``%tpu_init``: the named one, else an imported one, else an installed one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Choice:
 
 
 def choose_framework(line: str, imported: Sequence[str], installed: Sequence[str]) -> Choice | None:
-    """Return the framework that a line selects; None if the line names none and no framework is installed.
+    """Return the framework that a line selects, or None if it names no framework and no framework is installed.
 
     Raises:
         BadInput: the line contains no known framework, or ``auto`` finds several.

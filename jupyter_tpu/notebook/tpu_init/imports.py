@@ -50,7 +50,8 @@ def import_framework(framework: str, module: str, worker: ThisWorker) -> Any:
     """Import and return a module of the framework.
 
     Raises:
-        AcceleratorFailed: the module is not installed, does not load, or is hidden by something with the same name.
+        AcceleratorFailed: the module is not installed, does not load, or is hidden by a file or folder with the same
+            name.
     """
     importlib.invalidate_caches()  # %pip may have just installed it
     try:

@@ -1,4 +1,4 @@
-"""Start JAX on this worker's chips, on a slice together with the other workers, and prove that it computes there.
+"""Start JAX on this worker's chips, or together on all workers of a slice, and check that it computes there.
 
 JAX determines the devices of a process when first used, so all settings are made before that and checked afterwards.
 """
@@ -33,7 +33,7 @@ def start_jax(worker: ThisWorker) -> Ready:
     """Start JAX on the devices of `worker`, or of its slice, and run one operation over all of them.
 
     Raises:
-        AcceleratorFailed: JAX is missing, runs on something else, or computes a wrong result.
+        AcceleratorFailed: JAX is missing, does not run on the expected devices, or computes a wrong result.
         AcceleratorBusy: another process uses the TPU.
     """
     jax = _import_jax(jax_settings(worker), worker)
@@ -147,7 +147,10 @@ def _refuse_if_started(jax: Any) -> None:
 
 
 def _is_joined(jax: Any) -> bool:
-    """Return whether JAX has connected this process to others; older versions show this only in a private variable."""
+    """Return whether JAX has connected this process to other processes.
+
+    Older versions of JAX show this only in a private variable.
+    """
     if hasattr(jax.distributed, "is_initialized"):
         return bool(jax.distributed.is_initialized())
     return importlib.import_module("jax._src.distributed").global_state.client is not None

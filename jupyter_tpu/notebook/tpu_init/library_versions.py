@@ -40,7 +40,7 @@ def _version(name: str) -> str:
 
 
 def requirements_of(framework: str) -> list[str]:
-    """Return the requirements of the installed framework; empty if its metadata has none, as in a source checkout."""
+    """Return the requirements in the metadata of the installed framework, or [] if there are none."""
     library = LIBRARIES[framework][0]
     for package in _SAME.get(library, (library,)):
         try:
@@ -51,7 +51,7 @@ def requirements_of(framework: str) -> list[str]:
 
 
 def libtpu_mismatch(framework: str, versions: Mapping[str, str], requirements: Iterable[str]) -> str:
-    """Return a warning if this framework was built for other versions of libtpu than the installed one, or else "".
+    """Return a warning if this framework was not built for the installed version of libtpu, or else "".
 
     The package's own requirement takes precedence over the table in `frameworks`. There is no warning if neither of
     them specifies a version or if libtpu is not installed (a framework that needs libtpu would not have started).

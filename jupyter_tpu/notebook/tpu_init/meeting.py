@@ -1,4 +1,4 @@
-"""Let a slice's workers meet before a framework starts, so that all are ready and know its coordinator's port.
+"""Let a slice's workers meet before a framework starts: all must be ready and know the coordinator's port.
 
 A framework waits for its other processes in C++ code, which can't be interrupted. Therefore, the workers first meet
 here, in Python: an error names the missing workers, a firewall between workers is detected, and an interrupt ends the
@@ -57,7 +57,7 @@ class Meeting:
         )
 
     def gather(self, own: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """Send this worker's report to worker 0; on worker 0, return all workers' reports, on others an empty list.
+        """Send this worker's report to worker 0; return all reports on worker 0, and [] on any other worker.
 
         The method returns when all workers have reported, so a worker that continues can rely on the other workers.
 
@@ -172,7 +172,7 @@ def _left_by_worker_0() -> AcceleratorFailed:
 
 
 def _reached(place: ThisSlice) -> _Line:
-    """Return a connection to worker 0; retry for a while, because worker 0 may start listening later."""
+    """Return a connection to worker 0; retry for some time, because worker 0 may start listening later."""
     end = time.monotonic() + _MEETS_WITHIN_S
     while True:
         for port in PORTS:

@@ -50,7 +50,7 @@ class Report:
     Attributes:
         why: why ``auto`` chose this framework; empty if the user named it.
         remark: what the user should know about this framework; empty if nothing.
-        warning: mismatched versions, or harmless warnings explained; empty if there are none.
+        warning: a text about mismatched versions or harmless warnings; empty if there are none.
         seconds: how long all of ``%tpu_init`` took.
         hosts: the workers of a slice, which are listed instead of their devices; empty if there is one worker.
     """

@@ -30,8 +30,8 @@ def start_torch_xla(worker: ThisWorker) -> Ready:
     """Start PyTorch/XLA in SPMD mode on the devices of `worker` and run one operation on all of them.
 
     Raises:
-        AcceleratorFailed: PyTorch/XLA is missing, was started before, runs on something else, or computes a wrong
-            result.
+        AcceleratorFailed: PyTorch/XLA is missing, was started before, does not run on the expected devices, or computes
+            a wrong result.
         AcceleratorBusy: another process uses the TPU.
     """
     set_environment(torch_xla_variables(worker))

@@ -1,8 +1,8 @@
 """The widgets `TpuMonitor`, `IdleTimer` and `QuotaAndCredit`, which show this node inside a notebook.
 
-They are live if the kernel's Python has anywidget and the front end supports it; otherwise they show a snapshot from
-when the cell was run, as text and HTML. Each kind of widget is a `View` (see `view`) with a JavaScript file; a `Feed`
-reads the agent in a thread. docs/how-to/show-live-widgets.md lists what each front end shows.
+They update automatically if the kernel's Python has anywidget and the front end supports it; otherwise, they show a
+snapshot from when the cell was run, as text and HTML. Each kind of widget is a `View` (see `view`) with a JavaScript
+file; a `Feed` reads the agent in a thread. docs/how-to/show-live-widgets.md lists what each front end shows.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ cell finishes: only JupyterLab 4.4 and ipykernel 7 deliver widget messages while
 users watch the widget mainly while a cell runs. Therefore:
 
 - While pages report, the widget is updated at its own interval.
-- If an idle kernel, which would have received a report, gets none, no page shows the widget. The thread then exits; the
-  next report starts a new one.
+- If an idle kernel gets no report, no page shows the widget, because an idle kernel receives all reports. The thread
+  then exits; the next report starts a new thread.
 - If a busy kernel gets no report, the updates continue, but slow down to one every 5 s, because a page may still show
   the widget. A tab that is closed during a 5-hour cell causes 3,600 messages of about 1.3 KB in the record.
 """

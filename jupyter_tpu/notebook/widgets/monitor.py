@@ -26,7 +26,8 @@ _MOST_HOLDERS = 4
 def read(ask: CallAgent, whole: bool) -> Data:
     """Return the newest sample in a compact form: lists instead of records, and TPU processes as text.
 
-    Percentages are not rounded here: the page rounds them like the panel, so that both show the same values.
+    Percentages are not rounded here: the page rounds them like the panel, so that the widget and the panel show the
+    same values.
     """
     answer = ask(*(_WITH_HISTORY if whole else NEWEST_SAMPLE))
     sample = Sample.from_json(answer["sample"])
@@ -79,7 +80,7 @@ def _chips(cores: Sequence[Core]) -> list[int]:
 
 
 def _shares(cores: Sequence[Core], used: Mapping[str, Sequence[int | None]]) -> list[float | None]:
-    """Return the share of HBM in use on all cores of a chip, in percent, for each time."""
+    """For each time, return the share of HBM in use on all cores of a chip, in percent."""
     total = sum(core.hbm_total_bytes or 0 for core in cores)
     moments = zip(*(used.get(str(core.core), ()) for core in cores), strict=False)
     return [None if None in moment or not total else round(100 * sum(moment) / total, 1) for moment in moments]

@@ -27,7 +27,7 @@ class View:
     """One kind of widget.
 
     Attributes:
-        script: the file that draws it in a page.
+        script: the JavaScript file that draws the widget in a page.
         every_s: seconds between two updates.
         read: reads the agent and returns the data for the page, with the history if its second argument is true.
             ``at``, if present, is the time of the data in Unix seconds by the node's clock. Raises `TpuError`, or the
@@ -45,13 +45,13 @@ class View:
     act: Callable[[CallAgent, Mapping[str, Any], float], str] = _no_act
 
     def as_text(self, how: str) -> MagicOutput:
-        """Return a current snapshot as text, followed by `how`, a line about seeing live numbers."""
+        """Return a current snapshot as text, followed by `how`, a line that explains how to see live values."""
         context = MagicContext()
         at = Text("as of {time}", time=time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(context.now)))
         return MagicOutput(sections=[Section(title=self.title, age=at), *self._seen(context), Section(lines=[how])])
 
     def _seen(self, context: MagicContext) -> list[Section]:
-        """Return the subcommands' output; stop at the first failure, so that the cell does not wait for all of them."""
+        """Return the subcommands' output; stop after the first failure, so that the cell does not wait again."""
         seen: list[Section] = []
         try:
             for word in self.subcommands:
@@ -66,7 +66,7 @@ def _in_a_line(error: TpuError) -> str:
 
 
 class SnapshotReader:
-    """Reads a view's data; keeps the last data in case the agent does not respond.
+    """A reader of a view's data; keeps the last data in case the agent does not respond.
 
     Args:
         ask: a function that calls the agent for data to show.
@@ -80,7 +80,7 @@ class SnapshotReader:
         self._data: Data | None = None
 
     def snapshot(self, *, whole: bool = False, acts: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
-        """Return the snapshot for the pages: the last data, the problem if the data is old, and results of requests.
+        """Return the snapshot for pages: the last data, why it could not be updated (if so), and results of requests.
 
         Args:
             whole: whether to add the history.

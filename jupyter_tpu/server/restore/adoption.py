@@ -1,8 +1,8 @@
 """Adopt the kernels that an earlier server left on their nodes, and leave this server's kernels running when it stops.
 
 Adopted kernels and their sessions keep their ids, so a reloaded browser page continues as before. The server start
-waits for the network only briefly; a kernel whose node can't be reached counts as alive until its agent reports
-otherwise.
+waits for the network only briefly; a kernel whose node can't be reached counts as running until its agent reports a
+different state.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _LAST_SEEN = ("last_output_at", "state_since", "started_at")
 
 
 class Adoption:
-    """Adopts kernels on nodes when a server starts, and leaves them running when the server stops.
+    """The adoption of kernels on nodes when a server starts; when the server stops, the kernels are left running.
 
-    Call its methods only in the server's event loop.
+    The methods must only be called in the server's event loop.
 
     Args:
         serverapp: the Jupyter server.

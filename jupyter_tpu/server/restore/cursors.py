@@ -39,7 +39,7 @@ class Cursor:
     Attributes:
         arrived: seq up to which the page has acknowledged all messages; it may have received more messages.
         written: seq of the last message sent to the page.
-        has_received: whether the page has acknowledged anything; if False, the session has only sent requests.
+        has_received: whether the page has acknowledged any message; if False, the session has only sent requests.
     """
 
     arrived: int
@@ -71,7 +71,7 @@ class _Place:
 
 
 class Cursors:
-    """The cursors in one file, created if needed; if the file can't be used, log this and use memory.
+    """The cursors in one file, which is created if needed; if it can't be used, they are stored in memory.
 
     Args:
         path: the file, or None to store the cursors in memory.

@@ -23,7 +23,7 @@ def _nothing(_session: str) -> int:
 
 
 def by_urgency(chosen: Iterable[ListedRequest]) -> list[ListedRequest]:
-    """Sort requests: unfinished ones first, then by age, with the newest first."""
+    """Sort requests: unfinished requests first, then finished requests; the newest first in each group."""
     return sorted(chosen, key=lambda each: (each.state != "done", each.first_seq), reverse=True)
 
 
@@ -38,7 +38,7 @@ def outputs_response(
 
     Args:
         chosen: the requests to show, in this order.
-        excerpts: the record entries of these requests and of others that may have updated their displays.
+        excerpts: the record entries of these requests and of other requests that may have updated their displays.
         arrived: as in `Reducer`: what pages have received.
 
     Raises:
@@ -80,7 +80,7 @@ def reduce_excerpts(excerpts: Iterable[RequestRange], last_seq: int, arrived: Ar
 
 
 def _omitted_text(excerpt: RequestRange, entries: Sequence[Entry]) -> int:
-    """Estimate the omitted text: the omitted bytes without headers, whose size is taken from `entries`."""
+    """Estimate the size of the omitted text: the omitted bytes minus headers, whose size is taken from `entries`."""
     # the largest part of a stream message is its content; the other parts are headers and the frame
     around = sum(_entry_bytes(entry) - max(map(len, entry.parts), default=0) for entry in entries)
     return max(1, excerpt.omitted_bytes - excerpt.omitted_messages * around // len(entries))

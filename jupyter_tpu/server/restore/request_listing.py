@@ -56,7 +56,7 @@ class ListedRequest:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The agent's list of a kernel's requests; everything before `next_seq` is in the record."""
+    """The agent's list of a kernel's requests; all messages before `next_seq` are in the record."""
 
     requests: Sequence[ListedRequest]
     next_seq: int

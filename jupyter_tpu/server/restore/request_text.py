@@ -49,7 +49,7 @@ class _Reader:
         self._is_over = False
 
     async def deliver(self, batch: list[KernelMessage]) -> None:
-        """Process a batch of the record; the next batch follows when the text of this one has been consumed."""
+        """Process a batch of the record; the next batch follows when the text of this batch has been consumed."""
         if self._is_over:
             return
         text = await asyncio.to_thread(_text_in, batch, self._request)

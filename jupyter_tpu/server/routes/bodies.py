@@ -1,4 +1,4 @@
-"""Parse request bodies into records; reject anything else with a clear error.
+"""Parse request bodies into records; reject invalid bodies with a clear error.
 
 Pure. Only fields that are named and typed here can reach the cloud.
 """
@@ -155,7 +155,7 @@ def text_field(data: dict[str, Any], name: str) -> str:
 
 
 def flag_field(data: dict[str, Any], name: str) -> bool:
-    """Return an optional boolean; False if it is missing.
+    """Return an optional boolean, or False if it is missing.
 
     Raises:
         BadInput: the field is not a boolean.
@@ -170,7 +170,7 @@ def flag_field(data: dict[str, Any], name: str) -> bool:
 
 
 def number_field(data: dict[str, Any], name: str) -> float | None:
-    """Return an optional finite number above 0; None if it is missing or null.
+    """Return an optional finite number above 0, or None if it is missing or null.
 
     Raises:
         BadInput: the field is not such a number.

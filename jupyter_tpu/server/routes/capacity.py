@@ -100,7 +100,7 @@ class OffersHandler(TpuHandler):
 
 
 class SearchesHandler(TpuHandler):
-    """``searches``: list all searches or start one."""
+    """``searches``: list all searches or start a search."""
 
     @web.authenticated
     @authorized

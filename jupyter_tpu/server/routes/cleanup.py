@@ -25,7 +25,7 @@ class CleanupHandler(QuotaRoute):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """Return everything that costs money or uses quota, listed now."""
+        """List everything in the project that costs money or uses quota, and return the list."""
         try:
             opened = await self.app.fleet.get()
         except TpuError as error:  # panels poll this: the error is part of the response, not a failed request
@@ -46,7 +46,7 @@ class CleanupHandler(QuotaRoute):
 
 
 class StopAllHandler(QuotaRoute):
-    """``stop-all``: stop or delete every billed node and cancel everything that would create one."""
+    """``stop-all``: stop or delete all billed nodes and cancel everything that would create a node."""
 
     @web.authenticated
     @authorized

@@ -20,7 +20,7 @@ _CHANGES_NODES = frozenset(["clock", "maintenance", "preempt", "project", "reset
 
 
 class EmulatedApp(Protocol):
-    """The part of the extension that these routes need in addition to `nodes.App`."""
+    """The part of the extension that the routes of the failure simulator need in addition to `nodes.App`."""
 
     shown: ServedCloud
 

@@ -46,7 +46,7 @@ class GrantsHandler(GrantRoute):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """Return all grants with the remaining amount of each."""
+        """Return all grants with the remaining amount of each grant."""
         self.write_json((await self.grant_usage()).to_json())
 
 
@@ -89,7 +89,7 @@ class GrantHandler(GrantRoute):
 
 
 class CoverageHandler(GrantRoute):
-    """``coverage``: who would pay for a node, before it is created."""
+    """``coverage``: who would pay for a node if it were created."""
 
     @web.authenticated
     @authorized
@@ -117,7 +117,7 @@ class CoverageHandler(GrantRoute):
 
 
 def _autostop_of(request: NodeRequest) -> dict[str, Any]:
-    """Return the auto-stop rules of a new node, and the maximum number of idle seconds before it stops."""
+    """Return the auto-stop rules of a new node, and after how many idle seconds the node is stopped."""
     node = Node(
         name=NodeName(project="any-project", zone=request.zone, node_id="new"),
         state="CREATING",

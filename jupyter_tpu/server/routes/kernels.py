@@ -41,7 +41,10 @@ class KernelHandler(TpuHandler):
         return provisioner
 
     def compute_etag(self) -> None:
-        """Return None: no client requests the same outputs twice, and hashing megabytes would block the server."""
+        """Return None, which disables ETags.
+
+        No client requests the same outputs twice, and hashing megabytes would block the server.
+        """
 
     async def send(self, piece: bytes) -> None:
         """Write a piece of the response and wait until the client has received it.

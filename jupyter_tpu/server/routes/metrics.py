@@ -31,7 +31,7 @@ class ChipsRoute(TpuHandler):
     """Base class of the handlers of a node's chips."""
 
     async def node(self, zone: str, node_id: str) -> tuple[OpenFleet, Node]:
-        """Return the node from the last list; ask the cloud only for a node that is not in the list.
+        """Return the node from the last list of nodes; query the cloud only if that list lacks the node.
 
         Raises:
             NodeNotFound: the cloud has no such node either.

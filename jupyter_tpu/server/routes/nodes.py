@@ -181,7 +181,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         self.finish(json.dumps(body))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Write a `TpuError` as the error body in rest-api.yml, anything else as Jupyter Server does."""
+        """Write a `TpuError` as the error body in rest-api.yml; write any other error as Jupyter Server does."""
         error = _tpu_error(kwargs)
         if error is None:
             super().write_error(status_code, **kwargs)
@@ -229,7 +229,7 @@ class StatusHandler(TpuHandler):
 
 
 class NodesHandler(TpuHandler):
-    """``nodes``: list all nodes or create one."""
+    """``nodes``: list all nodes or create a node."""
 
     @web.authenticated
     @authorized
@@ -313,7 +313,7 @@ class StartHandler(TpuHandler):
 
 
 class IntentHandler(TpuHandler):
-    """``intents/{intent_id}``: read an intent's progress or dismiss a failed one."""
+    """``intents/{intent_id}``: read an intent's progress or dismiss a failed intent."""
 
     @web.authenticated
     @authorized

@@ -21,7 +21,7 @@ _VALUES = ("path", "project", "account", "usd")
 
 
 class SetupApp(Protocol):
-    """The part of the extension that these routes need in addition to `nodes.App`."""
+    """The part of the extension that the setup routes need in addition to `nodes.App`."""
 
     own: ServedCloud
     trial: TrialSwitch
@@ -85,7 +85,7 @@ class TrialHandler(SetupRoute):
     @web.authenticated
     @authorized
     async def post(self) -> None:
-        """Start the emulated cloud and show it, unless the demo is already running one; return the status."""
+        """Start the emulated cloud and show it, unless the demo already runs an emulated cloud; return the status."""
         if self.setup_app.own.emulator is None:
             await self.setup_app.trial.start()
             await self._put_example()
@@ -94,7 +94,7 @@ class TrialHandler(SetupRoute):
     @web.authenticated
     @authorized
     async def delete(self) -> None:
-        """Stop the emulated cloud and show the user's own; return the status."""
+        """Stop the emulated cloud and show the user's own cloud; return the status."""
         await self.setup_app.trial.stop()
         await self._finish()
 

@@ -110,7 +110,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         return bool(self._page and kernel and (kernel.node, kernel.endpoint) == (str(node), endpoint))
 
     def _send_status_message(self, status: str) -> None:
-        """Send a state to the page; called by Jupyter Server when it restarts a dead kernel and when it gives up.
+        """Send a state to the page; called by Jupyter Server when it restarts a dead kernel or gives up.
 
         A restart on a recreated node is sent as "starting". Otherwise, JupyterLab would open a dialog about a kernel
         that "appears to have died", although the notebook already shows what happened to the node.

@@ -170,7 +170,7 @@ class PageSession:
         return bool(self._unsent)
 
     def take_over(self, other: PageSession) -> None:
-        """Adopt the unsent requests from an earlier connection of the same page."""
+        """Take over the unsent requests of an earlier connection of the same page."""
         self._unsent, other._unsent = other._unsent + self._unsent, []
 
     def send_status(self, state: str) -> None:
@@ -447,7 +447,7 @@ class PageSession:
         return self._kernel_id, self._session_id, message.seq
 
     def _store_cursor(self) -> None:
-        """Store the cursor, unless the session has neither received nor sent anything and is therefore still new."""
+        """Store the cursor if the session has received or sent a message; otherwise, the session is still new."""
         if self._has_heard or self._has_sent:
             arrived = self._acks.arrived if self._has_heard else self._started_after
             # an older connection may have written more than this one

@@ -78,7 +78,7 @@ class TextLimit:
 
     @property
     def due_s(self) -> float | None:
-        """When to call `renew`, unless more messages arrive first; None if no notice needs an update."""
+        """When to call `renew` if no message arrives earlier, or None if no notice needs an update."""
         return min((gap.due_s for gap in self._gaps() if gap.due_s is not None), default=None)
 
     def renew(self, now_s: float) -> list[PageMessage]:

@@ -29,7 +29,7 @@ Place = tuple[str, str, int]
 
 
 class InFlight:
-    """Messages that were written to a page but not acknowledged yet; stores only candidates for the largest one."""
+    """Messages that were written to a page but not acknowledged yet; only candidates for the largest one are stored."""
 
     def __init__(self) -> None:
         self._written: deque[tuple[int, int]] = deque()
@@ -54,7 +54,7 @@ class InFlight:
 
     @property
     def largest(self) -> tuple[int, int] | None:
-        """The seq and size of the largest message in flight, or None."""
+        """The seq and size of the largest message in flight, or None if no message is in flight."""
         return self._written[0] if self._written else None
 
 

@@ -61,6 +61,6 @@ def truncation_notice(url: str, left_out_bytes: int, last_text: str) -> Mapping[
 
 
 def _last_lines(text: str) -> str:
-    """Return the last lines as in a terminal, without colours and without text overwritten by a carriage return."""
+    """Return the last lines as a terminal would show them, but without colours."""
     lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip("\n").split("\n")[-_LINES:]]
     return _UNPRINTABLE.sub("", _ESCAPES.sub("", "\n".join(lines)))
