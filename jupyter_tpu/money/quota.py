@@ -68,7 +68,7 @@ class QuotaHolder:
 
     @property
     def is_counted(self) -> bool:
-        """Whether the user's amount is included in the sums, which requires that its accelerator type is known."""
+        """Whether the amount that it uses is included in the sums; False if its accelerator type is unknown."""
         return self.is_reserved or accelerators.find_accelerator(self.accelerator_type) is not None
 
 
