@@ -226,7 +226,7 @@ def types_in_zone(zone: str) -> tuple[str, ...]:
     offered: list[str] = []
     for row in catalogue()["zones"]:
         if row["zone"] == zone and row["generation"] in generations():
-            # A row without a list offers all types of its generation.
+            # A row without a list of types offers all types of its generation.
             offered += row.get("accelerator_types") or _types_of(row["generation"])
     return tuple(name for name in accelerators() if name in offered)
 

@@ -285,7 +285,7 @@ def judge(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: floa
 def _use(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: float | None, now: float) -> _Use:
     """Judge a node's use by proofs of activity, then by signs that count for a limited time, then by idle time."""
     running = [each for each in activity.in_state("active") if each[0] == "execution"]
-    # Older agents do not report the newer sources: an unknown one there must not make the whole node unknown.
+    # Older agents don't report the newer sources. A source that they don't report must not make the whole node unknown.
     hidden = [each for each in activity.in_state("unknown") if each[0] in OLDEST_SOURCES]
     proofs = [each for each in activity.in_state("active") if each[0] in _proofs(activity)]
     if proofs:
@@ -297,7 +297,8 @@ def _use(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: float
         if since is not None:
             reason = Text("no activity for {duration}", duration=duration_text(now - since))
         return _Use(verdict="idle", reason=reason, since=since, limit_s=rules.idle_after_s)
-    # A running cell or an unreadable source without proof of use counts as busy, unless the rules let it expire.
+    # A running cell or an unreadable source without proof of use counts as busy, unless the rules limit how long this
+    # keeps the node running.
     if ready_since is None or not _can_lapse(rules, activity, keep):
         if running:
             return _Use(verdict="busy", reason=_joined_details([*running, *_open_pages(activity)]))

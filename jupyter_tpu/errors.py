@@ -52,7 +52,7 @@ from typing import Any, ClassVar
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _TO_SPACES = str.maketrans("\t\n\r", "   ")
 _FIELD = re.compile(r"\{(\w+)\}")
-# our texts have two levels; a worker may send any number
+# our own texts are nested at most two levels deep, but a worker may send any depth
 _DEEPEST_TEXT = 10
 
 

@@ -37,8 +37,8 @@ _MODULES = (
 )
 _PACKAGES = ("commands", "wire", "agent", "notebook")
 _KINDS = (".py", ".txt", ".js", ".css")  # the last two are the front-end code of the notebook's widgets
-# The supervisor runs as long as the node, so it imports none of the agent's modules. Importing them would also delay
-# its start.
+# The supervisor runs during the node's whole lifetime. It imports none of the agent's modules, so that it uses little
+# memory and starts quickly.
 _START = b"""import sys
 from importlib import import_module
 

@@ -76,7 +76,7 @@ def unpack(content: bytes, folder: Path, draft: Path) -> None:
     try:
         draft.rename(folder)
     except OSError:
-        if not is_whole(folder):  # otherwise another process has unpacked it at the same time
+        if not is_whole(folder):  # if it is complete, another process has unpacked it in the meantime
             raise
 
 

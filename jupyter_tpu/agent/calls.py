@@ -40,7 +40,7 @@ Params = Mapping[str, Any]
 Method = Callable[[Params], Awaitable[dict[str, Any]]]
 Answer: TypeAlias = "asyncio.Task[dict[str, Any]]"
 
-# A client repeats only calls that have no result yet. Few are pending at a time; the rest is a safety margin.
+# A client repeats only calls that have no result yet. Usually only a few are pending, so this leaves a safety margin.
 _REMEMBERED = 100
 # Every server, terminal and notebook that ever connected is a client, so this limit bounds the agent's memory.
 _REMEMBERED_CLIENTS = 1000
@@ -60,7 +60,8 @@ _ONLY_READ = (
 )
 _ONCE = ("start_kernel", "restart_kernel", "kill_kernel", "interrupt")
 _BY_PEOPLE = ("start_kernel", "restart_kernel", "interrupt", "free")
-# A note contains a few paths and names. Every change of the kernel's state rewrites the note.
+# A note contains only a few paths and names. It must stay small, because it is rewritten on every change of the
+# kernel's state.
 _NOTE_BYTES = 16 * 1024
 # The head and the tail, each with one more entry (at most 4 MiB, see `excerpt`), must fit in a RESULT frame as base64.
 _HEAD_BYTES = 1024 * 1024
@@ -103,7 +104,7 @@ class Methods:
             "note_kernel": self.note_kernel,
             "list_kernels": self.list_kernels,
             "status": self.status,
-            # These names are part of the protocol, which older clients speak; the methods' own names may change.
+            # These names are part of the protocol, which older clients use; the methods' own names may change.
             "activity": guard.report_activity,
             "keep": guard.extend,
             "set_brakes": guard.set_rules,
@@ -121,7 +122,7 @@ class Methods:
             with suppress(TpuError, OSError):
                 kernel = self._kernels.get_or_make(call["params"].get("kernel_id"))
                 self._abort_what_came_before(kernel, call)
-                # Starting a running kernel does nothing, so its requests must not wait for a new process.
+                # Starting a running kernel does nothing, so requests to the kernel must not wait for a new process.
                 if call["method"] == "restart_kernel" or not kernel.is_alive:
                     kernel.expect_start()
 
@@ -144,7 +145,7 @@ class Methods:
             )
         if name in _BY_PEOPLE:
             self._guard.note_human_act()
-        # These methods store the caller, so that even the next agent doesn't repeat the call.
+        # These methods store the caller, so that even a restarted agent recognizes a repeated call.
         if name in _ONCE:
             params = {**params, "caller": _caller(call)}
         return await self._table[name](params)
@@ -341,7 +342,7 @@ class Calls:
             return {"error": _failed(call, error).to_json()}
 
     def _forget_old(self, answers: OrderedDict[int, Answer]) -> None:
-        # Keep a running call: otherwise a repetition would start it a second time.
+        # Keep a call that is still running: if the client repeated it, it would otherwise run twice.
         if len(answers) > _REMEMBERED and next(iter(answers.values())).done():
             answers.popitem(last=False)
         if len(self._answers) > _REMEMBERED_CLIENTS:

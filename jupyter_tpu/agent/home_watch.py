@@ -63,7 +63,7 @@ class HomeWatch:
             try:
                 if not self._is_whole():
                     await self._restore()
-                else:  # Not earlier: if `rm` removed the new lock, a client would start a second agent.
+                else:  # Restore the code last: if `rm` removed the new lock, a client would start a second agent.
                     self._restore_code()
                 self._has_warned = False
             except (OSError, AgentBroken) as error:

@@ -179,7 +179,7 @@ class Session:
         log.info("client %s is silent", self.client_id)
         self.end()
 
-    # -- in --------------------------------------------------------------------------------------------------------
+    # -- receiving -----------------------------------------------------------------------------------------------------
 
     async def _receive(self) -> None:
         decoder = FrameDecoder(FROM_CLIENT)
@@ -187,8 +187,8 @@ class Session:
             self._silent_ticks, self._owes_sign = 0, True
             for frame in decoder.feed(data):
                 self._handle(frame)
-            # Wait only for replies: output never fills this buffer, so an interrupt doesn't wait behind a flood of
-            # output.
+            # Only unsent replies can exceed this size. Output never does, so an interrupt doesn't wait behind a flood
+            # of output.
             if self._writer.transport.get_write_buffer_size() > _REPLY_BUFFER_BYTES:
                 await self._drain_replies()
 
@@ -317,7 +317,7 @@ class Session:
         self._owes_sign = False
         self._writer.write(encode_frame(Kind.PONG, number=number))
 
-    # -- out -------------------------------------------------------------------------------------------------------
+    # -- sending -------------------------------------------------------------------------------------------------------
 
     async def _send_output(self) -> None:
         while True:

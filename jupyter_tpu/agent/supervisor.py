@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _SIGNALS = {signal.SIGCHLD, signal.SIGTERM}
-# An agent that lived this long had started; a crash later than that is not a crash at start.
+# An agent that has run for this long has started successfully. If it crashes later, that is not a crash at start.
 _STEADY_S = 10.0
 # After this many crashes, assume that the agent can't start at all (a broken environment, a full disk); restarting it
 # would only waste CPU.

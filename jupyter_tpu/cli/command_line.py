@@ -32,7 +32,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    if arguments[:1] == ["emulator"]:  # it has a parser of its own
+    if arguments[:1] == ["emulator"]:  # the emulator's commands have their own parser
         from jupyter_tpu.cli.other import run_emulator
 
         return run_emulator(arguments[1:])

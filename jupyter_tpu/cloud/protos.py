@@ -36,7 +36,7 @@ def node_of(message: Any) -> Node:
         preemptible=scheduling.preemptible,
         reserved=scheduling.reserved,
         options=NodeOptions(
-            # no external address on any worker: the node was created without them
+            # no worker has an external address: the node was created without external addresses
             internal_ips=bool(workers) and not any(worker.external_ip for worker in workers),
         ),
         uid=str(message.id) if message.id else "",
@@ -120,7 +120,8 @@ def _identity_of(worker_id: int, attributes: Any, is_emulated: bool) -> WorkerId
         worker_id=worker_id,
         host_keys=tuple(f"{kind} {blob.strip()}" for kind, blob in keys),
         hostname=plain(items.get(("guestinventory", "hostname"), ""), 253),
-        # On a real VM every process can write guest attributes, and any user can listen on a high port.
+        # Always use port 22 on a real VM, where any process can write guest attributes and any user can listen on a
+        # high port.
         ssh_port=_port(items.get(("emulator", "ssh-port"), "")) if is_emulated else 22,
     )
 

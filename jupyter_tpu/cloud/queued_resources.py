@@ -138,7 +138,8 @@ def queued_to_create(spec: QueuedSpec, valid_for_s: float | None) -> tpu_v2.Queu
 def queued_of(message: Any, project: str) -> QueuedResource:
     """Convert a bare ``QueuedResource`` message. Pass the project id, because the API may return the project number."""
     name = replace(QueuedName.parse(message.name), project=project)
-    # All nodes of a multislice have the same spec, so the first one describes them; leftovers may have none.
+    # All nodes of a multislice have the same spec, so the first spec describes them. A leftover request may have no
+    # spec.
     specs = list(message.tpu.node_spec)
     node = specs[0].node if specs else tpu_v2.Node.pb(tpu_v2.Node())
     scheduling = node.scheduling_config

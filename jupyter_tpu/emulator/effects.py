@@ -75,7 +75,7 @@ class Effects:
         if node is None:
             await self._make_nothing(operation)
         elif operation.verdict is not None:
-            # a scripted fault, or flex-start in a zone without it
+            # the cause is a scripted fault, or flex-start in a zone that doesn't offer it
             self._fail(operation, operation.verdict)
         # the first time that the operation is due: look for chips
         elif operation.ready_at is not None:
@@ -199,11 +199,11 @@ class Effects:
         if node is None or operation.due is None:
             return True
         if operation.verb == "create" and node.state == State.CREATING:
-            # a scripted fault may keep the node longer than its failed operation
+            # a scripted fault may keep the node after its operation has failed
             if not self._half_created.stays(operation):
                 self._remove(node)
         elif node.state == ON_THE_WAY.get(operation.verb):
-            # if restored to a transitional state, the node would stay in it forever
+            # a node that was restored to a transitional state would stay in it forever
             if operation.state_before in ON_THE_WAY_STATES or self._is_to_go(node):
                 return False
             self._return_to(node, operation.state_before)

@@ -206,7 +206,7 @@ async def serving(
     Stop everything at the end, including the workers.
     """
 
-    # a function, because the control API can switch it while the emulator runs
+    # a function, because the control API can change this setting while the emulator runs
     def asks_for_token() -> bool:
         return require_auth or cloud.switches.asks_for_token
 

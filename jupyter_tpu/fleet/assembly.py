@@ -99,10 +99,11 @@ async def open_fleet(
 
     async with AsyncExitStack() as stack:
         cloud = await stack.enter_async_context(open_cloud(settings))
-        # prices first: budgets and offers read them
+        # load the prices first, because budgets and offers need them
         if not _is_trial(cloud.settings):
             stack.callback((await asyncio.to_thread(_pricing, cloud)).close)
-        # load the key before the journal, because on a full disk, the key leaves nothing behind
+        # load the key before the journal, because on a full disk, a failed key leaves nothing behind that must be
+        # closed
         key = await asyncio.to_thread(_Key.of_user)
         journal = await asyncio.to_thread(_open_journal, cloud, stack)
         braking = AutostopController(cloud, journal, agents, login_key=key.public_line)
@@ -204,7 +205,7 @@ def _assembled(
         public_key=key.public_line,
         on_change=on_change,
         limits=limits,
-        # budgets first: the ledger must be current before other controllers decide about money
+        # the enforcer runs first: the ledger must be current before other controllers decide about money
         controllers=(enforcer, braking, *_controllers(cloud, journal, key), publisher),
         admission_checks=(enforcer, key),
     )

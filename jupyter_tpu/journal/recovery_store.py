@@ -94,7 +94,7 @@ class Recoveries:
 
     def claim(self, recovery: Recovery, *, now: float) -> Recovery | None:
         """Take ownership of the setting and return it, or None if another running process owns it or it has changed."""
-        # our own abandoned claim is ours again
+        # this process may reclaim a setting that it owned before
         if recovery.owner and recovery.owner != self._journal.owner and not is_gone(recovery.owner):
             return None
         claimed = replace(recovery, owner=self._journal.owner)

@@ -43,7 +43,7 @@ def progress_of(choice: Recovery | None, loss: Loss, worker_id: int, now: float)
         return "no"
     if choice.is_being_recreated:
         return "coming"
-    # "watching" means that a node exists and is watched: the lost one, not noticed yet, or its successor.
+    # "watching" means that a node is watched: its successor, or the lost node if the loss hasn't been noticed yet.
     if choice.phase != "watching" or not choice.was_ready:
         return "no"
     if _is_another(choice, loss, worker_id):

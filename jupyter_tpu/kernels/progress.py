@@ -66,7 +66,7 @@ class LinkReport:
 
     def __call__(self, status: LinkStatus) -> None:
         """Report a new status."""
-        if self._manager is not None and status.state != "connecting":  # the kernel's own progress shows that
+        if self._manager is not None and status.state != "connecting":  # the kernel reports "connecting" itself
             with suppress(RuntimeError):  # the server has exited
                 self._loop.call_soon_threadsafe(self._report, status)
 

@@ -217,7 +217,7 @@ def _made(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
 
 
 def _half_made(recovery: Recovery, node: Node, at: float, why: str) -> Step:
-    # True, because the previous node was READY: the attempts continue
+    # `was_ready` is True, because the previous node was READY and the attempts continue
     leftover = replace(recovery, uid=node.uid, was_ready=True)
     return _clear(leftover, at, Text("{why} Deleting the leftovers of {node}.", why=why, node=_id(recovery)))
 

@@ -95,7 +95,7 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
     """Fail the intent if the cloud has had enough time to list the node."""
     intent, missing_s = missing_for(intent, event.at)
-    # lists lag, so the node may still appear
+    # lists may be out of date, so the node may still appear
     if missing_s <= limits.unsure_s:
         return unchanged(intent)
     error = intent.cause or CloudUnavailable(Text("The node {node} was not created.", node=intent.node_name.node_id))

@@ -74,7 +74,8 @@ def _coming(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 def _halted(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     """Fail the intent, because the node is stopped, unless a requested start may still take effect."""
-    # a start with a running operation gets the time limit of a creation; without one, it gets the delay of a list
+    # a start with a running operation gets the time limit of a creation; without an operation, wait only until lists
+    # must be up to date
     waiting = intent.verb == "start" and intent.phase != BOOTING and intent.cause is None
     if waiting and event.at - intent.phase_since <= (limits.create_s if intent.operation else limits.unsure_s):
         return unchanged(intent)

@@ -77,7 +77,7 @@ class Dialogue:
         receiving = asyncio.create_task(self._receive(handle, after_batch))
         pulse = asyncio.create_task(self._pulse())
         try:
-            # Closing a stream with unsent bytes may not end the stream, so stop reading when the pulse stops, too.
+            # A stream with unsent bytes may stay open after it is closed, so also stop reading when `_pulse` ends.
             await asyncio.wait((receiving, pulse), return_when=asyncio.FIRST_COMPLETED)
             if receiving.done():
                 receiving.result()

@@ -103,7 +103,7 @@ class Link:
         self._runner: asyncio.Task[None] | None = None
         self._preparing: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
-        # State that outlives each connection.
+        # State that is kept when the connection is replaced.
         self._outbox = Outbox()
         self._room = Room()
         self._clock = clock
@@ -285,7 +285,7 @@ class Link:
             self._lose(broken_agent(error))
         except TpuError as error:
             self._lose(error)
-        except Exception as error:  # waiting callers must get an error even after a bug of ours
+        except Exception as error:  # waiting callers must get an error even if our own code has a bug
             log.exception("the link failed")
             self._lose(AgentBroken("The connection to the worker failed.", raw=f"{type(error).__name__}: {error}"))
         finally:

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 WAITING_BYTES = 256 * 1024 * 1024
 """Bytes of requests of a link that may wait for the agent: the largest message, and room for others."""
 
-# Both bound memory and frames; a user's interrupts and waiting cells are far fewer.
+# Both limits bound the memory and the size of frames. A user causes far fewer interrupts and waiting cells.
 _MOST_AHEAD = 10_000  # express copies to remember until the stream reaches them
 _MOST_AGES = 1000  # requests whose age is sent with ATTACH, which is limited to 64 KiB
 _CHANNELS = {"shell": Channel.SHELL, "control": Channel.CONTROL, "stdin": Channel.STDIN}
@@ -160,7 +160,7 @@ class KernelStream:
             self._send(encode_frame(Kind.DETACH, self.number))
             self._end()
 
-    # -- the link's side -------------------------------------------------------------------------------------------
+    # -- called by the link --------------------------------------------------------------------------------------------
 
     def begin(self, from_seq: Any) -> None:
         """Begin a stream that was created with ``from_seq="end"``. Called when the agent has sent the record's end."""

@@ -22,7 +22,8 @@ NEVER_COVERED = (
 )
 """What no TRC grant pays for: "you'll still be charged for the rest of the GCP services you use" (TRC email, 2026)."""
 
-# The text is one line in a form; a user with more grants than this sees only the number of the others.
+# The text is one line in a form. It gives the reasons for at most this many grants and only the number of the other
+# grants.
 _MOST_REASONS = 3
 
 

@@ -16,8 +16,8 @@ from jupyter_tpu.accelerators import find_accelerator, generations, region_of, z
 from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.money.days import began_at, day_number, day_text
 
-# Bounds against typos and endless bodies. Known TRC grants have a few hundred chips per row, six rows and up to 180
-# days. The longest valid term is ten years.
+# Limits that reject typos and huge request bodies. Known TRC grants have a few hundred chips per row, six rows and up
+# to 180 days. The longest valid term is ten years.
 MOST_CHIPS = 1_000_000
 MOST_ROWS = 100
 MOST_DAYS = 3660

@@ -19,9 +19,10 @@ _PLAIN = (type(None), bool, int, float)
 # Send a longer integer in hexadecimal: Python refuses to convert thousands of decimal digits (CVE-2020-10735).
 _LONG_BITS = 64
 _LISTS: dict[type, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset"}
-# Packages whose arrays NumPy can read; the check is by name, because importing them would start them.
+# Packages whose arrays NumPy can read; the check compares names, because importing a package would start its framework.
 _ARRAYS = ("jax", "jaxlib", "tensorflow", "torch")
-# NumPy doesn't support JAX's own types: prefixes of type names, each with a NumPy type that can represent all values.
+# Prefixes of the names of JAX's own types, which NumPy doesn't support, each with a NumPy type that can represent all
+# of their values.
 _WIDER = (("bfloat", "float32"), ("float", "float32"), ("int", "int8"), ("uint", "uint8"))
 
 

@@ -89,7 +89,7 @@ class Request:
         """The id of the cell, or None if the client did not send an id."""
         return _text(self.metadata.get("cellId")) or None
 
-    # -- what happens to it --------------------------------------------------------------------------------------------
+    # -- events of the request -----------------------------------------------------------------------------------------
 
     def record_seq(self, seq: int) -> None:
         """Record that a message of this request has this seq."""
@@ -177,7 +177,7 @@ class Request:
 
     def omit(self, size: int) -> None:
         """Record that `size` bytes of stream messages are missing here."""
-        # they probably continue the last stream
+        # the missing messages probably continue the last stream
         last = self.outputs[-1] if self.outputs and not self.is_clearing else None
         stream = last if isinstance(last, Stream) else self._stream("stdout")
         stream.text.omit(size)

@@ -164,7 +164,7 @@ class SetupEngine:
         await asyncio.to_thread(_set_budget, await self._with_project(), body)
 
     async def _with_project(self) -> CloudSettings:
-        async with open_cloud(self._settings) as cloud:  # it makes no request yet
+        async with open_cloud(self._settings) as cloud:  # opening the cloud makes no request yet
             return cloud.settings
 
 

@@ -98,7 +98,7 @@ async def trial_cloud(environment: MutableMapping[str, str]) -> AsyncIterator[Em
     """
     _require_packages()
     _refuse_second()
-    await asyncio.to_thread(clean_up_trial)  # before its endpoint is replaced
+    await asyncio.to_thread(clean_up_trial)  # clean up before the endpoint of the old trial is replaced
     folder = await asyncio.to_thread(trial_dir)
     state_dir = folder / "cloud"
     await asyncio.to_thread(_make_state_dir, state_dir)

@@ -66,7 +66,8 @@ class HostKeyStore:
 
     def _refuse_change(self, alias: str, pinned: tuple[str, ...], keys: tuple[str, ...]) -> None:
         known = {_type(key): key for key in pinned}
-        # A key of an unpinned type is not a change, but it is not accepted either: only pinned keys are.
+        # A key of a type that isn't pinned does not count as a change. It isn't accepted either, because only pinned
+        # keys are.
         for key in keys:
             if known.get(_type(key), key) != key:
                 raise host_key_changed(alias, (known[_type(key)],), key, self.path)

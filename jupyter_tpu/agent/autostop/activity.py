@@ -22,8 +22,8 @@ from jupyter_tpu.autostop import Activity, Moment, Source, moment_from_json
 if TYPE_CHECKING:
     from jupyter_tpu.agent.preemption.notices import Notices
 
-# Observations closer together than this are too close to compute a CPU rate. Less than the guard's shortest interval
-# (0.5 s).
+# A CPU rate can't be computed from two observations that are closer together than this. Must be shorter than the
+# guard's shortest check interval (0.5 s).
 _FRESH_S = 0.4
 # A training run that only prints occasionally must not look idle in between.
 _OUTPUT_S = 60.0

@@ -18,9 +18,10 @@ KEPT_S = 3600.0
 _MOST = 240
 # The guard takes a sample at least every 10 s. After a longer gap, the activity in between is unknown.
 _LOOKED_S = 25.0
-# The start of an idle period is computed at each observation and varies a little.
+# The start of an idle period is computed at each observation and varies a little. Starts that differ by at most this
+# much count as the same.
 _SAME_S = 3.0
-# Bounds memory and the size of the response; details name a few notebooks.
+# In characters. Bounds memory and the size of the response.
 _LONGEST_DETAIL = 200
 
 
@@ -66,7 +67,7 @@ class ActivityHistory:
             self._periods.append(seen)
         elif last.continues_in(seen):
             self._periods[-1] = replace(last, ended_at=now, detail=seen.detail)
-        else:  # No gap: a change between two observations counts from the earlier one.
+        else:  # Without a gap, a change between two observations counts from the earlier observation.
             self._periods.append(replace(seen, began_at=last.ended_at))
 
     def describe(self, now: float) -> list[dict[str, Any]]:

@@ -21,7 +21,8 @@ from jupyter_tpu.tpu_files import device_files, devices_folder, open_by
 
 # A chip with a lower duty cycle counts as idle. An estimate, not a measured threshold.
 _LEAST_DUTY_PERCENT = 1.0
-# `%tpu` in a cell waits 2 s, which must cover a measurement that another caller started and then its own.
+# `%tpu` in a cell waits 2 s in total. In this time, another caller's measurement may have to finish before its own
+# starts.
 _ANSWER_S = 0.8
 # As a fraction of one core: an idle process that has the chips open still responds to heartbeats.
 _LEAST_CPU = 0.05

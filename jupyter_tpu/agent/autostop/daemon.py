@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 # Bounds of the check interval: short enough to stop the node on time, long enough to cost almost no CPU.
 _LONGEST_TURN_S = 10.0
 _SHORTEST_TURN_S = 0.5
-# Checks per idle timeout, so that even a short timeout is accurate to 10 %.
+# Number of checks during one idle timeout, so that even a short timeout is accurate to 10 %.
 _TURNS_OF_IDLE_TIME = 10
 # Delay between two attempts to stop the node: the API may take a while to show the effect of the first one.
 _AGAIN_AFTER_S = 30.0
@@ -175,7 +175,7 @@ class AutostopDaemon:
     def _left_s(verdict: Verdict) -> float:
         return math.inf if verdict.ends_at is None else verdict.ends_at - this_moment().wall
 
-    # -- what clients ask ----------------------------------------------------------------------------------------------
+    # -- requests from clients -----------------------------------------------------------------------------------------
 
     async def set_rules(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Accept new ``rules``, an extension (``extend``) or the time since READY (``ready_for_s``).
@@ -263,7 +263,7 @@ class AutostopDaemon:
             "hooks": self._notices.describe(),
         }
 
-    # -- on disk -------------------------------------------------------------------------------------------------------
+    # -- the stored policy ---------------------------------------------------------------------------------------------
 
     def _load(self) -> None:
         try:

@@ -25,8 +25,8 @@ from jupyter_tpu.tpu_files import device_files, devices_folder, lock_file, open_
 _FLOCK = "hhqqi"
 # Bounds the size of a sample: a command line can be megabytes long.
 _LONGEST_COMMAND = 300
-# Search all processes every 5 s. With very many processes, search less often, so that it takes at most 1/500 of the
-# time.
+# Search all processes every 5 s. With very many processes, search less often, so that searching takes at most 1/500 of
+# the time.
 _SEARCH_EVERY_S = 5.0
 _SEARCH_SHARE = 500
 

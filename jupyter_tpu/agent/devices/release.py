@@ -21,7 +21,8 @@ log = logging.getLogger(__name__)
 
 POLITE_S = 3.0
 """Time that a process gets after SIGTERM, to write what it has, before SIGKILL."""
-# Wait after SIGKILL. Only a process stuck in the kernel takes longer to exit, and nothing helps in that case.
+# How long to wait for a process to exit after SIGKILL. Only a process that is stuck in a system call takes longer, and
+# it can't be killed.
 _SURE_S = 1.0
 # Bounds the name of the caller, which is shown in a notebook.
 _LONGEST_NAME = 200

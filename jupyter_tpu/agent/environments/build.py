@@ -66,7 +66,7 @@ class Build:
         release = self._release(made)
         requirements = merged(made.requirements if made else (), self.request.requirements)
         if made is None or requirements != made.requirements:
-            # Stored first, so that if the agent is killed now, the next one continues the build.
+            # Store the request first: if the agent is killed now, the next agent continues the build.
             self.files.set_pending_request(self.request)
             made = self._install(release, requirements, is_new=made is None)
             self.files.set_build_record(made)
@@ -108,7 +108,8 @@ class Build:
     def _make_folder(self, uv: str, release: Release) -> None:
         if can_run(self.files.python, "pass"):
             return
-        # Use the worker's own Python if it fits, else one that a client sent, else one that uv downloads.
+        # Use the worker's own Python if it is suitable, otherwise one that a client sent, otherwise one that uv
+        # downloads.
         own = sys.version_info[:2]
         preferred = preferred_python(release, own)
         sent = sent_python(self.files.home, release) if preferred else ""

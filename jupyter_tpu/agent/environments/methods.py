@@ -144,7 +144,7 @@ async def in_daemon(work: Callable[[], Result]) -> Result:
             settled: tuple[Result | None, BaseException | None] = work(), None
         except Exception as error:  # noqa: BLE001 - it is raised where the work is awaited
             settled = None, error
-        with suppress(RuntimeError):  # the agent is ending
+        with suppress(RuntimeError):  # the agent is exiting
             loop.call_soon_threadsafe(settle, *settled)
 
     threading.Thread(target=do, name="environments", daemon=True).start()

@@ -106,12 +106,12 @@ class Environments:
             return own_python
         uv = find_uv(self.home, phase, self.report)
         self.report(phase, f"Creating a Python environment for the {phase}", 0.3)
-        # Don't repair a broken environment, because its state is unknown.
+        # Delete a broken environment instead of repairing it, because its state is unknown.
         shutil.rmtree(folder, ignore_errors=True)
         run([uv, "venv", "--quiet", "--python", python, *options, str(folder)], "create a Python environment")
         self.report(phase, f"Installing {', '.join(needs)}", 0.5)
         self._install(uv, own_python, needs)
-        # Write the marker last, so that an interrupted build does not count.
+        # Write the marker last, so that an interrupted build does not count as complete.
         marker.write_text(mark)
         return own_python
 

@@ -13,7 +13,7 @@ import shutil
 import sys
 from pathlib import Path
 
-# Read size; bounds memory.
+# Number of bytes to read at once. Bounds memory.
 PIECE_BYTES = 256 * 1024
 FOLDER = Path.home() / ".jupyter-tpu" / "wheels"
 

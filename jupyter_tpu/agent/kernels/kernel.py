@@ -43,8 +43,8 @@ Caller: TypeAlias = "tuple[str, int]"
 # Number of clients whose last start, signal and abort are stored with a kernel. Bounds the state file, which is
 # rewritten each time.
 _MOST_CALLERS = 100
-# Number of seqs to skip after a reboot, because it is unknown how many entries were not written to disk. More entries
-# than fit in a page cache.
+# Number of seqs to skip after a reboot, because it is unknown how many entries were not written to disk. This is more
+# entries than fit in a page cache.
 _SKIP_AFTER_BOOT = 10_000_000
 _STATE_DAMAGED = "The state of this kernel on the worker's disk is damaged, so the kernel was ended."
 _CUT_OFF = (
@@ -114,7 +114,7 @@ class Kernel:
         self._is_told = False  # the user already knows why the process exits
         self.user_requests = 0
 
-    # -- life ----------------------------------------------------------------------------------------------------------
+    # -- start and exit ------------------------------------------------------------------------------------------------
 
     @property
     def had_process(self) -> bool:
@@ -258,7 +258,7 @@ class Kernel:
         if not state and self.requests.execution_state != "starting":
             self._folder.save(generation=self.requests.generation or 0)
             self._why_ended = _STATE_DAMAGED
-            self.record.skip(_SKIP_AFTER_BOOT)  # whether the machine was restarted is unknown, too
+            self.record.skip(_SKIP_AFTER_BOOT)  # without the state, it is unknown whether the machine has restarted
             self._watch = asyncio.create_task(self._record_unobserved_end(self._folder.kill_listener(), Exit()))
         # The process had exited or never started: abort the requests that were waiting for it.
         elif not state.get("pid"):
@@ -269,7 +269,8 @@ class Kernel:
         elif state["boot_id"] != boot_id():
             self.record.skip(_SKIP_AFTER_BOOT)
             self._watch = asyncio.create_task(self._record_unobserved_end(state["pid"], Exit()))
-        # The process is still running: connect, and settle the requests that the previous agent was handling.
+        # The process is still running: connect to it, and find out what became of the requests that the previous agent
+        # was handling.
         elif process := Process.find(state["pid"], state["started"], self._around.reports):
             if self.requests.generation is not None and self.requests.generation < state["generation"]:
                 self._recorder.event("started", pid=process.pid, generation=state["generation"])

@@ -50,7 +50,8 @@ def adapt(socket_prefix: str) -> OutputCapture | None:
 
 def forget_own_package() -> None:
     """Make later imports of jupyter_tpu prefer a version installed by the user."""
-    # Keep the archive, but last in the path: notebooks can use the worker's part of jupyter_tpu without installing it.
+    # Move the archive to the end of the path instead of removing it: notebooks can then import the worker's part of
+    # jupyter_tpu without installing it.
     sys.path.remove(str(ARCHIVE))
     sys.path.append(str(ARCHIVE))
     for name in [name for name in sys.modules if name.partition(".")[0] == "jupyter_tpu"]:

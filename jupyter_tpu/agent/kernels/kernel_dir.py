@@ -32,7 +32,7 @@ _LAST_WORDS_LINES = 30
 _MOST_OUTPUT_BYTES = 8 * 1024 * 1024
 # How long to keep the record of a stopped kernel, for users who return after a few days.
 _KEPT_S = 7 * 24 * 3600
-# More than a launch writes in total.
+# Disk space to reserve for a launch. All files that a launch writes are smaller in total.
 _LAUNCH_BYTES = 64 * 1024
 CONTROLLER = "controller"
 """The name of the folder of a slice's controller, in that of its kernel."""

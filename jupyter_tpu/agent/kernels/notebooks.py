@@ -13,7 +13,7 @@ def notebook_of(kernel: Kernel) -> str:
     note = kernel.client_note
     found = note.get("sessions")
     sessions = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-    # A console may share a notebook's kernel; users know the notebook's name.
+    # Prefer a notebook's name: a console may share the notebook's kernel, but users know the notebook.
     sessions.sort(key=lambda each: each.get("type") != "notebook")
     return str(sessions[0].get("path") or "")[:500] if sessions else kernel.notebook
 

@@ -21,15 +21,15 @@ from zmq.eventloop.zmqstream import ZMQStream
 from jupyter_tpu.agent.recording.output_protocol import ACKNOWLEDGE, ATTACH, ResendBuffer, parse_number
 from jupyter_tpu.wire.multipart import Channel
 
-# How long a printing thread waits for an agent that doesn't acknowledge, for example while it restarts. After that, the
-# kernel continues without waiting and may drop output (`output_protocol.MOST_BYTES`).
+# How long a printing thread waits for an agent that doesn't acknowledge output, for example while it restarts. After
+# that, the kernel continues without waiting and may drop output (`output_protocol.MOST_BYTES`).
 _PATIENCE_S = 10.0
 # Send this much printed text at once instead of at ipykernel's next flush (five times a second). Bounds memory.
 _UNSENT_CHARACTERS = 256 * 1024
-# ipykernel's own threads, which handle interrupts and requests.
+# Names of ipykernel's own threads. They handle interrupts and requests, so they must never wait.
 _NEVER_WAIT = ("IOPub", "Control", "Shell channel")
 _DELIMITER = b"<IDS|MSG>"
-# Number of requests whose digests are remembered to drop duplicates; an agent repeats only its latest ones.
+# Number of requests whose digests are remembered to drop duplicates; an agent repeats only its latest requests.
 _REMEMBERED = 10_000
 
 

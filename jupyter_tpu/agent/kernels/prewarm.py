@@ -32,13 +32,13 @@ log = logging.getLogger(__name__)
 
 StartSpare = Callable[[Path, Path, int], Process]
 
-# After the agent's start, adopted kernels and waiting clients have priority.
+# Delay before the first spare: after the agent's start, adopted kernels and waiting clients have priority.
 _FIRST_AFTER_S = 0.5
-# After a spare was used, the kernel's first cells have priority.
+# Delay before the next spare: after a spare was used, the first cells of its kernel have priority.
 _NEXT_AFTER_S = 1.0
 # A kernel that stays busy longer than this does not delay the next spare.
 _QUIET_WITHIN_S = 30.0
-# A start takes well under a second on an idle machine; this allows for a busy one.
+# A start takes well under a second on an idle machine. This limit allows for a busy machine.
 _BOOT_S = 60.0
 # A handover takes a few milliseconds on an idle machine. On a busy machine, starting a new process would take even
 # longer.

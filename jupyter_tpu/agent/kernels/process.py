@@ -58,7 +58,7 @@ class ReportedExits:
         future = self._future(pid)
         if not future.done():
             future.set_result(Exit.from_wait_status(status))
-        # Most are daemons that kernels left behind, so no kernel will ask for their exit reports.
+        # Most of these reports are about daemons that kernels left behind, so no kernel will ask for them.
         for old in list(self._reports)[:-_REMEMBERED]:
             if self._reports[old].done():
                 del self._reports[old]

@@ -147,7 +147,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
-    while shift < 70:  # ten bytes of seven bits hold 64
+    while shift < 70:  # ten bytes with seven bits each are enough for 64 bits
         byte = message[at]
         at += 1
         value |= (byte & 0x7F) << shift

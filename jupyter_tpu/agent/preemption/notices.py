@@ -85,7 +85,8 @@ class Notices:
         """
         now = time.monotonic()
         known = self._newest.get(kind)
-        # This is a new notice. If the hooks of an earlier notice still have time left, both announce the same shutdown.
+        # This is a new notice. If the hooks of an earlier notice still have time left, both notices announce the same
+        # shutdown.
         if known is None or now - known.repeated > _REPEATED_WITHIN_S:
             known = next((notice for notice in self._newest.values() if now < notice.ends), None)
         notice = self._newest[kind] = known or self._begin(kind, reason, min(HOOK_S, max(0.0, within_s)))
@@ -140,7 +141,7 @@ class Notices:
         """Whether hooks are running; their chip use must not count as activity."""
         return any(notice.is_open for notice in self._newest.values())
 
-    # -- what clients and hooks call -----------------------------------------------------------------------------------
+    # -- calls from clients and hooks ----------------------------------------------------------------------------------
 
     async def prepare_to_end(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Announce that a server will stop or delete the node in ``ends_in_s``; servers may repeat the call.

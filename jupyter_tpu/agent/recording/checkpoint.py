@@ -25,7 +25,7 @@ class Checkpoint:
         """Load the index for a record that ends before `next_seq`; return the first seq that isn't indexed."""
         try:
             state = json.loads(self._path.read_text())
-            # A higher seq belongs to a lost record.
+            # A higher seq comes from a record that was lost.
             if 0 < state["seq"] <= next_seq:
                 index.load(state)
                 return int(state["seq"])

@@ -14,7 +14,8 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 
-# The first byte of a message from XSUB to XPUB: 0 and 1 are ZMQ's own (unsubscribe, subscribe), others pass through.
+# The first byte of a message from XSUB to XPUB: 0 and 1 are ZMQ's own (unsubscribe, subscribe). ZMQ passes other values
+# through.
 ATTACH = b"\x03"
 ACKNOWLEDGE = b"\x02"
 

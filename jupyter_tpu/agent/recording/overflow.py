@@ -11,7 +11,7 @@ _MOST_MEMORY_BYTES = 32 * 1024 * 1024
 # Reserve for the messages that clients wait for: replies, and the start and the end of cells. These take about 2 KiB
 # per cell, so the reserve is enough for about two thousand cells.
 _RESERVED_BYTES = 4 * 1024 * 1024
-# Join small batches up to this size, because thousands of them would slow down reading.
+# Join small batches up to this size, because thousands of small batches would slow down reading.
 _PIECE_BYTES = 256 * 1024
 
 

@@ -142,7 +142,7 @@ class Record:
         if self._overflow.add(data, first_seq):
             return
         log.error("%s: output in messages %s to %s is lost: %s", self._folder, first_seq, self._waiting_seq - 1, error)
-        # output may be lost, but a client must not wait forever for its cell to finish
+        # output may be dropped, but without the other messages, a client would wait forever for its cell to finish
         for seq, entry in _entries_in(data):
             if not is_output(decode_entry(entry)):
                 self._overflow.add(entry, seq, is_reserved=True)

@@ -74,8 +74,8 @@ class Recorder:
 
     def recover(self) -> None:
         """Restore the index and number from an earlier agent's files."""
-        # Data that the previous agent had only in memory is lost, but clients may have seen it. The kernel sends those
-        # messages again.
+        # Messages that the previous agent had only in memory are lost, but clients may have seen them. The kernel sends
+        # these messages again.
         self._number = self._watermark.number
         self._record.reserve(self._watermark.assigned)
         seq = self._checkpoint.load(self.requests, self._record.next_seq)
@@ -109,7 +109,7 @@ class Recorder:
         now = time.time()
         for parts in batch:
             numbered = parse_head(parts[0])
-            if parts[0].startswith(ATTACH):  # the kernel echoes this message before those that were missing
+            if parts[0].startswith(ATTACH):  # the kernel echoes this message before it repeats the missing messages
                 self.is_attached = True
             elif numbered is None:
                 self._append(Channel.IOPUB, parts, now)

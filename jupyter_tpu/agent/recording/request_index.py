@@ -25,12 +25,13 @@ _MOST_OTHERS = 1000
 _MOST_PARENTS = 64
 # Number of `input()` replies per request; bounds an endless loop of prompts.
 _MOST_ANSWERS = 100
-# Jupyter Server and JupyterLab ignore states around these (`untracked_message_types`). A page that is sent "busy"
-# because of one while it opens never gets the "idle" after it, and would show a busy kernel until the next cell.
+# Jupyter Server and JupyterLab ignore the kernel states that these requests cause (`untracked_message_types`). If a
+# page received such a "busy" while it opens, it would never receive the "idle" that follows, and would show a busy
+# kernel until the next cell runs.
 _NOT_COUNTED = ("kernel_info_request", "comm_info_request", "interrupt_request", "shutdown_request", "debug_request")
 _OF_WIDGETS = ("comm_open", "comm_msg", "comm_close")
-# A page with widgets occasionally reports that it is still shown. Handling the report takes the kernel a few ms and
-# does not count as activity.
+# A page with widgets occasionally reports to the kernel that it is still open. The kernel handles the report in a few
+# ms. A busy state that is shorter than this does not count as activity.
 _MOMENT_S = 1.0
 
 
@@ -207,7 +208,7 @@ class RequestIndex:
         request = self._request_of(parent)
         return request is not None and request.is_settled
 
-    # -- requests of clients -------------------------------------------------------------------------------------------
+    # -- requests from clients -----------------------------------------------------------------------------------------
 
     def _observe_request(self, seq: int, time: float, parts: Sequence[bytes], place: int, size: int) -> None:
         header = json_object(parts[place])
@@ -248,7 +249,7 @@ class RequestIndex:
                 request.messages += 1
                 request.answers = [*request.answers, seq][-_MOST_ANSWERS:]
 
-    # -- answers of the kernel -----------------------------------------------------------------------------------------
+    # -- replies and output from the kernel ----------------------------------------------------------------------------
 
     def _observe_answer(
         self, seq: int, time: float, channel: int, parts: Sequence[bytes], place: int, size: int
@@ -266,7 +267,7 @@ class RequestIndex:
         elif channel != Channel.IOPUB or b'"execute_input"' in header:
             if request is not None:
                 self._observe_step(request, seq, json_object(header), parts[place + 3])
-        # Widgets that show this machine update automatically, so only a widget of a running cell counts as output.
+        # Our own widgets update automatically, so messages of widgets count as output only while a cell is running.
         elif b'"comm_' not in header or (request is not None and request.state == "running"):
             self.outputs += 1
 
@@ -329,7 +330,7 @@ class RequestIndex:
             is_open = json_object(content).get("password") is False
             request.input_seq, request.open_question = seq, text_of(header, "msg_id") if is_open else ""
 
-    # -- events of the agent -------------------------------------------------------------------------------------------
+    # -- events from the agent -----------------------------------------------------------------------------------------
 
     def _observe_event(self, event: Mapping[str, Any], time: float) -> None:
         if event.get("event") not in ("started", "exited"):

@@ -15,7 +15,7 @@ from mmap import mmap
 
 from jupyter_tpu.wire.entries import HEADER_BYTES
 
-# The header of `wire.entries`: length of the body, seq, time, channel, number of parts, CRC of all but itself.
+# The header of `wire.entries`: length of the body, seq, time, channel, number of parts, CRC of the other fields.
 _HEAD = struct.Struct("!IQdBHI")
 _CHECKED_BYTES = HEADER_BYTES - 4
 _SEQ_AT = 4

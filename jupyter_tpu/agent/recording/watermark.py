@@ -116,7 +116,7 @@ def _mapped(path: Path) -> mmap.mmap:
     try:
         if not _extend(fd, _STATE.size):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        # Without room for runs, as on a full disk, only the seqs of lost messages are unknown.
+        # Without room for runs, for example on a full disk, only the seqs of lost messages are unknown.
         return mmap.mmap(fd, _FILE_BYTES if _extend(fd, _FILE_BYTES) else _STATE.size)
     finally:
         os.close(fd)

@@ -150,7 +150,7 @@ class Slices:
             await _first([process.ended for process in running])
         return {name: process.describe() if process else None for name, process in found.items()}
 
-    # -- for the rest of the agent -------------------------------------------------------------------------------------
+    # -- used by other parts of the agent ------------------------------------------------------------------------------
 
     def adopt(self) -> None:
         """Find the processes that an earlier agent started; call this before kernels are adopted."""

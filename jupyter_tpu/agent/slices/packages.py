@@ -14,7 +14,7 @@ from jupyter_tpu.agent.environments.venv import Environments
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import EnvironmentFailed
 
-_FITS = re.compile(r"9\.2\.\d")  # as `SLICE_NEEDS` has it
+_FITS = re.compile(r"9\.2\.\d")  # the versions that `SLICE_NEEDS` allows
 _LOOK = """
 import json, sysconfig
 from importlib import metadata

@@ -33,7 +33,7 @@ _POLL_S = 0.05
 # how many times to start JupyterLab if other programs take its port: two demos started at the same moment need two
 # attempts
 _LAB_STARTS = 5
-# start of Jupyter Server's last message in that case, followed by the port or by the fact that none is free
+# start of the last message that Jupyter Server prints if its port is taken
 _PORT_TAKEN = "the Jupyter server could not be started because"
 # what the demo and its notebook import beyond our own dependencies
 _NEEDED = ("jupyterlab", "aiohttp", "jax", "sklearn")

@@ -27,7 +27,7 @@ from jupyter_tpu.setup.example import NOTEBOOK, example_bytes
 _MARKER = ".jupyter-tpu-demo.json"
 # at its first start, JupyterLab would ask whether to fetch news and would check for updates on the network
 _NO_NEWS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
-# kernels of the demo use ipyparallel, which also brings a panel of its own
+# kernels of the demo use ipyparallel, which also installs its own panel
 _NO_IPYPARALLEL_PANEL = {"disabledExtensions": {"ipyparallel-labextension": True}}
 
 

@@ -37,8 +37,8 @@ def _run_jupyterlab() -> None:
     from jupyterlab.labapp import LabApp
 
     server = LabApp.initialize_server(argv=sys.argv[1:])
-    # Terminals open in the server's folder. Don't change it earlier, because relative paths in the arguments refer to
-    # the user's folder.
+    # Terminals open in the server's folder. Don't change the folder earlier, because relative paths in the arguments
+    # refer to the user's folder.
     if Path(server.root_dir).is_absolute():
         os.chdir(server.root_dir)
     server.start()
@@ -46,7 +46,7 @@ def _run_jupyterlab() -> None:
 
 def _load_extension() -> None:
     import jupyter_tpu
-    import jupyter_tpu.cloud.google  # otherwise the first list of nodes would import it
+    import jupyter_tpu.cloud.google  # otherwise the first list of nodes would wait for this import
 
     jupyter_tpu._jupyter_server_extension_points()
 

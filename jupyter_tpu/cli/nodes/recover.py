@@ -61,7 +61,7 @@ async def _chosen(options: argparse.Namespace) -> tuple[Recovery, ...]:
 async def _found(options: argparse.Namespace) -> tuple[Recovery, ...]:
     from jupyter_tpu.fleet.assembly import open_cloud
 
-    async with open_cloud(cloud_settings(options)) as cloud:  # the connection finds the project if no option names one
+    async with open_cloud(cloud_settings(options)) as cloud:  # `open_cloud` finds the project if no option names it
         with closing(_journal()) as journal:
             return _matches(options, cloud, journal)
 

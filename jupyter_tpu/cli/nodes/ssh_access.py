@@ -13,7 +13,8 @@ from jupyter_tpu.kernels.connections.worker import ensure_login, find_worker, ho
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.ssh import UserKey, WorkerAddress, render_ssh_config
 
-# the user's own options such as ProxyJump still apply; ssh uses the first value it finds, so ours above take precedence
+# the user's own options such as ProxyJump still apply; ssh uses the first value that it finds, so our options, which
+# come first, take precedence
 _INCLUDE_USER_CONFIG = "\nHost *\n    Include ~/.ssh/config\n"
 
 

@@ -82,7 +82,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
 async def _entries(options: argparse.Namespace) -> tuple[Entry, ...]:
     from jupyter_tpu.fleet.assembly import open_cloud
 
-    async with open_cloud(cloud_settings(options)) as cloud:  # the connection finds the project if no option names one
+    async with open_cloud(cloud_settings(options)) as cloud:  # `open_cloud` finds the project if no option names it
         return await asyncio.to_thread(_read, cloud.settings, options.limit)
 
 

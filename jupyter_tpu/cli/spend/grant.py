@@ -286,7 +286,7 @@ async def _write(options: argparse.Namespace, change: Callable[[Grants], None]) 
     from jupyter_tpu.fleet.assembly import open_cloud
     from jupyter_tpu.journal.grant_store import Grants
 
-    async with open_cloud(cloud_settings(options)) as cloud:  # the connection finds the project if no option names one
+    async with open_cloud(cloud_settings(options)) as cloud:  # `open_cloud` finds the project if no option names it
         with _journal() as journal:
             settings = cloud.settings
             grants = Grants(journal, endpoint=settings.endpoint, project=settings.project)

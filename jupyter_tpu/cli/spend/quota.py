@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _HEADER = ("QUOTA", "WHERE", "LIMIT", "USED", "FREE", "UNIT", "USED BY")
-_UNITS = {"chips": Text("chips")}  # the only other unit, TensorCores, is a name
+_UNITS = {"chips": Text("chips")}  # the only other unit, TensorCores, is a proper name and isn't translated
 _MOST_USERS = 4  # keeps the table narrow; --json names all
 _JSON = dict[str, Any]
 

@@ -15,7 +15,7 @@ from jupyter_tpu.emulator.resources.names import parse_location
 from jupyter_tpu.emulator.resources.protos import NodePb
 from jupyter_tpu.emulator.store.database import Store
 
-NANOS = 10**9  # per second, as timestamps of protobuf count
+NANOS = 10**9  # nanoseconds per second
 UNKNOWN_ENUM = 99
 """No enum of the API has this number."""
 

@@ -55,7 +55,7 @@ class FaultTable:
     def add(self, fault: Fault) -> WaitingFault:
         """Add a fault."""
         self._number += 1
-        # each fault has its own generator, so that other faults don't change its draws
+        # each fault has its own generator, so that other faults don't change its sequence of random numbers
         self._draws[self._number] = random.Random(fault.seed)
         self.waiting.append(WaitingFault(number=self._number, fault=fault))
         return self.waiting[-1]
@@ -78,7 +78,7 @@ class FaultTable:
         met: dict[str, Fault] = {}
         for waiting in list(self.waiting):
             if _concerns(waiting.fault, call):
-                # count the call even if another fault of this kind hits, so that `nth` counts calls
+                # count the call even if another fault of this kind applies, so that `nth` counts calls
                 waiting.seen += 1
                 if waiting.fault.sort not in met and self._strikes(waiting, call):
                     met[waiting.fault.sort] = self._use(waiting)

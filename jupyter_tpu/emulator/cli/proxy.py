@@ -130,7 +130,7 @@ async def _serve(options: argparse.Namespace) -> None:
     await stopping.wait()
     for task in tasks:
         task.cancel()
-    # the players change the proxy's faults, so they must exit before the proxy
+    # these tasks change the proxy's faults, so they must end before the proxy is closed
     await asyncio.gather(*tasks, return_exceptions=True)
     await proxy.close()
 

@@ -106,9 +106,9 @@ class Operations:
         return self._add(
             verb,
             target,
-            # first due when chips are allocated, then again at `ready_at` for its effect
+            # the operation is due twice: first when chips are allocated, then at `ready_at`, when it takes effect
             due=min(done_at, now + STOCKOUT_AFTER_S) if is_looking else done_at,
-            # the time of its effect, stored while the chips are due first
+            # the time when the operation takes effect, stored separately because `due` is when chips are allocated
             ready_at=done_at if is_looking else None,
             state_before=state_before,
             verdict=self._plan.verdict or verdict,
@@ -159,7 +159,7 @@ class Operations:
             if operation.due is None:
                 self.finish(operation)
 
-    # -- requests that are sent again
+    # -- repeated requests
 
     @documented(
         "request-id",
@@ -209,7 +209,7 @@ class Operations:
         """Handle ``CancelOperation``: undo the operation if possible."""
         operation = self._required(request.name)
         if not operation.is_done:
-            # an operation that can't be undone shows the cancellation request too
+            # the operation shows the cancellation request even if it can't be undone
             cancelled = replace(operation, is_cancel_requested=True)
             is_undone = self._roll_back(operation)
             error = errors.cancelled()

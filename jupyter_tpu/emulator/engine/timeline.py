@@ -75,7 +75,7 @@ class Timeline:
         self._broken.clear()
 
     def _waiting(self) -> list[Due]:
-        # an agenda lists a running act until the act itself changes that
+        # agendas still list acts that are already running, so exclude these
         busy = self._running.keys() | self._broken
         return [due for agenda in self._agendas for due in agenda.waiting() if due.key not in busy]
 

@@ -74,7 +74,7 @@ class VirtualTime:
             target = self._clock.now() + seconds
             if target > LAST_MOMENT:
                 raise ValueError("the emulated clock cannot pass the year 9000")
-            # hold the clock, so that virtual time doesn't advance during the real time of the acts
+            # stop the clock, so that virtual time doesn't advance while the acts run in real time
             with self._clock.held():
                 await self._step_to(target)
         self._timeline.arm()

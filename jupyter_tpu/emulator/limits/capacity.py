@@ -72,7 +72,7 @@ class Capacity:
         Without a family, the stock-out applies to all families of the zone.
         """
         until = FOR_EVER if for_s is None else self._now() + for_s
-        # keep the rest of the pool, so that it is restored when the stock-out ends
+        # keep the pool's other settings, so that they apply again when the stock-out ends
         for each in [family] if family else families_in(zone):
             self._save(zone, each, replace(self._pool(zone, each), stocked_out_until=until))
 

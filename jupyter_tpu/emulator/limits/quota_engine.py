@@ -78,7 +78,7 @@ class QuotaEngine:
         self._project = project
         self._setting = StoredSetting(facts, "project:quota_limits")
         rows = self._setting.read() or []
-        # only explicitly set limits; the rest comes from the profile, so that changing the profile changes them
+        # only limits that were set explicitly; all other limits come from the profile, so that they change with it
         self._set: dict[tuple[QuotaId, str], int] = {
             (parse_quota_id(name), place): limit for name, place, limit in rows
         }

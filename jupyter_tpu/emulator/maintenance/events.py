@@ -12,7 +12,7 @@ from jupyter_tpu.emulator.resources.protos import NodePb
 
 SCHEDULED, UNSCHEDULED = "SCHEDULED", "UNSCHEDULED"
 NOTICE_S = 7 * 86_400.0  # the documented notice (behaviour `upcoming-maintenance`)
-WINDOW_S = 4 * 3600.0  # both limits are assumed (behaviour `maintenance-window`)
+WINDOW_S = 4 * 3600.0  # window and duration are assumed (behaviour `maintenance-window`)
 DURATION_S = 300.0
 
 

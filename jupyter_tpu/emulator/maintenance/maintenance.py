@@ -125,8 +125,8 @@ class Maintenance:
             return
         if node.state == State.REPAIRING:
             await self._workers.stop(node)
-        # a separate step: after an earlier crash, the workers are stopped again; after a later crash, only the end
-        # remains
+        # save this in a separate step: after a crash before it, the workers are stopped again; after a crash later,
+        # only the end of the maintenance remains
         with self._store.transaction():
             self._save(replace(event, is_down=True))
 

@@ -26,7 +26,7 @@ LOOPBACK = "127.0.0.1"
 ROOT = "/computeMetadata/v1/"
 # host names that clients use; any other may come from a web page (DNS rebinding)
 HOSTS = (LOOPBACK, "localhost", "metadata.google.internal", "169.254.169.254")
-CLOSING_S = 0.1  # how long to wait for open requests when stopping: requests that wait for a change never finish alone
+CLOSING_S = 0.1  # how long to wait for open requests when stopping: a request that waits for a change may never finish
 _HEADERS = {
     "Metadata-Flavor": "Google",
     "Server": "Metadata Server for VM",

@@ -131,7 +131,7 @@ class FaultProxy:
         for connection in list(self._connections):
             connection.change(self._lasting)
 
-    # -- accepting
+    # -- accepting connections
 
     def _refuse_or_not(self) -> None:
         """Refuse or accept connections; while refusing, reserve the port with a socket that does not listen."""

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from jupyter_tpu.emulator.network_faults.verbs import FAIR, Conditions, LinkFault
 
 # Our choices; each bounds the memory or the timers of one direction.
-FLIGHT_BYTES = 64 * 1024 * 1024  # in flight at once without a bottleneck: 1 s at 500 Mbit/s
-QUEUE_BYTES = 64 * 1024  # may queue before a bottleneck, besides what it carries in a quarter of a second
+FLIGHT_BYTES = 64 * 1024 * 1024  # most bytes in flight without a bottleneck: 1 s at 500 Mbit/s
+QUEUE_BYTES = 64 * 1024  # most bytes queued before a bottleneck, plus the bytes that it carries in 0.25 s
 WRITE_BUFFER_BYTES = 1024 * 1024  # asyncio's default of 64 KiB would constantly pause a fast link
-PIECES_PER_S = 100  # a slow link delivers at least this often, so that its bytes trickle
+PIECES_PER_S = 100  # a slow link delivers at least this often, so that bytes arrive steadily and not in bursts
 
 
 class Mark(enum.Enum):
@@ -214,7 +214,7 @@ class Pipe:
         if self._line and self._is_open():
             # one timer for the first chunk, because later chunks are never due earlier
             self._timer = self._loop.call_at(self._line[0][0], self._pump)
-        # idle: the next chunk can use the fast path in `_pass_on`
+        # the link is idle, so the next chunk can use the fast path in `_pass_on`
         elif not self._line and self._bottleneck_free_at <= now:
             self._bottleneck_free_at = 0.0
         self._read_or_not()

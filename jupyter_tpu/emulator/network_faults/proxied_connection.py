@@ -114,7 +114,7 @@ class Connection:
         if not self._is_in_black_hole():
             self.reset()
 
-    # -- its ends
+    # -- the ends of the connection
 
     async def _open(self, accepted: socket.socket) -> None:
         """Connect as over a real network: no data passes while the link is blocked; a handshake takes a round trip."""

@@ -54,7 +54,7 @@ class Addresses:
             needed = _addresses_from(first, workers)[::WORKERS_PER_BLOCK]
             if all(self._is_free(_block_of(address), node) for address in needed):
                 return first
-        # more nodes than blocks, so two nodes share one
+        # all blocks are in use, so two nodes must share a block
         return preferred
 
     def _is_free(self, block: int, node: NodePb) -> bool:

@@ -83,7 +83,7 @@ class Queue:
         self._forget_requests_but({name for _, name in waiting})
         if not waiting:
             return []
-        # otherwise 300 waiting requests and 10,000 nodes would count the nodes 300 times per call
+        # cached, because with 300 waiting requests, each call would otherwise count all nodes 300 times
         has_room = functools.cache(self._room())
         fitting = [
             Due(moment, name, partial(self._provision, name))
@@ -145,7 +145,7 @@ class Queue:
 
     def _wait_for_resources(self, queued: QueuedRecord) -> None:
         now = self._clock.now()
-        # its validity interval may have ended while it was ACCEPTED
+        # the request's validity interval may have ended while the request was ACCEPTED
         if queued.valid_until is not None and queued.valid_until <= now:
             self._expire(queued)
             return
@@ -154,7 +154,7 @@ class Queue:
                 queued,
                 QueuedState.WAITING_FOR_RESOURCES,
                 wake=queued.valid_until,
-                # from here on `valid_from` is the earliest time at which it may be provisioned
+                # from here on, `valid_from` is the earliest time at which the request may be provisioned
                 valid_from=now + WAITING_S,
             )
         )
@@ -225,7 +225,7 @@ class Queue:
         wake = None if has_addresses else self._clock.now() + ADDRESSES_VERDICT_S
         self._store.save_queued(in_state(queued, QueuedState.PROVISIONING, wake=wake, verdict=verdict))
 
-    # -- what follows from the nodes
+    # -- updates after changes of nodes
 
     def settle(self, name: str) -> None:
         """Update this queued resource after a change of one of its nodes; ignore an empty name."""
@@ -266,7 +266,7 @@ class Queue:
             self._activate(queued)
 
     def _activate(self, queued: QueuedRecord) -> None:
-        # already set if a deletion of its nodes was cancelled, which must not extend its run
+        # the end is already set if a deletion of the nodes was cancelled: a cancellation must not extend the run
         ends = queued.wake or run_end(self._store.extras(queued.name), self._clock.now())
         self._store.save_queued(in_state(queued, QueuedState.ACTIVE, wake=ends))
         if ends is None:
@@ -298,7 +298,7 @@ class Queue:
     def _without_nodes(self, queued: QueuedRecord) -> None:
         if queued.state == QueuedState.DELETING:
             self._store.remove_queued(queued.name)
-            # its deletion was waiting for the last node
+            # the deletion of the queued resource was waiting for its last node
             self._operations.finish_waiting(queued.name)
         elif queued.state == QueuedState.PROVISIONING:
             # no node started

@@ -89,6 +89,6 @@ class VirtualClock:
             self._is_held = False
 
     def _restart_at(self, moment: float) -> None:
-        # each change starts from the current virtual time, so that none is lost or gained
+        # each change starts from the current virtual time, so that no virtual time is lost or gained
         self._start = moment
         self._real_start = self._real_time()

@@ -8,7 +8,7 @@ from typing import Any
 
 Check = Callable[[object], Any]
 
-_TOO_MUCH = 10**9  # our choice; larger seconds, chips and counts are typos, and sums of smaller ones are exact
+_TOO_MUCH = 10**9  # our choice; larger numbers are typos, and sums of smaller numbers are exact
 FASTEST = 100_000  # virtual seconds per real second: a day takes less than a second
 
 

@@ -40,7 +40,7 @@ class Load:
 
     def read(self) -> Reading:
         """Return the load since the last call, or over `WINDOW_S` if the last call was long ago."""
-        # gRPC calls from several threads; two simultaneous samples would halve each other's window
+        # gRPC calls from several threads; two samples at the same time would shorten each other's window
         with self._lock:
             sample = self._new_sample()
         return Reading(

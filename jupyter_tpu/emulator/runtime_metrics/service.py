@@ -68,7 +68,7 @@ def _methods(chips: Chips, load: Load, folder: Path) -> dict[str, tuple[str, Met
         if request.metric_name not in readings.supported(chips):
             context.abort(grpc.StatusCode.NOT_FOUND, f"Metric {request.metric_name[:200]} not found")
         script = read_script(folder)
-        # until the client gives up or the test ends the hang
+        # wait until the client gives up or the test ends the simulated hang
         while script is not None and script.lie == "hang" and context.is_active():
             time.sleep(LOOK_FOR_SCRIPT_S)
             script = read_script(folder)

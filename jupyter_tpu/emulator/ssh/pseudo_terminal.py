@@ -41,7 +41,7 @@ class Terminal(asyncio.Protocol):
         self._on_end = on_end
         self._master, slave = pty.openpty()
         loop = asyncio.get_running_loop()
-        # a duplicate: the transport closes its own descriptor, and writing needs one too
+        # use a duplicate: the transport closes its descriptor, but `write` needs one as well
         reader = os.fdopen(os.dup(self._master), "rb", buffering=0)
         self._reader, _ = await loop.connect_read_pipe(lambda: self, reader)
         return slave

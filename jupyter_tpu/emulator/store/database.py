@@ -108,7 +108,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
 
     def _fill_new_columns(self) -> None:
         """Fill the new columns of nodes stored by an older emulator, from their bodies."""
-        # the column is empty only in rows older than the column
+        # the column is empty only in rows that were written before it was added
         rows = self._db.execute("select name from nodes where accelerator_type = ''").fetchall()
         for (name,) in rows:
             node = self.node(str(name))

@@ -87,7 +87,7 @@ class NodeRows:
         """Return the nodes that occupy chips, by kind."""
         return _held(self._db.execute(_KINDS.format(where="where occupies = 1")))
 
-    # -- nodes with an end
+    # -- nodes that expire
 
     def set_expiry(self, name: str, moment: float | None) -> None:
         """Set the time at which a node expires; None means never."""

@@ -58,7 +58,7 @@ def _path_of(words: list[str], at: int, into: Mask) -> int:
     """Parse ``a``, ``a/b`` or ``a(b,c)``; raise IndexError for anything else."""
     if words[at] in "(),/":
         raise IndexError
-    # a(b),a(c) selects both
+    # a(b),a(c) selects b and c in a
     below: Mask = into.setdefault(words[at], {})
     at += 1
     if at < len(words) and words[at] == "/":

@@ -87,7 +87,7 @@ class GrpcServer:
         )
 
     def _behaviour(self, service: str, version: str, name: str) -> Behaviour:
-        # once per method, because the view doesn't depend on the call
+        # create the view once per method, because it doesn't depend on the call
         view = View(version, packaged, self._cloud.extras_of if version != V2 else _no_extras)
         kind = request_class(version, name)
 
@@ -100,7 +100,7 @@ class GrpcServer:
                 await self._send_date(context)
                 return await _abort(context, refusal)
             except WireFault as fault:
-                # without a date, because a broken connection sends none
+                # don't send a date, because a broken connection couldn't send it either
                 return await grpc_answer(fault, context, view.shown)
             await self._send_date(context)
             return shown

@@ -85,7 +85,7 @@ def _check_content_type(kind: str, content: bytes) -> None:
     if kind == "application/x-www-form-urlencoded":
         name = content.partition(b"=")[0].decode(errors="replace")[:200]
         raise bad_payload([("", unknown_parameter(name))])
-    if kind not in ("application/json", "text/json", "application/octet-stream"):  # the last: no type
+    if kind not in ("application/json", "text/json", "application/octet-stream"):  # the last: no type declared
         raise _invalid(f"Content type {kind[:80]!r} is not supported; send application/json.")
 
 

@@ -133,7 +133,7 @@ def _calls_in(content_type: str, body: bytes) -> Iterator[Call]:
         inner = BytesParser().parsebytes(rest)
         headers = CIMultiDict({name: str(value) for name, value in inner.items() if name.lower() not in _NOT_PASSED_ON})
         content = inner.get_payload(decode=True)
-        # a MIME header, which even a call without a body has
+        # Content-ID is a header of the MIME part, so even a call without a body has it
         sent = content if isinstance(content, bytes) else b""
         yield _answer_id(str(part.get("Content-ID", ""))), request_line[0], request_line[1], headers, sent
 

@@ -140,7 +140,7 @@ def _split_value(found: FieldDescriptor | None, value: Any) -> tuple[Any, Any]:
     if not all(isinstance(each, dict) for each in value):
         return value, None
     parts = [split(each, found.message_type) for each in value]
-    # aligned with the list and empty for items without extras, so that they can be merged by index
+    # one entry per item, empty if the item has no extras, so that extras can be merged by index
     rest = [extra for _, extra in parts]
     return [mine for mine, _ in parts], rest if any(rest) else None
 

@@ -66,7 +66,7 @@ class WorkerServices:
         folder = chips_folder(self._machine.folder)
         described = chips.chips_of(self._node.accelerator_type, self._machine.worker_id, self._machine.hostname)
         self._metrics_port = chips.reserve_port(folder, self._surroundings.metrics_port)
-        # before any login, because a process gets its environment at the start
+        # set the variables before any login, because a process gets its environment when it starts
         self._machine.variables.update(chips.write_chips(folder, described, self._metrics_port.number))
         try:
             address = f"{LOOPBACK}:{await self._start_metadata()}"

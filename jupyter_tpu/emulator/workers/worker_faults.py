@@ -73,7 +73,7 @@ class WorkerFaults:
             CannotCut: this system does not allow it.
         """
         refuse_if_impossible()
-        # once before the response, so that connections are already cut or the error is known
+        # cut the connections once before responding, so that the caller gets an error if this fails
         await asyncio.to_thread(cut_connections, machine.token, other.token)
         key = ("cut", machine.token, other.token)
         await self._end(lambda each: each == key)

@@ -250,7 +250,7 @@ class Workers:
             await _shut_down(worker)
             raise
         _log.info("worker %s of %s listens on port %s", worker_id, node.name, worker.ssh_server.port)
-        # run it after logins are possible, as on a real VM; the node doesn't wait for it
+        # run the script when logins are already possible, as on a real VM; the node doesn't wait for the script
         self._run_startup_script(machine, node.metadata.get("startup-script", ""))
         return worker
 

@@ -50,7 +50,7 @@ _QUOTA_S = 300.0
 _MOST_LIMITS, _MOST_USERS = 40, 5
 _MOST_BUDGETS = 100
 _MOST_GRANTS, _MOST_ROWS = 20, 20
-# fields that change only with time; a change of any other field is news
+# fields that change merely because time passes; only a change of another field is sent early
 _GROWING = frozenset(
     {"as_of", "cost_usd", "fraction", "known_usd", "ready_s", "runs_out_at", "unwatched_s", "usd", "usd_left"}
     | {"usd_used", "used"}

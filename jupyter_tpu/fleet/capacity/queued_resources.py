@@ -237,7 +237,7 @@ def _with_model(spec: NodeSpec, run_for_s: float | None, reservation: str) -> No
         )
     if run_for_s is None:
         return spec
-    # a time limit means flex-start, whether or not the spec already includes it
+    # a time limit means flex-start, even if the spec says on-demand
     if spec.provisioning not in ("on-demand", "flex-start"):
         raise BadInput(
             Text("A flex-start node cannot also be a {provisioning} node.", provisioning=spec.provisioning),

@@ -120,7 +120,7 @@ async def stop_all(
     results = {result.name: result async for result in _call_off(opened, executor, on_result)}
     holdings = Holdings()
     for _ in range(_ROUNDS):
-        # includes what other processes have started in the meantime
+        # list everything again, because other processes may have created nodes in the meantime
         holdings, snapshot = await asyncio.gather(list_holdings(opened.cloud), opened.fleet.refresh())
         # if a queued resource could not be deleted, delete its nodes one by one
         failed = [name for name, result in results.items() if result.error]
@@ -144,7 +144,7 @@ async def _call_off(
     try:
         searches = [each for each in await service.all() if not each.has_ended]
         chosen = [each for each in await asyncio.to_thread(recoveries.all) if each.is_on]
-    except TpuError as error:  # don't leave the nodes running because of this
+    except TpuError as error:  # don't leave the nodes running because of this error
         unread = Result(name=Text("the journal's searches and auto-recovery settings"), error=error)
         tell(unread)
         yield unread

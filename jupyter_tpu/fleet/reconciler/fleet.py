@@ -117,7 +117,7 @@ class Fleet:
         )
         self._runners: dict[str, IntentRunner] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        # one request at a time per node, for all intents
+        # allow only one request at a time per node, even if several intents change the node
         self._locks: defaultdict[NodeName, asyncio.Lock] = defaultdict(asyncio.Lock)
         # `refresh` may be called while the loop does the same
         self._listing = asyncio.Lock()

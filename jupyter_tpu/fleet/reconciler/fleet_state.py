@@ -49,7 +49,7 @@ class FleetState:
 
     def _is_true(self, intent: Intent) -> bool:
         """Return whether the text of an intent is still true; "Nothing was created" is not true if its node exists."""
-        # by the queue or late: the cloud may create a node after its intent was abandoned
+        # the queue may have created the node, or the cloud may have created it after the intent was abandoned
         exists = self.node_cache.get(intent.node_name) is not None
         return not (exists and intent.error is not None and intent.error.exists == intent_texts.NOTHING_CREATED)
 

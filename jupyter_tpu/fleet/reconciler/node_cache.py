@@ -45,7 +45,7 @@ class NodeCache:
         found = {node.name: node for node in listed.nodes}
         # keep the nodes of zones that did not respond
         kept = {name: node for name, node in self._nodes.items() if name.zone in listed.unreachable}
-        # read after this list was requested, so newer than the list
+        # these nodes were read after this list was requested, so they are newer than the list
         later = {name for name, at in self._looked_at.items() if at.steady >= asked.steady}
         new = {name: node for name, node in {**kept, **found}.items() if name not in later}
         new.update({name: node for name, node in self._nodes.items() if name in later})

@@ -188,7 +188,7 @@ class SpendLedger:
         )
         self._documents.put(_KIND, name, budget.to_json(), now=now)
         self._audit.record(Entry(at=now, action="budget", subject=name, reason=reason, detail=budget.to_json()))
-        # a user who sets a budget sees the list of budgets
+        # a user who sets a budget sees all budgets, so count them as confirmed
         self.confirm_budgets(now=now)
         return budget
 

@@ -80,7 +80,8 @@ def ended_at_latest(span: Span, operations: Iterable[Operation]) -> float | None
     """
     done = _done(span.name, operations)
     since = [each for each in done if each.ended_at is not None and each.ended_at >= span.ended_at]
-    # a deleted node does not come back, so use the first deletion; later ones belong to its successors
+    # a deleted node does not come back, so use the first deletion; later deletions are those of newer nodes with the
+    # same name
     deleted = [each.ended_at for each in since if each.verb == "delete" and each.ended_at is not None]
     stopped = [each.ended_at for each in since if each.verb == "stop" and each.ended_at is not None]
     return min(deleted) if deleted else max(stopped, default=None)

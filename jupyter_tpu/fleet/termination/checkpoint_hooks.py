@@ -66,7 +66,7 @@ class CheckpointHooks:
         except TpuError as error:
             log.info("%s ends without running its checkpoint hooks: %s", node.name, error)
             return True
-        # without a link or a clear "no", end the node: hooks must not keep it billed
+        # end the node unless its agent clearly answers "no": hooks must not keep it billed
         return answer is None or answer.get("is_ready") is not False
 
     def _seconds_since_asked(self, node: Node) -> float:

@@ -155,7 +155,7 @@ class TerminationExecutor:
         loses its disk.
         """
         error = await self._attempt("stop", "node", name)
-        # most refusals are temporary, and a deletion loses the disk
+        # repeat the request before deleting the node: most refusals are temporary, and a deletion loses the disk
         waits_s = self._waits()
         while error and _is_worth_repeating(error) and (wait_s := next(waits_s, None)) is not None:
             await asyncio.sleep(wait_s)

@@ -82,10 +82,10 @@ async def end_registered_kernel(note: RegisteredKernel) -> None:
         await call_agent(
             _worker(note.node, note.endpoint, note.worker_id), "forget_kernel", {"kernel_id": note.kernel_id}
         )
-    except (KernelFailed, NodeNotFound, WrongState):  # gone with its node, or shut down by someone else
+    except (KernelFailed, NodeNotFound, WrongState):  # gone with its node, or already shut down by someone else
         pass
     except TpuError:
-        if not note.endpoint:  # an emulated cloud that doesn't respond has exited with everything in it
+        if not note.endpoint:  # an emulated cloud that doesn't respond has exited, and its nodes are gone
             raise
     KernelRegistry().remove(note.kernel_id)
 

@@ -20,11 +20,11 @@ from jupyter_tpu.kernels.connections.worker import WorkerKey
 HELD_S = 60.0
 """Seconds for which a link is held after the last request."""
 
-# The panel polls every second. The next request shows a slower response as the latest one.
+# The panel polls every second. If a response takes longer than this, the next request returns it.
 _ANSWER_S = 1.5
 # Don't wait for a connection in progress; the next request will find it open.
 _OPENING_S = 0.3
-# Per request, so that a slice of many workers does not open hundreds of SSH connections at once.
+# Most connections that one request opens, so that a slice with many workers doesn't open hundreds of them at once.
 _OPENED_AT_ONCE = 8
 # A lost link (for example due to a wrong key) fails again at once, so limit attempts and log lines.
 _LOST_AGAIN_AFTER_S = 30.0

@@ -46,8 +46,8 @@ log = logging.getLogger(__name__)
 
 # A key in a node's metadata is valid for logins within about a minute; these delays add up to one minute.
 _KEY_ARRIVES_S = (1, 2, 4, 8, 15, 30)
-# asyncssh's connect takes seven round trips, 3 s at 0.4 s each. So a distant worker responds before the cloud is
-# queried as well. A dead address costs this time.
+# asyncssh needs seven round trips to connect: 3 s if each takes 0.4 s. Even a distant worker responds within this time,
+# so the cloud isn't queried as well. An address that is out of date costs this much time.
 _KNOWN_ANSWERS_S = 3.0
 # After these errors, an attempt at the old address can't succeed either.
 _NO_WAY = (BadInput, NodeNotFound, WrongState)
@@ -117,7 +117,7 @@ class Worker:
         if self._address:
             try:
                 return await self._connect_to(self._address, user_key)
-            except HostKeyChanged:  # a WorkerUnreachable too, but asking the cloud must not look like a way around it
+            except HostKeyChanged:  # also a WorkerUnreachable, but a new address from the cloud must not hide it
                 raise
             except WorkerUnreachable as error:
                 return await self._connect_anew(user_key, unless_unknown=error)
@@ -191,7 +191,7 @@ class Worker:
 
     async def _connect_found(self, address: WorkerAddress, user_key: UserKey, *, key_is_new: bool) -> SshConnection:
         if address.host_key_alias != self.last_host_key_alias:
-            self.preparation.ready = None  # it belonged to another node
+            self.preparation.ready = None  # this preparation was for another node
         self._report("connecting", f"Connecting to {address.alias}")
         connection = await self._connect_when_key_is_there(address, user_key, _KEY_ARRIVES_S if key_is_new else ())
         self._address, self.last_host_key_alias = address, address.host_key_alias

@@ -103,7 +103,7 @@ class RecordFanout:
         for reader in tuple(self._readers):
             reader.deliver_event([json.dumps({"event": event, **content}).encode()])
 
-    # -- the readers' side -----------------------------------------------------------------------------------------
+    # -- called by readers ---------------------------------------------------------------------------------------------
 
     def open_stream(self, from_seq: int, on_message: OnMessage, on_express: OnMessage) -> KernelStream | None:
         """Open a separate stream of the record for one reader, or return None if there is no link."""
@@ -125,7 +125,7 @@ class RecordFanout:
             self.balance()
 
     def _receive(self, seq: int, channel: str, parts: list[bytes]) -> None:
-        if self._live is None:  # the stream was closed in the middle of a slice, whose rest still arrives
+        if self._live is None:  # closed within a slice, whose remaining messages still arrive
             return
         is_gone = self._live.is_closed
         if not is_gone:
@@ -199,7 +199,7 @@ class Subscriber:
         if self.next_seq is None or self.next_seq == live_seq:
             self._is_live = True
         else:
-            # The number distinguishes streams: a closed one may still deliver the rest of a slice.
+            # The number distinguishes streams: a closed stream may still deliver the remaining messages of a slice.
             self._opened += 1
             receive = partial(self._receive, self._opened)
             self._own = self._fanout.open_stream(self.next_seq, receive, self.offer_early)

@@ -25,7 +25,8 @@ from jupyter_tpu.kernels.messages.not_run import NODE_ENDED, NOT_RUN, answers, r
 from jupyter_tpu.kernels.messages.publisher import Publisher
 
 _IOPUB_QUEUE = 200  # in messages, a few MiB during a flood of output; ZMQ doesn't count bytes
-# Jupyter's clients subscribe at once; a notebook without an open page must not delay the caller longer.
+# How long to wait for the first subscriber. Jupyter's clients subscribe at once; if no page is open, nobody subscribes,
+# and the caller must not wait longer.
 _READER_COMES_S = 2.0
 _STATUS_BYTES = 64  # the content of a status is {"execution_state": "starting"}; longer ones need no parsing
 PATIENCE_S = 10.0

@@ -87,7 +87,7 @@ class RegisteredKernel:
     def to_json(self) -> dict[str, Any]:
         """Return the content of the note's file."""
         content = {"version": VERSION, **asdict(self)}
-        if self.workers == 1:  # older versions, which support only one worker, can read the other notes
+        if self.workers == 1:  # older versions support only one worker and can read notes without this field
             del content["workers"]
         return content
 

@@ -15,7 +15,8 @@ from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text
 from jupyter_tpu.notebook.magics.context import NOTHING_DONE, Answer, MagicContext
 from jupyter_tpu.sample_table import TITLES, bytes_text, chips_table, percent_text
 
-# The agent gives each process 3 s to exit (`agent.devices.release.POLITE_S`) and takes 5 s in total; then some slack.
+# The agent gives each process 3 s to exit (`agent.devices.release.POLITE_S`) and takes at most 5 s in total. This limit
+# leaves a margin.
 RELEASE_TIMEOUT_S = 10.0
 
 NEWEST_SAMPLE = ("metrics", {"history_s": 0, "points": 1})

@@ -113,7 +113,7 @@ class Slice:
 
         return ask_and_forward
 
-    # -- who is there; in other threads
+    # -- finding the engines; in other threads
 
     def _connect(self, file: Path) -> None:
         try:
@@ -181,7 +181,7 @@ class Slice:
         self._target = target
         try:
             reply = await self._execute(target.code if 0 in target.workers else "", *args, **options)
-        except KeyboardInterrupt:  # between the kernel's own handlers
+        except KeyboardInterrupt:  # the interrupt arrived when none of the kernel's own handlers was active
             reply = self._refuse(publisher, "KeyboardInterrupt", "")
         self._target = None
         cell.end_own(_error_of(reply))

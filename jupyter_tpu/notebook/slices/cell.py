@@ -95,7 +95,7 @@ class RunningCell:
             self._cluster.send_cell(worker, self.target.code, metadata, self._on_message(worker))
         sent = threading.Event()
         self._cluster.call(sent.set)
-        # Otherwise worker 0's code could delay the client's thread for a while.
+        # Wait until the cell has been sent: otherwise worker 0's code could delay the client's thread for a while.
         sent.wait(1)
 
     def end_own(self, error: CellError | None) -> None:

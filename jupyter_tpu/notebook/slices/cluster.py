@@ -63,7 +63,7 @@ class Cluster:
         self._client._registration_callbacks.append(self._registration)
         self.call(self._find_registered)
 
-    # -- who is there
+    # -- finding the engines
 
     def _find_registered(self) -> None:
         for worker in list(self._client._engines):

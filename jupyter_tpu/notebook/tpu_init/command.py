@@ -69,7 +69,7 @@ def tpu_init(line: str, shell: Any) -> None:
     _Running.framework = choice.framework
     shell.push({NAME: ready.tpu})
     if worker.place is not None and worker.place.worker:
-        # worker 0 reports for all
+        # only worker 0 prints the report, for all workers
         if (engine := slices.current()) is not None:
             engine.be_quiet()
         return

@@ -44,7 +44,7 @@ class KnownError:
 
 
 KNOWN_ERRORS: tuple[KnownError, ...] = (
-    # Another process uses the chips. `diagnosis` completes the first two with that process.
+    # Another process uses the chips. `diagnosis` adds that process to the first two errors.
     KnownError(
         name="held",
         text=r"already in use by process with pid (?P<pid>\d+)",

@@ -153,7 +153,7 @@ def _missing(workers: set[int]) -> AcceleratorFailed:
     )
 
 
-# -- the others
+# -- the other workers
 
 
 def _join(place: ThisSlice, lines: ExitStack) -> Meeting:

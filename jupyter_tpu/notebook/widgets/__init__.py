@@ -56,7 +56,7 @@ class NodeWidget:
         self.live.draw(self._looker.snapshot(whole=whole, acts=acts))
 
     def _on_page(self, message: Mapping[str, Any]) -> None:
-        # Ignore unknown messages: a page may have another version or not be ours.
+        # Ignore unknown messages: they may come from another version of our widget or from other code.
         if message.get("say") == "shown":
             self._feed.notify(whole=message.get("whole") is True)
         elif message.get("say") == "act":

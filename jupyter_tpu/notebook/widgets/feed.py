@@ -90,7 +90,8 @@ class Feed:
 
     def _run(self) -> None:
         while not self._is_done():
-            # Clear before taking the requests, so that a request that arrives in between still wakes this thread.
+            # Clear the event before taking the requests, so that a request that arrives in between still wakes this
+            # thread.
             self._news.clear()
             whole, acts = self._requests()
             self._update(whole, acts)

@@ -109,7 +109,7 @@ async def _read_all(provisioner: Provisioner, requests: Sequence[ListedRequest])
     excerpts: dict[str, RequestRange] = {}
 
     async def read(waiting: Iterator[ListedRequest]) -> None:
-        # several of these share one iterator, so each takes the next unread request
+        # several calls of `read` share one iterator, so each call takes the next unread request
         for each in waiting:  # check the time after a read, so that at least one request is read
             with suppress(BadInput):
                 excerpts[each.msg_id] = await read_request(provisioner, each.msg_id)

@@ -383,7 +383,7 @@ class PageSession:
 
         An input request is for every page if the page that sent the cell is closed.
         """
-        addressee = message.parts[0]  # the id of the session whose request it belongs to
+        addressee = message.parts[0]  # the ID of the session that sent the request to which this message belongs
         if message.channel == "stdin":
             return addressee == self._session_id.encode() or not self._is_here(addressee)
         return message.channel in ("shell", "control") and addressee == self._session_id.encode()

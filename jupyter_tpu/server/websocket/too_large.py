@@ -19,7 +19,7 @@ _SUSPECT_BYTES = 32_000
 """The lowest default limits of WebSocket libraries: 1 MiB in most, 32 KiB in one."""
 
 # Number of connections that must break at the same message, without a close code, until the message counts as rejected.
-# More for smaller messages: an unreliable network is more likely than a client with a limit below 1 MiB.
+# Smaller messages need more: an unreliable network is more likely than a client with a limit below 1 MiB.
 _TIMES_LARGE = 2
 _TIMES = 5
 _REMEMBERED = 1000  # messages; bounds the memory

@@ -60,7 +60,7 @@ def bigquery_service(cloud: Cloud) -> GoogleService:
     """Return the service, which has a single method."""
     return GoogleService(
         name="bigquery",
-        # all of BigQuery, so that an unsupported method gets BigQuery's own error
+        # claim all of BigQuery's paths, so that an unsupported method gets BigQuery's own error
         owns=r"bigquery/v2/.*",
         methods=(
             Method(

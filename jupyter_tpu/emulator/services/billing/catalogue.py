@@ -44,7 +44,7 @@ class Billing:
         accounts = "v1/billingAccounts"
         see, change = "resourcemanager.projects.get", "resourcemanager.projects.createBillingAssignment"
         return [
-            # no permission required: prices are public with an API key
+            # no permission is required: anyone with an API key can read the prices
             Method(verb="GET", path="v1/services", answer=self.services),
             Method(verb="GET", path="v1/services/{service}/skus", answer=self.skus),
             Method(verb="GET", path=accounts, answer=self.accounts, permission="billing.accounts.list"),
