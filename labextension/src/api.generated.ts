@@ -5,9 +5,9 @@
  */
 
 export interface IStatus {
-  /** Empty while unknown */
+  /** Project id; empty while it is unknown */
   readonly project: string;
-  /** Empty for Google Cloud */
+  /** Address of the API; empty for Google Cloud */
   readonly endpoint: string;
   readonly emulated: boolean;
   /** Whether the routes under /emulator exist */
@@ -21,18 +21,19 @@ export interface IStatus {
 export interface ISetup {
   /** Whether nodes can be created */
   readonly is_complete: boolean;
-  /** Five, always in this order */
+  /** The five steps, always in this order */
   readonly steps: readonly ISetupStep[];
 }
 
 export interface ISetupStep {
   readonly key: 'credentials' | 'project' | 'api' | 'quota' | 'budget';
   readonly state: 'done' | 'to_do' | 'unknown' | 'failed';
-  /** What is known */
+  /** What the check found */
   readonly text: string;
   /**
-   * What can be done about it; empty if nothing. open_billing opens the page of the Google Cloud
-   * console, add_grant the form of a grant; the others are performed by POST /setup/{action}
+   * What can be done to complete the step; empty if there is nothing. open_billing opens the page
+   * of the Google Cloud console, add_grant the form of a grant; the others are performed by POST
+   * /setup/{action}
    */
   readonly action: '' | 'use_credentials' | 'use_project' | 'link_billing' | 'open_billing' | 'enable_api' | 'add_grant' | 'set_budget';
   /** What the action does; show this text before you perform the action */
@@ -100,7 +101,7 @@ export interface INewCandidate {
   /** Short for provisioning=spot; must not contradict `provisioning` */
   readonly spot?: boolean;
   readonly provisioning?: Provisioning;
-  /** No external addresses */
+  /** Whether the node has no external addresses */
   readonly internal_ips?: boolean;
 }
 
@@ -111,7 +112,7 @@ export interface INewNode {
   /** Short for provisioning=spot; must not contradict `provisioning` */
   readonly spot?: boolean;
   readonly provisioning?: Provisioning;
-  /** No external addresses */
+  /** Whether the node has no external addresses */
   readonly internal_ips?: boolean;
   readonly node_id: string;
   /** Required to create a node without a known list price while a budget is set */
@@ -123,29 +124,29 @@ export interface INode {
   readonly project: string;
   readonly zone: string;
   readonly node_id: string;
-  /** As the API spells it */
+  /** State of the node, as spelled by the API */
   readonly state: string;
   readonly health: string;
-  /** Text from the cloud; plain text */
+  /** Plain text from the cloud about the health */
   readonly health_description: string;
   readonly accelerator_type: string;
   readonly accelerator: IAccelerator | null;
   readonly runtime_version: string;
-  /** True for preemptible nodes as well */
+  /** Whether it is a spot node; also true for preemptible nodes */
   readonly spot: boolean;
   readonly provisioning: Provisioning;
-  /** RFC 3339, or empty */
+  /** Time of the creation (RFC 3339); empty if unknown */
   readonly create_time: string;
   readonly workers: readonly IWorker[];
-  /** Whether it was created by jupyter_tpu */
+  /** Whether the node was created by jupyter_tpu */
   readonly managed: boolean;
-  /** Whether it is billed now */
+  /** Whether the node is billed now */
   readonly billing: boolean;
   /** List price of the whole node; null if unknown */
   readonly price: IPrice | null;
   /**
-   * Its total cost according to the ledger; null if it was never observed READY or has no list
-   * price
+   * Total cost of the node according to the ledger; null if the node was never observed READY or
+   * has no list price
    */
   readonly cost_usd: number | null;
   /** Name of the kernelspec for kernels on the node */
@@ -186,7 +187,7 @@ export interface IIntent {
   /** One sentence for the user; plain text */
   readonly message: string;
   readonly error: IError | null;
-  /** Done or failed */
+  /** Whether the intent is done or has failed */
   readonly settled: boolean;
   readonly created_at: number;
   readonly updated_at: number;
@@ -214,7 +215,7 @@ export interface IOffer {
   readonly chips: number;
   readonly workers: number;
   readonly topology: string;
-  /** Memory of all chips */
+  /** Memory of all chips, in GiB */
   readonly hbm_gib: number;
   readonly description: string;
   readonly usd_per_hour: number | null;
@@ -230,13 +231,13 @@ export interface IOffer {
   readonly created: number;
   /** Creations that failed for lack of capacity in the last 30 days */
   readonly out_of_capacity: number;
-  /** Unix seconds; null if there was none in the last 30 days */
+  /** When a node was last created (Unix seconds); null if none was created in the last 30 days */
   readonly last_created_at: number | null;
 }
 
 export interface IKernelOutputs {
   readonly kernel_id: string;
-  /** The response covers all messages up to this one, and no later one */
+  /** Sequence number of the last message that the response covers */
   readonly seq: number;
   readonly execution_state: 'starting' | 'idle' | 'busy' | 'dead';
   readonly link: ILink;
@@ -311,7 +312,7 @@ export interface ILink {
   /** Unix seconds */
   readonly since: number;
   readonly message: string;
-  /** The reason if it is down or lost; otherwise empty */
+  /** Error code of the reason if the link is down or lost; otherwise empty */
   readonly error_code: string;
 }
 
@@ -321,7 +322,7 @@ export interface IKernelRequest {
   /** The cell's id in the notebook */
   readonly cell_id: string | null;
   readonly code: string;
-  /** Of the execute_request */
+  /** Header of the execute_request */
   readonly header: { readonly [name: string]: unknown };
   readonly state: 'queued' | 'running' | 'done' | 'aborted' | 'lost';
   /** ok, error, aborted or lost; null while unknown */
@@ -354,15 +355,15 @@ export interface IGrants {
 export interface IGrant {
   readonly name: string;
   readonly kind: 'trc' | 'credit' | null;
-  /** Its first day in UTC */
+  /** First day of the grant, in UTC */
   readonly starts_on: string | null;
-  /** Its last day in UTC */
+  /** Last day of the grant, in UTC */
   readonly ends_on: string | null;
   /** Including today; 0 when the grant has ended */
   readonly days_left: number | null;
   readonly is_over: boolean | null;
   readonly rows: readonly IGrantRowUse[];
-  /** Amount of a credit */
+  /** Amount of a credit in US dollars */
   readonly usd: number | null;
   /** Amount used since the start, at list price; null while unknown */
   readonly usd_used: number | null;
@@ -388,20 +389,20 @@ export interface IGrantRowUse {
 export interface INewGrant {
   readonly kind: 'trc' | 'credit';
   readonly starts_on: string;
-  /** Either this or ends_on */
+  /** Number of days; give either this or ends_on */
   readonly days?: number | null;
-  /** The last day on which it is valid */
+  /** The last day on which the grant is valid */
   readonly ends_on?: string | null;
   /** Rows of a TRC grant */
   readonly rows?: readonly IGrantRow[] | null;
-  /** Amount of a credit */
+  /** Amount of a credit in US dollars */
   readonly usd?: number | null;
 }
 
 export interface IGrantRow {
   readonly chips: number;
   readonly generation: string;
-  /** For spot and preemptible nodes */
+  /** Whether the row covers spot and preemptible nodes */
   readonly spot?: boolean;
   readonly zone: string;
   /** The only accelerator type that the row covers; null for any */
@@ -429,7 +430,7 @@ export interface IGrantMail {
 
 export interface ICoverage {
   readonly covered: boolean;
-  /** The grant that covers it */
+  /** Name of the grant that covers the node; null if none does */
   readonly grant: string | null;
   /** The last day of that grant */
   readonly until: string | null;
@@ -439,7 +440,7 @@ export interface ICoverage {
   readonly usd_per_hour: number | null;
   /** One line for the user; plain text */
   readonly text: string;
-  /** What no grant covers */
+  /** Costs that no grant covers */
   readonly not_covered: readonly string[];
   /** The auto-stop rules that such a node gets by default */
   readonly autostop: ICoverageAutostop;
@@ -544,23 +545,23 @@ export interface INodeAutostop {
   readonly name: string;
   readonly node_id: string;
   readonly zone: string;
-  /** Idle timeout; null = never */
+  /** Idle timeout in seconds; null if there is none */
   readonly idle_after_s: number | null;
   /**
    * A running cell with idle chips, no output and no connected page counts as idle after this time
-   * (or after idle_after_s, if that is longer); null = a running cell is never idle
+   * (or after idle_after_s, if that is longer); null if a running cell never counts as idle
    */
   readonly unattended_after_s: number | null;
-  /** Maximum session length after READY; null = none */
+  /** Maximum session length in seconds from READY; null if there is none */
   readonly session_s: number | null;
-  /** Deadline that can't be extended (Unix seconds); null = none */
+  /** Deadline that can't be extended (Unix seconds); null if there is none */
   readonly deadline_at: number | null;
   /** The auto-stop action; delete if the node cannot be stopped */
   readonly action: 'stop' | 'delete';
   readonly verdict: 'busy' | 'idle' | 'unknown';
   readonly reason: string;
   readonly sources: readonly IActivitySource[];
-  /** When auto-stop stops or deletes the node (Unix seconds); null = not planned */
+  /** When auto-stop stops or deletes the node (Unix seconds); null if that is not planned */
   readonly ends_at: number | null;
   readonly ends_why: 'idle' | 'session' | 'deadline' | 'budget' | null;
   readonly is_warning: boolean;
@@ -578,7 +579,7 @@ export interface INodeAutostop {
 export interface IActivitySource {
   readonly source: 'execution' | 'accelerator' | 'human' | 'output' | 'connection' | 'cpu';
   readonly state: 'active' | 'quiet' | 'unknown';
-  /** Seconds since the last activity; null = unknown */
+  /** Seconds since the last activity; null if unknown */
   readonly age_s: number | null;
   readonly detail: string;
 }
@@ -589,7 +590,7 @@ export interface IReminder {
   readonly since: number;
   /** Whole days since that time; the user is reminded once per day */
   readonly days: number;
-  /** The cost of the node; null = unknown */
+  /** The cost of the node; null if unknown */
   readonly usd: number | null;
   /** For the user; plain text */
   readonly text: string;
@@ -723,7 +724,7 @@ export interface ICleanupItem {
   readonly is_leftover: boolean;
   /** Created by jupyter_tpu */
   readonly is_ours: boolean;
-  /** RFC 3339, or empty */
+  /** Time of the creation (RFC 3339); empty if unknown */
   readonly create_time: string;
   readonly description: string;
 }
@@ -748,7 +749,7 @@ export interface ISearch {
 export interface IAttempt {
   readonly zone: string;
   readonly accelerator_type: string;
-  /** True for preemptible nodes as well */
+  /** Whether it is a spot node; also true for preemptible nodes */
   readonly spot: boolean;
   readonly provisioning: Provisioning;
   /**
@@ -787,17 +788,17 @@ export interface IQueued {
   /** When the state changed (Unix seconds); null if this server did not observe it */
   readonly state_since: number | null;
   readonly accelerator_type: string;
-  /** True for preemptible nodes as well */
+  /** Whether it is a spot node; also true for preemptible nodes */
   readonly spot: boolean;
   readonly provisioning: Provisioning;
   readonly node_ids: readonly string[];
   /** When the cloud stops waiting for capacity (Unix seconds) */
   readonly valid_until: number | null;
-  /** The reason if it FAILED; plain text */
+  /** The reason if the queued resource is FAILED; plain text */
   readonly error: string | null;
   /** Whether its request counts against quota */
   readonly holds_quota: boolean;
-  /** A leftover, which can only be deleted */
+  /** Whether the queued resource is a leftover, which can only be deleted */
   readonly is_leftover: boolean;
 }
 
@@ -808,10 +809,10 @@ export interface INewQueued {
   /** Short for provisioning=spot; must not contradict `provisioning` */
   readonly spot?: boolean;
   readonly provisioning?: Provisioning;
-  /** No external addresses */
+  /** Whether the node has no external addresses */
   readonly internal_ips?: boolean;
   readonly node_id: string;
-  /** Six hours by default */
+  /** How long the request waits for capacity, in seconds; six hours by default */
   readonly valid_for_s?: number | null;
   /**
    * Run duration of a flex-start node; the cloud deletes the node this long after it becomes READY
@@ -845,11 +846,11 @@ export interface ISpend {
 }
 
 export interface ISpendOfTime {
-  /** Null if the price of a part is unknown */
+  /** Total cost; null if the price of a part is unknown */
   readonly usd: number | null;
   /** Cost of the parts with a known price */
   readonly known_usd: number;
-  /** Node-seconds */
+  /** READY time in node-seconds */
   readonly ready_s: number;
 }
 
@@ -866,21 +867,21 @@ export interface ISpendHistory {
 }
 
 export interface ISpendOfSlot {
-  /** Unix seconds; not in the sum */
+  /** Unix seconds; missing in the sum */
   readonly starts_at?: number;
-  /** Unix seconds; not in the sum */
+  /** Unix seconds; missing in the sum */
   readonly ends_at?: number;
-  /** By the server's wall clock; not in the sum */
+  /** The day by the server's wall clock; missing in the sum */
   readonly day?: string;
-  /** Null if the price of a part is unknown */
+  /** Total cost; null if the price of a part is unknown */
   readonly usd: number | null;
   /** Cost of the parts with a known price */
   readonly known_usd: number;
   /** The cost if all unmonitored time counts as READY */
   readonly up_to_usd: number;
-  /** Node-seconds */
+  /** READY time in node-seconds */
   readonly ready_s: number;
-  /** The part without a known price */
+  /** Node-seconds without a known price */
   readonly unpriced_s: number;
   /** Unmonitored node-seconds in which a node may have been READY */
   readonly unwatched_s: number;
@@ -913,7 +914,7 @@ export interface ISpendOfNode {
   readonly node_id: string;
   readonly zone: string;
   readonly accelerator_type: string;
-  /** True for preemptible nodes as well */
+  /** Whether it is a spot node; also true for preemptible nodes */
   readonly spot: boolean;
   readonly provisioning: Provisioning;
   readonly usd_per_hour: number | null;
@@ -921,7 +922,7 @@ export interface ISpendOfNode {
   readonly price_source: string | null;
   readonly ready_s: number;
   readonly usd: number | null;
-  /** Whether it still counts as READY */
+  /** Whether the node still counts as READY */
   readonly is_open: boolean;
   /** Unmonitored seconds in which the node may have been READY */
   readonly unwatched_s: number;
@@ -937,7 +938,7 @@ export interface IBilled {
   readonly currency: string;
   /** Time of the newest export, in UTC */
   readonly exported_until: string;
-  /** How far the export may lag behind */
+  /** A sentence about how far the export may lag behind */
   readonly note: string;
   readonly month: IBilledPeriod;
   readonly last_30_days: IBilledPeriod;
@@ -950,16 +951,16 @@ export interface IBilledDay {
   readonly service: string;
   readonly sku: string;
   readonly cost: number;
-  /** Negative or 0 */
+  /** Sum of the credits; negative or 0 */
   readonly credits: number;
 }
 
 export interface IBilledPeriod {
   readonly since: string;
   readonly cost: number;
-  /** Negative or 0 */
+  /** Sum of the credits; negative or 0 */
   readonly credits: number;
-  /** What is left to pay */
+  /** The amount to pay: the cost plus the (negative) credits */
   readonly net: number;
   readonly by_credit: readonly IBilledPeriodByCredit[];
 }
@@ -976,7 +977,7 @@ export interface INewBudget {
   /** hours are node-hours of all nodes together */
   readonly unit: 'usd' | 'hours';
   readonly period: 'day' | 'week' | 'month' | 'total';
-  /** For the period week only */
+  /** Day on which a weekly budget resets; only for the period week */
   readonly resets_on?: 'monday' | 'tuesday' | 'wednesday' | 'thursday' | 'friday' | 'saturday' | 'sunday' | null;
   /** HH:MM by the wall clock of this machine */
   readonly resets_at?: string | null;
@@ -1011,9 +1012,12 @@ export interface IBudget {
   readonly level: 'ok' | '50' | '80' | '100';
   /** Unix seconds */
   readonly window_start: number | null;
-  /** Null for a total */
+  /** End of the window (Unix seconds); null if the period is total */
   readonly window_end: number | null;
-  /** At the current rate; null if the budget lasts until the end of its window */
+  /**
+   * When the budget is used up at the current rate (Unix seconds); null if it lasts until the end
+   * of its window
+   */
   readonly runs_out_at: number | null;
   readonly error: string | null;
 }
@@ -1095,7 +1099,7 @@ export interface ITpuProcess {
   readonly pid: number;
   readonly user: string;
   readonly command: string;
-  /** The kernel that the process belongs to; empty for none */
+  /** The kernel that the process belongs to; empty if it belongs to none */
   readonly kernel_id: string;
   /** The notebook of that kernel; empty if unknown */
   readonly notebook: string;
