@@ -37,7 +37,8 @@ VARIABLES = {
     "JUPYTER_TPU_BILLING_EXPORT": "BigQuery table of your billing export, for `jupyter tpu cost --billed`.",
     "JUPYTER_TPU_DATA_DIR": "Folder for the journal and keys. Default: `tpu` in Jupyter's data folder.",
     "JUPYTER_TPU_FORWARD_ENV": "Comma-separated names of environment variables to pass to kernels on nodes.",
-    "JUPYTER_TPU_END_ALONE_AFTER_S": "Idle seconds after which a kernel whose launcher was killed is shut down; 0 means never.",
+    "JUPYTER_TPU_END_ALONE_AFTER_S": "Idle seconds until a kernel whose launcher was killed is shut down; 0 means "
+    "never.",
     "JUPYTER_TPU_PATIENCE_S": "In the kernel: seconds that `%tpu` waits for the agent. Default: 2.",
     "JUPYTER_TPU_GRACE_S": "In the kernel of a slice: seconds until the other workers are interrupted after one has "
     "failed. Default: 2.",
