@@ -106,7 +106,7 @@ class Rules:
     def from_json(cls, data: Mapping[str, Any]) -> Rules:
         """Rebuild rules from `to_json`; missing fields get their defaults. Raise `BadInput` for other data."""
         if not isinstance(data, Mapping) or set(data) - {*DURATION_FIELDS, "deadline_at", "action"}:
-            raise BadInput("These are not auto-stop rules.")
+            raise BadInput("The auto-stop rules are not valid.")
         return cls(**data)
 
 

@@ -102,7 +102,7 @@ def parse_provisioning(name: str | None, *, spot: bool | None = None) -> Provisi
                 spot=str(spot).lower(),
             ),
             exists=_NOTHING,
-            hint="Omit one of the two.",
+            hint="Omit the provisioning model or spot.",
         )
     return found
 

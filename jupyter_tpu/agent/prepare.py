@@ -124,7 +124,7 @@ def _run_detached(argv: list[str], home: Home, log: IO[bytes], descriptors: tupl
     except OSError as error:
         raise AgentBroken(
             f"The agent's Python {argv[0]} on the worker cannot be run.",
-            hint=f"Remove {home.environments} on the worker; it is rebuilt.",
+            hint=f"Remove {home.environments} on the worker; it will be rebuilt.",
             raw=str(error),
         ) from error
 

@@ -191,16 +191,16 @@ def _both(new: _Bounds, known: _Bounds | None) -> _Bounds:
 
 
 def wrong_clock_text(ahead_s: float) -> str:
-    """Return ``This computer's clock is wrong by 1 h (ahead). …``, or an empty text if it is correct."""
+    """Return ``This computer's clock is 1 h ahead. …``, or an empty text if it is correct."""
     if not ahead_s:
         return ""
     # Round the offset, so that the text doesn't change and is shown only once.
     unit = 60 if abs(ahead_s) >= 120 else 10
     text = (
-        Text("This computer's clock is wrong by {duration} (ahead). Set it; costs are counted by the cloud's clock.")
+        Text("This computer's clock is {duration} ahead. Correct it. Costs follow the cloud's clock, not this one.")
         if ahead_s > 0
         else Text(
-            "This computer's clock is wrong by {duration} (behind). Set it; costs are counted by the cloud's clock."
+            "This computer's clock is {duration} behind. Correct it. Costs follow the cloud's clock, not this one."
         )
     )
     return text.with_arguments(duration=duration_text(round(abs(ahead_s) / unit) * unit))

@@ -193,7 +193,7 @@ def reservation(case: Case) -> TpuError:
     """Return the error for an exhausted reservation."""
     return OutOfCapacity(
         _text(case, "Could not {request}: the reservation has no free capacity."),
-        hint="Free some of the reservation, or create the node without a reservation.",
+        hint="Free some chips of the reservation, or create the node without a reservation.",
     )
 
 

@@ -60,7 +60,7 @@ class QueueCalls:
     async def create(self, spec: QueuedSpec, valid_for_s: float | None) -> Operation:
         """Queue a request for a node; see `CloudApi.create_queued_resource`."""
         about = replace(
-            _about(Text("queue the queued resource {queued} in {zone}"), spec.name),
+            _about(Text("create the queued resource {queued} in {zone}"), spec.name),
             accelerator_type=spec.node.accelerator_type,
         )
         request = tpu_v2.CreateQueuedResourceRequest(
@@ -90,7 +90,7 @@ async def create_flex_start(
     # Importing the REST client is slow, and it is rarely needed.
     flex_start = await asyncio.to_thread(importlib.import_module, "jupyter_tpu.cloud.flex_start")
     about = replace(
-        _about(Text("queue the queued resource {queued} in {zone}"), spec.name),
+        _about(Text("create the queued resource {queued} in {zone}"), spec.name),
         accelerator_type=spec.node.accelerator_type,
     )
     query = {"queuedResourceId": spec.name.queued_id, "requestId": request_id_of(spec)}

@@ -81,7 +81,7 @@ class Grants:
                 hint="`jupyter tpu grant list` lists the grants.",
                 actions=(show_grants(),),
             )
-        reason = Text("The user removed the grant: what it covered counts as billed, past usage included.")
+        reason = Text("The user removed the grant: all usage that it covered counts as billed, including past usage.")
         self._note(name, reason, {}, now)
 
     def _note(self, name: str, reason: str, detail: Mapping[str, Any], now: float) -> None:

@@ -31,7 +31,7 @@ LOSS = "loss"
 """Kind of the documents that say that budgets may be lost; their names are the paths of the damaged files."""
 
 DAMAGE = "journal_damaged"
-DAMAGE_REASON = Text("The journal was damaged. A new one replaced it, with everything that could still be read.")
+DAMAGE_REASON = Text("The journal was damaged. Everything that could still be read was copied to a new journal.")
 
 COMPANIONS = ("-wal", "-shm")
 """Suffixes of the files that SQLite has next to a database; they contain what is not in it yet."""

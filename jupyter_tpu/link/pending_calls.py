@@ -63,7 +63,7 @@ class PendingCalls:
         elif isinstance(result, dict):
             call.answer.set_result(result)
         else:
-            raise ProtocolError(f"an answer without a result: {frame.payload[:60]!r}")
+            raise ProtocolError(f"a response without a result: {frame.payload[:60]!r}")
 
     def fail(self, error: TpuError) -> None:
         """Fail all calls, because no results will arrive."""

@@ -103,8 +103,8 @@ class TPUApp(ExtensionApp):
     keep_kernels = Bool(
         True,
         help="Whether kernels on nodes keep running when this server stops; the next server in the same folder "
-        "restores them. False: they are shut down with the server, like kernels on this machine. Kernels of a killed "
-        "server are restored in either case.",
+        "restores them. If False, they are shut down with the server, like kernels on this machine. Kernels of a "
+        "killed server are restored in either case.",
     ).tag(config=True)
 
     billing_export = Unicode(

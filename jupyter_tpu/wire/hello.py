@@ -54,7 +54,7 @@ def negotiate(theirs: Any, ours: Iterable[int] = PROTOCOLS) -> int:
         raise ProtocolError(f"not a list of protocols: {str(theirs)[:60]}")
     common: set[int] = set(theirs) & set(ours)
     if not common:
-        raise ProtocolError(f"it speaks protocols {sorted(theirs)[:9]}, we speak {sorted(ours)}")
+        raise ProtocolError(f"it supports the protocols {sorted(theirs)[:9]}, but this side supports {sorted(ours)}")
     return max(common)
 
 

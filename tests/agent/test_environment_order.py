@@ -30,7 +30,7 @@ def known(framework: str, version: str) -> Release:
         ({"framework": "mxnet"}, "is not a framework for TPUs"),
         ({"framework": "jax", "version": 9}, "must be a string"),
         ({"framework": "jax", "version": "0.1"}, "libtpu and Python jax '0.1' needs"),
-        ({"framework": "tf", "version": "2.18"}, "is in no package index"),
+        ({"framework": "tf", "version": "2.18"}, "no package index offers its libtpu"),
         ({"framework": "jax", "requirements": "numpy"}, "must be a list of requirements"),
         ({"framework": "jax", "requirements": ["--index-url=x"]}, "must be a list of requirements"),
         ({"framework": "jax", "packages": ["numpy\n--pre"]}, "must be a list of requirements"),

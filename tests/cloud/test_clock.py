@@ -82,7 +82,7 @@ def test_a_clock_that_is_set_while_the_process_runs_moves_no_time(leap_s: float)
     computer.ahead_s = leap_s
     computer.passed_s += 5.0
     assert computer.clock.now() == pytest.approx(computer.cloud_now, abs=1.0)
-    assert computer.clock.notice.startswith("This computer's clock is wrong by 1 h (")
+    assert computer.clock.notice.startswith("This computer's clock is 1 h ")
     computer.ahead_s = 0.0
     assert computer.clock.notice == ""
 
@@ -121,9 +121,9 @@ def test_a_date_that_cannot_be_read_teaches_nothing(date: str) -> None:
 @pytest.mark.parametrize(
     ("ahead_s", "words"),
     [
-        (HOUR_S - 0.3, "wrong by 1 h (ahead). Set it"),
-        (-HOUR_S - 0.3, "wrong by 1 h (behind). Set it"),
-        (-43.0, "wrong by 40 s (behind)"),
+        (HOUR_S - 0.3, "clock is 1 h ahead. Correct it"),
+        (-HOUR_S - 0.3, "clock is 1 h behind. Correct it"),
+        (-43.0, "clock is 40 s behind."),
     ],
 )
 def test_the_notice_says_how_wrong_and_which_way(ahead_s: float, words: str) -> None:

@@ -193,7 +193,7 @@ def outputs_of(client: BlockingKernelClient, code: str) -> str:
 
 def test_tpu_init_starts_jax_on_all_workers_and_only_there(manager: KernelManager, homes: Homes) -> None:
     client = started(manager)
-    assert "this cell runs on some of them only" in outputs_of(client, "%%worker 0\n%tpu_init jax")
+    assert "this cell runs only on some of them" in outputs_of(client, "%%worker 0\n%tpu_init jax")
 
     report = outputs_of(client, "%tpu_init jax")
 

@@ -65,7 +65,7 @@ class EnvironmentRequest:
             )
         if not found.requires:
             raise BadInput(
-                f"{found.title} cannot be installed: its libtpu {found.libtpu} is in no package index.",
+                f"{found.title} cannot be installed: no package index offers its libtpu {found.libtpu}.",
                 hint=f"Use {newest(self.framework).title}.",
             )
         return found

@@ -47,7 +47,7 @@ class EngineLaunch:
         kernel = Launch.from_params({"key": "", **params})
         worker, connection = params.get("worker"), params.get("connection")
         if type(worker) is not int or not 1 <= worker < kernel.workers:
-            raise BadInput("The field 'worker' must be a number from 1 to the number of workers - 1.")
+            raise BadInput("The field 'worker' must be a number from 1 to one less than the number of workers.")
         if not isinstance(connection, dict):
             raise BadInput("The field 'connection' must be an object.")
         return cls(kernel, worker, connection)

@@ -37,7 +37,7 @@ COMMANDS = (
             ),
             flag(
                 "--billed",
-                help="show what Google has billed instead, by day, service and SKU, from the billing export to "
+                help="instead, show what Google has billed, by day, service and SKU, from the billing export to "
                 "BigQuery",
             ),
             argument(

@@ -121,7 +121,7 @@ COMMANDS = (
                 "--max-usd",
                 type=float,
                 metavar="USD",
-                help="stop recreating the node once it has cost this much from now on",
+                help="stop recreating the node once it has cost this much, counted from now",
             ),
             NO_CONFIRMATION,
             *REMOTE,

@@ -126,7 +126,7 @@ def _provisioning(options: argparse.Namespace) -> Provisioning:
         raise BadInput(
             Text("--run-for applies to flex-start nodes, not to {provisioning} nodes.", provisioning=provisioning),
             exists=_NOTHING,
-            hint="Omit one of the two.",
+            hint="Omit --run-for, or choose flex-start.",
         )
     return provisioning
 

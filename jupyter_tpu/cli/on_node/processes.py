@@ -108,7 +108,7 @@ def _say_worker(view: Mapping[str, Any]) -> None:
     lock = view["lock_file"]
     # if its process is killed, libtpu leaves its lock file behind, which another user can't open
     if lock["is_there"] and not lock["is_held"]:
-        say(plain(_("  {path} is an unused leftover that only blocks other users", path=lock["path"])))
+        say(plain(_("  {path} is a leftover lock file; it blocks only other users", path=lock["path"])))
 
 
 def _say_released(view: Mapping[str, Any]) -> None:

@@ -268,7 +268,7 @@ def _body(options: argparse.Namespace, mail: TrcMail | None, now: float) -> dict
             _("read: a term of {days} days (--days changes it)", days=days)
             if mail.days
             else _(
-                "proposed: a term of {days} days, TRC's shortest, as no clear term was found (--days changes it)",
+                "proposed: a term of {days} days, TRC's shortest: no clear term was found (--days changes it)",
                 days=days,
             )
         )

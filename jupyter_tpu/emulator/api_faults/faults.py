@@ -138,7 +138,7 @@ def fault_from_json(data: Mapping[str, Any], methods: frozenset[str]) -> Fault:
 def _check_method(method: str, kind: Kind, methods: frozenset[str]) -> None:
     if method != ANY_METHOD and not (method in methods and kind.fits(method)):
         known = ", ".join(sorted(filter(kind.fits, methods)))
-        raise ValueError(f"method: {kind.name} cannot hit {method[:50]!r}; methods: {known}; * for any of them")
+        raise ValueError(f"method: {kind.name} cannot affect {method[:50]!r}; methods: {known}; * for any of them")
 
 
 def _defaults(kind: Kind) -> dict[str, Any]:

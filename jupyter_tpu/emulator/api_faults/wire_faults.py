@@ -93,7 +93,7 @@ def _cut(whole: bytes) -> bytes:
 
 async def _unavailable(context: Any, text: str) -> Message:
     await context.abort(grpc.StatusCode.UNAVAILABLE, text)
-    raise AssertionError("abort raises")
+    raise AssertionError("abort() did not raise an error")
 
 
 def serialised(answer: Message | bytes) -> bytes:

@@ -90,7 +90,7 @@ def main(argv: Sequence[str]) -> int:
     except ControlRefused as refusal:
         return _complain(refusal.message)
     except (OSError, ValueError, HTTPException) as error:
-        return _complain(f"No emulator answers at {options.emulator}: {error}")
+        return _complain(f"No emulator responds at {options.emulator}: {error}")
     if not links:
         return _complain(
             f"There is no node {options.node}, or no such worker, or its emulator runs without --link-faults."

@@ -86,8 +86,10 @@ def _worker_arguments(parser: argparse.ArgumentParser) -> None:
         "verb", metavar="VERB", nargs="?", default="", help=f"{', '.join(MEANINGS)}; without one: show the faults"
     )
     parser.add_argument("--worker", type=int, default=0, metavar="ID", help="the worker (default: 0)")
-    parser.add_argument("--other", type=int, metavar="ID", help="cut: the worker that it no longer reaches")
-    parser.add_argument("--factor", type=int, metavar="N", help="slow: how many times as long everything takes")
+    parser.add_argument(
+        "--other", type=int, metavar="ID", help="for cut: the other worker, which it can no longer reach"
+    )
+    parser.add_argument("--factor", type=int, metavar="N", help="for slow: how many times as long its processes take")
 
 
 def _worker(control: EmulatorControl, options: argparse.Namespace) -> Any:

@@ -77,8 +77,10 @@ def _metrics_arguments(parser: argparse.ArgumentParser) -> None:
         ("--bandwidth", "memory bandwidth in use, in percent, of each device"),
         ("--idle", "seconds for which each device has been idle"),
     ):
-        parser.add_argument(option, type=number, nargs="+", metavar="X", help=f"{meaning}; a shorter list is repeated")
-    parser.add_argument("--lie", choices=tuple(LIES), help="make libtpu misbehave")
+        parser.add_argument(
+            option, type=number, nargs="+", metavar="X", help=f"{meaning}; if you give fewer values, they are repeated"
+        )
+    parser.add_argument("--lie", choices=tuple(LIES), help="simulate a fault of libtpu's metrics")
 
 
 def _metrics(control: EmulatorControl, options: argparse.Namespace) -> Any:

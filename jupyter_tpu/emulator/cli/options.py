@@ -105,7 +105,7 @@ def _answer_of(command: Command, options: argparse.Namespace) -> Any:
     # ValueError: the response is not JSON
     except (OSError, ValueError, HTTPException) as error:
         raise CloudUnavailable(
-            f"No emulator answers at {options.emulator}: {error}",
+            f"No emulator responds at {options.emulator}: {error}",
             hint="Start one with `jupyter tpu emulator` or `jupyter tpu demo`, and use the REST address it prints.",
         ) from error
 

@@ -55,8 +55,10 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--script", type=_script, default=[], metavar="FILE", help="JSON file of faults, each with a time"
     )
-    options.add_argument("--seed", type=int, help="generate a random script from this number")
-    options.add_argument("--every", type=float, default=5.0, metavar="S", help="mean seconds between faults of --seed")
+    options.add_argument("--seed", type=int, help="seed of a random script of faults")
+    options.add_argument(
+        "--every", type=float, default=5.0, metavar="S", help="with --seed: mean seconds between faults"
+    )
     options.add_argument("--json", action="store_true", help="print one line of JSON when ready")
     return options
 
@@ -76,7 +78,7 @@ def _own_address(text: str) -> Address:
     address = parsed_address(text)
     if not isinstance(address, Path) and not _is_loopback(address[0]):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not on loopback, and the proxy checks no caller: give 127.0.0.1:PORT or unix:PATH"
+            f"{text!r} is not on loopback, and the proxy does not authenticate callers: use 127.0.0.1:PORT or unix:PATH"
         )
     return address
 

@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
         "proxy on loopback forwards each request and writes it to a separate file.",
         epilog="Your credentials pass through and are not stored. Placeholders replace project ids and numbers, "
         "email and IP addresses, SSH keys, values of metadata and similar data. Names of nodes, labels "
-        "and descriptions stay, so check the files before you share them. Only REST is recorded, not "
+        "and descriptions are kept, so check the files before you share them. Only REST is recorded, not "
         "gRPC (which jupyter_tpu uses). The requests are real, and so are their costs.",
     )
     options.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder for the cases")
@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
         help="port for the first service; the other services use the next ports (default: any free ports)",
     )
     options.add_argument(
-        "--host", default=LOOPBACK, help=f"must be {LOOPBACK}, because the proxy forwards every caller"
+        "--host", default=LOOPBACK, help=f"must be {LOOPBACK}, because the proxy does not authenticate callers"
     )
     options.add_argument("--json", action="store_true", help="print one line of JSON when ready")
     return options
@@ -71,7 +71,7 @@ def main(argv: Sequence[str]) -> int:
     """Run the recording proxies until SIGTERM, SIGINT or SIGHUP; return the exit status."""
     options = parser().parse_args(argv)
     if options.host != LOOPBACK:
-        return _complain(f"The recorder listens on {LOOPBACK} only, because it checks no caller.", 2)
+        return _complain(f"The recorder listens on {LOOPBACK} only, because it does not authenticate callers.", 2)
     recording = Recording(options.out, _report_case, _report)
     try:
         # check all addresses before creating the folder, so that a typo leaves nothing behind

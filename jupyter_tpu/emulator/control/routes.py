@@ -185,7 +185,7 @@ class ControlRoutes:
 
     async def _cut(self, machine: Machine, other: Machine) -> None:
         if machine is other:
-            raise ValueError("other_worker_id: a worker has no network to itself")
+            raise ValueError("other_worker_id: must differ from worker_id")
         try:
             await self._cloud.workers.faults.cut(machine, other)
         except CannotCut as error:

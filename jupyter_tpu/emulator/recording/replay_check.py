@@ -78,7 +78,7 @@ def main(argv: Sequence[str]) -> int:
     except (CaseUnreadable, ControlRefused) as error:
         return _complain(str(error))
     except OSError as error:
-        return _complain(f"No emulator answers at {options.emulator or 'its address'}: {error}")
+        return _complain(f"No emulator responds at {options.emulator or 'its address'}: {error}")
     # a closed pipe must not hide differences
     status = write_answer(json.dumps({"cases": found}) + "\n" if options.json else _for_people(found))
     return 1 if any(found.values()) else status

@@ -23,7 +23,7 @@ def text(value: object) -> str:
 def number(value: str) -> int:
     """Parse a whole number in a query."""
     if not (value.isascii() and value.isdigit()):
-        raise ValueError(f"{value[:20]!r} is not a whole number, at least 0")
+        raise ValueError(f"{value[:20]!r} is not a whole number of at least 0")
     return whole(int(value[:20]))
 
 
@@ -37,7 +37,7 @@ def flag(value: object) -> bool:
 def whole(value: object) -> int:
     """Check a whole number, 0 or more."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{value!r} is not a whole number, at least 0")
+        raise ValueError(f"{value!r} is not a whole number of at least 0")
     _check_size(value)
     return value
 
@@ -57,7 +57,7 @@ def counting(value: object) -> int:
 def amount(value: object) -> float:
     """Check a number, 0 or more."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise ValueError(f"{value!r} is not a number, at least 0")
+        raise ValueError(f"{value!r} is not a number of at least 0")
     _check_size(value)
     return float(value)
 

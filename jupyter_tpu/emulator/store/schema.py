@@ -148,7 +148,9 @@ def opened(path: Path) -> sqlite3.Connection:
 def _refuse_newer(db: sqlite3.Connection) -> None:
     (version,) = db.execute("pragma user_version").fetchone()
     if version > VERSION:
-        raise sqlite3.DatabaseError(f"it was written by a newer emulator, schema {version}; this one knows {VERSION}")
+        raise sqlite3.DatabaseError(
+            f"it was written by a newer emulator, schema {version}; this one supports {VERSION}"
+        )
 
 
 def _add_columns(db: sqlite3.Connection) -> None:

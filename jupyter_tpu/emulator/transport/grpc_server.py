@@ -136,7 +136,7 @@ def _no_extras(_: str) -> dict[str, Any]:
 
 async def _abort(context: Any, refusal: Refusal) -> Message:
     await context.abort_with_status(rpc_status.to_status(refusal.status))
-    raise AssertionError("abort_with_status raises")
+    raise AssertionError("abort_with_status() did not raise an error")
 
 
 @assumed(

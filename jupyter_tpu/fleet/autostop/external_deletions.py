@@ -40,8 +40,8 @@ _LATELY_S = 30 * 86400.0
 _COMES_BACK = frozenset({"CREATING", "STARTING", "RESTARTING", "REPAIRING"})
 _TAKEN = frozenset({"PREEMPTED", "TERMINATED"})
 _DUE = {
-    "stop": Text("Its guard was due to stop it {due}; otherwise {cause}."),
-    "delete": Text("Its guard was due to delete it {due}; otherwise {cause}."),
+    "stop": Text("Its guard was due to stop it {due}. If the guard did not stop it, {cause}."),
+    "delete": Text("Its guard was due to delete it {due}. If the guard did not delete it, {cause}."),
 }
 _ASKED_HERE = frozenset({"stop", "delete", "unqueue", "preempted"})
 

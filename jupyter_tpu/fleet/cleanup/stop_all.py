@@ -175,5 +175,5 @@ def _silent(zone: str) -> TpuError:
     return CloudUnavailable(
         Text("{zone} did not respond.", zone=zone),
         exists="Unlisted nodes in this zone may be running and billed.",
-        hint="Run it again until every zone answers, or check the Google Cloud console.",
+        hint="Try again until every zone responds, or check the Google Cloud console.",
     )

@@ -49,7 +49,7 @@ _SET: Mapping[Period, Text] = {
     "day": Text("The user set the budget {budget} to {amount} per day ({action})."),
     "week": Text("The user set the budget {budget} to {amount} per week ({action})."),
     "month": Text("The user set the budget {budget} to {amount} per month ({action})."),
-    "total": Text("The user set the budget {budget} to {amount} in all ({action})."),
+    "total": Text("The user set the budget {budget} to {amount} in total ({action})."),
 }
 
 

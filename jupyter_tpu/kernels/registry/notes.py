@@ -227,7 +227,7 @@ def _content(path: Path) -> str:
         status = os.fstat(file.fileno())
         if sys.platform != "win32":
             if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-                raise PermissionError("others may have written it")
+                raise PermissionError("other users may have written it")
             if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
                 log.warning("%s was open to other users; it is closed to them now.", path)
                 os.fchmod(file.fileno(), stat.S_IRUSR | stat.S_IWUSR)

@@ -108,7 +108,7 @@ def _lock_file(answer: Answer) -> Findings:
         yield Finding(check=LOCK_FILE, state=WARNING, text=text, fix=fix)
     elif lock["is_there"] and not lock["is_held"]:
         # libtpu opens the file for writing, so a leftover blocks only users who do not own it.
-        text = Text("{path} is an unused leftover that only blocks other users of this machine.", path=path)
+        text = Text("{path} is a leftover lock file. It blocks only other users of this machine.", path=path)
         fix = Text("If libtpu cannot open it: sudo rm {path}", path=path)
         yield Finding(check=LOCK_FILE, state=OK, text=text, fix=fix)
     else:

@@ -77,8 +77,8 @@ def _why_unknown(sample: Sample) -> Iterator[str]:
     if sample.state == IDLE:
         yield Text("Idle: no process is using the chips.")
     elif sample.state != MEASURED:
-        known = Text("Their load is unknown: {reason}", reason=sample.reason)
-        yield known if sample.reason else Text("Their load is unknown.")
+        known = Text("The load of the chips is unknown: {reason}", reason=sample.reason)
+        yield known if sample.reason else Text("The load of the chips is unknown.")
     yield from sample.unknown_lines(TITLES)
 
 

@@ -20,7 +20,7 @@ from jupyter_tpu.notebook.magics.context import Answer, MagicContext
 from jupyter_tpu.notebook.magics.money import per_hour, snapshot_call, snapshot_of, unreadable_snapshot, usd
 
 HELP = Section(
-    lines=[Text("Time a cell: wall-clock time, the part of it in which the chips were computing, and the cost.")],
+    lines=[Text("Time a cell: show its wall-clock time, how long the chips were computing, and the cost.")],
     header=(Text("line"), Text("meaning")),
     rows=[
         ("%%tpu_time", Text("above a cell: run it, then show its times")),

@@ -31,7 +31,7 @@ def output_of(context: MagicContext, worker: int, lines: int) -> MagicOutput:
         raise BadInput(Text("There is no other worker {number}.", number=worker), hint=hint)
     end = slice_.output_end(worker, lines, context.patience_s)
     if end is None:
-        raise AgentBroken(Text("Worker {number} does not answer.", number=worker))
+        raise AgentBroken(Text("Worker {number} is not responding.", number=worker))
     if not end["lines"]:
         return text_output(Text("Worker {number} had no output that was too long for the notebook.", number=worker))
     title = Text("The last {count} lines of {path}", count=len(end["lines"]), path=end["path"])

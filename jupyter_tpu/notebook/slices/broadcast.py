@@ -221,7 +221,7 @@ class Slice:
         if waited_s < _SLOW_S or not self.cluster.address:
             return text
         return Text(
-            "{text} If a firewall keeps them from reaching {address}, JAX would fail for the same reason.",
+            "{text} A firewall may block their connections to {address}. JAX would then fail too.",
             text=text,
             address=self.cluster.address,
         )
@@ -242,7 +242,9 @@ class Slice:
         if self._failure is not None:
             return "WorkersMissing", self._failure
         if self.lost:
-            text = Text("{workers} ended, and its variables are lost. Restart the kernel: all workers start again.")
+            text = Text(
+                "{workers} ended, and the variables there are lost. Restart the kernel: all workers start again."
+            )
             return "WorkerLost", text.with_arguments(workers=names_of(self.lost))
         if self.running:
             return "WorkerBusy", self.cell.waiting_text() if self.cell else Text("")

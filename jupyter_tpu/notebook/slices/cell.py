@@ -43,7 +43,7 @@ _INTERRUPTED = CellError(name="KeyboardInterrupt", value="")
 _STILL_RUNNING = Text("still running")
 _LOST = Text("its process has ended, so its variables are lost")
 _HINT = Text(
-    "still running. If it uses an array or a collective operation of all workers, it waits for the others for ever:"
+    "still running. If it uses an array or a collective operation of all workers, it waits for the others forever:"
     " interrupt the cell, then run it on all workers."
 )
 

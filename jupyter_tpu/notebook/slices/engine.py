@@ -131,12 +131,12 @@ class Engine:
         __tracebackhide__ = True
         cell = self._cell
         if cell is None or 0 not in cell["workers"]:
-            raise EOFError("input() asks on worker 0, where this cell does not run")
+            raise EOFError("input() requires worker 0, but this cell does not run there")
         sys.stdout.flush()
         self._publish(ASKS, {})
         answer = self._answers.take(cell["cell"])
         if answer is None:
-            raise EOFError("worker 0 ended its part of the cell without an answer")
+            raise EOFError("worker 0 ended its part of the cell without receiving any input")
         return answer
 
     def _show_only_on_worker_0(self, name: str) -> None:

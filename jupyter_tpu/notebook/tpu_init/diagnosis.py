@@ -281,7 +281,7 @@ def needs_all_in_cell(workers: int, framework: str) -> TpuError:
     """Return the error for a cell that runs only on some workers of a slice."""
     return AcceleratorFailed(
         Text(
-            "{framework} starts on all {count} workers together, and this cell runs on some of them only.",
+            "{framework} starts on all {count} workers together, but this cell runs only on some of them.",
             framework=TITLES[framework],
             count=workers,
         ),
@@ -293,8 +293,8 @@ def cannot_join(framework: str) -> TpuError:
     """Return the error for a framework that a notebook cannot start on several workers."""
     if framework == "tf":
         return AcceleratorFailed(
-            "TensorFlow can't be started on several workers from a notebook: worker 0 alone must run it, and a server"
-            " of TensorFlow every other one, which only runtime versions with -pod in their name have.",
+            "TensorFlow can't be started on several workers from a notebook. It must run only on worker 0, and"
+            " the other workers need TensorFlow's server, which only runtime versions with -pod in their name have.",
             exists="Nothing was started.",
             hint="Use JAX: %tpu_init jax. Or run TensorFlow as a script on worker 0 of a node whose runtime version has"
             " -pod in its name.",

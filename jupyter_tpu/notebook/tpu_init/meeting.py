@@ -145,7 +145,7 @@ def _greeted_by(line: _Line, place: ThisSlice) -> int | None:
 def _missing(workers: set[int]) -> AcceleratorFailed:
     return AcceleratorFailed(
         Text(
-            "Worker {workers} did not come to %tpu_init within {minutes} minutes.",
+            "Worker {workers} did not reach %tpu_init within {minutes} minutes.",
             workers=", ".join(map(str, sorted(workers))),
             minutes=int(_MEETS_WITHIN_S // 60),
         ),

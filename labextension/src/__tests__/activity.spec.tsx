@@ -115,7 +115,7 @@ describe('the last hour of a node', () => {
     expect(shown.drawn).toHaveLength(1);
     expect(screen.getByRole('img').getAttribute('aria-label')).toBe(
       'Activity of my-node in the last hour: in use for 10 min, idle for 5 min, ' +
-        'unknown (treated as busy) for 5 min; no data for the rest.'
+        'unknown (treated as busy) for 5 min; no data for the remaining time.'
     );
     screen.getByText('in use: a cell of train.ipynb runs');
     screen.getByText('unknown (treated as busy): Chip use');

@@ -399,7 +399,7 @@ export function activityDescription(
       : [];
   });
   return parts.length > 0
-    ? trans.__('%1; no data for the rest.', parts.join(', '))
+    ? trans.__('%1; no data for the remaining time.', parts.join(', '))
     : trans.__('Not enough data yet.');
 }
 

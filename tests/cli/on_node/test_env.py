@@ -75,7 +75,7 @@ def test_an_environment_is_made_listed_and_removed_with_its_kernelspec(terminal:
     [
         (("make", "my-node"), "No framework was given."),
         (("make", "my-node", "mxnet"), "'mxnet' is not a framework for TPUs"),
-        (("make", "my-node", "tf", "--version", "2.18"), "is in no package index"),
+        (("make", "my-node", "tf", "--version", "2.18"), "no package index offers its libtpu"),
         (("make", "my-node", "jax", "--folder", "nowhere"), "There is no requirements.txt or pyproject.toml"),
     ],
 )

@@ -120,7 +120,7 @@ def test_a_user_at_a_terminal_confirms_the_dates_and_what_was_not_read(
     answer(b"n\ny\n")
     code, _, said = tpu(*add)
     assert (code, "The grant was not confirmed." in said, listed(tpu)) == (1, True, [])
-    assert "proposed: a term of 30 days, TRC's shortest, as no clear term was found" in said
+    assert "proposed: a term of 30 days, TRC's shortest: no clear term was found" in said
     question = (
         "Save the grant trc, from 2026-11-16 to 2026-12-15 without the unread lines (their chips count as billed)?"
     )

@@ -176,7 +176,7 @@ def test_costs_are_counted_by_the_clouds_clock_where_that_of_this_computer_was_s
         terminal.cloud.clear_faults()
         terminal.cloud.add_fault("*", "clock_skew", seconds=-ahead_s)
         said = terminal.tpu("cost", "--json")
-        assert said.stderr.count(f"This computer's clock is wrong by 1 h ({way}).") == 1
+        assert said.stderr.count(f"This computer's clock is 1 h {way}.") == 1
         return json.loads(said.stdout)
 
     assert terminal.tpu("create", "my-node", *V5E).returncode == 0
@@ -188,10 +188,10 @@ def test_costs_are_counted_by_the_clouds_clock_where_that_of_this_computer_was_s
         # the cloud's clock is known to within the time that its answer travels
         assert at_first - 1 < behind["total"]["ready_s"] < ahead["total"]["ready_s"] + 1 < 1800
         assert ahead["budgets"][0]["level"] == "ok"
-        assert "This computer's clock is wrong by 1 h (ahead)." in terminal.tpu("doctor").stdout
+        assert "This computer's clock is 1 h ahead." in terminal.tpu("doctor").stdout
     finally:
         terminal.cloud.clear_faults()
-    assert "clock is wrong" not in terminal.tpu("list").stderr
+    assert "This computer's clock is" not in terminal.tpu("list").stderr
     terminal.tpu("delete", "my-node", *HERE, "--yes")
 
 
@@ -202,7 +202,7 @@ def test_a_single_answer_with_a_wrong_date_charges_nothing(terminal: Terminal) -
     before = terminal.tpu_json("cost")["total"]["ready_s"]
     terminal.cloud.add_fault("ListNodes", "clock_skew", seconds=93_600, times=1)
     try:
-        assert "clock is wrong" not in terminal.tpu("list").stderr
+        assert "This computer's clock is" not in terminal.tpu("list").stderr
         assert terminal.tpu_json("cost")["total"]["ready_s"] - before < 1800
     finally:
         terminal.cloud.clear_faults()

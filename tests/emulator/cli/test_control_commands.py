@@ -228,7 +228,7 @@ REFUSED = [
     (("clock", "--scale", "0"), "scale: 0 is not a positive number"),
     (("clock", "--advance", "-5"), "advance_s: -5.0 is not a number"),
     (("fault", "call", "GetNode", "earthquake"), "unknown kind of fault 'earthquake'; kinds: "),
-    (("fault", "call", "EatNode", "error"), "error cannot hit 'EatNode'; methods: "),
+    (("fault", "call", "EatNode", "error"), "error cannot affect 'EatNode'; methods: "),
     (("fault", "call", "GetNode", "error", "--code", "nonsense"), "'nonsense' is not an error code of google.rpc.Code"),
     (("fault", "clear", "77"), "fault 77"),
 ]
@@ -280,7 +280,7 @@ def test_an_emulator_that_does_not_answer_is_said_not_to(address: str, capsys: p
     assert commands.main(["state", "--emulator", address]) == 1
 
     printed = capsys.readouterr()
-    assert printed.err.startswith(f"error: No emulator answers at {address}")
+    assert printed.err.startswith(f"error: No emulator responds at {address}")
     assert "Start one with `jupyter tpu emulator`" in printed.err
 
 

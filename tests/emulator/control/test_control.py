@@ -224,7 +224,7 @@ NONSENSE = [
     ("preempt", {}, "node is missing"),
     ("preempt", {"node": 7}, "node: 7 is not a string"),
     ("preempt", {"node": "\ud800"}, "surrogates not allowed"),
-    ("maintenance", {"node": "n1", "in_s": -1}, "in_s: -1 is not a number, at least 0"),
+    ("maintenance", {"node": "n1", "in_s": -1}, "in_s: -1 is not a number of at least 0"),
     ("reservations", {}, "is missing or unknown"),
     ("reservations", {"reservation_id": "a", "zone": ZONE, "family": "v9", "chips": 1}, "has no chips of 'v9'"),
     ("workers", {"node": "n1", "action": "explode"}, "is not one of close_ssh, open_ssh, change_host_key"),
@@ -257,7 +257,7 @@ def test_what_makes_no_sense_is_refused_in_words_and_changes_nothing(
     ("verb", "path", "words"),
     [
         ("GET", "workers", "node is missing"),
-        ("DELETE", "faults?id=-1", "'-1' is not a whole number, at least 0"),
+        ("DELETE", "faults?id=-1", "'-1' is not a whole number of at least 0"),
         ("DELETE", "faults?id=1000000000", "1000000000 is too large: the limit is 1000000000"),
     ],
 )

@@ -95,8 +95,8 @@ async def test_what_cannot_be_broken_is_said_in_one_line(cloud: Any) -> None:
     for argv, complaint in (
         (("link", "nothing", "reset"), "nothing"),
         (("link", "nothing", "explode"), "unknown verb"),
-        (("link", "nothing", "reset", "--emulator", "http://127.0.0.1:1"), "No emulator answers"),
-        (("link", "nothing", "reset", "--emulator", "nonsense"), "No emulator answers"),
+        (("link", "nothing", "reset", "--emulator", "http://127.0.0.1:1"), "No emulator responds"),
+        (("link", "nothing", "reset", "--emulator", "nonsense"), "No emulator responds"),
     ):
         done = await asyncio.to_thread(fault, cloud, *argv)
         assert done.returncode == 1

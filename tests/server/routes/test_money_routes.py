@@ -144,6 +144,6 @@ def test_a_wrong_clock_of_the_servers_computer_is_told_until_it_is_set_right(ser
     wrong = nodes()
     assert wrong["clock_ahead_s"] == pytest.approx(-3600, abs=20)
     (notice,) = wrong["notices"]
-    assert notice["message"].startswith("This computer's clock is wrong by 1 h (behind).")
+    assert notice["message"].startswith("This computer's clock is 1 h behind.")
     cloud.control.clear_faults()
     assert (nodes()["clock_ahead_s"], nodes()["notices"]) == (0, [])
