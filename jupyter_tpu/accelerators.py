@@ -23,7 +23,8 @@ from jupyter_tpu.provisioning import Provisioning, price_mode
 
 QuotaUnit = Literal["chips", "TensorCores"]
 
-# The catalogue writes families of runtime versions as "tpu-vm-tf-2.x.y[-pod]"; such a pattern can't be requested.
+# A runtime version that can be requested. The catalogue also lists patterns for families of versions, such as
+# "tpu-vm-tf-2.x.y[-pod]", which can't be requested.
 _CONCRETE = re.compile(r"[a-z0-9.-]+")
 
 

@@ -37,9 +37,9 @@ ACTIONS = ("stop", "delete")
 DURATION_FIELDS = ("idle_after_s", "unattended_after_s", "session_s")
 """The fields of `Rules` that are durations in seconds; None turns each off."""
 
-# More than a year: a longer duration is a typo or a timestamp.
+# Maximum duration of a rule, more than a year. A longer duration is a typo or a timestamp.
 LONGEST_S = 400 * 86400.0
-# A node that stops within a second of becoming idle would be unusable.
+# Minimum duration of a rule. A node that stops less than a second after it becomes idle would be unusable.
 _SHORTEST_S = 1.0
 
 

@@ -48,11 +48,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-# Unicode categories: Cc controls, Cf invisible and bidi formats, Cs surrogates, Zl and Zp line breaks other than "\n".
+# Unicode categories of unsafe characters: Cc controls, Cf invisible and bidi formats, Cs surrogates, Zl and Zp line
+# breaks other than "\n".
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _TO_SPACES = str.maketrans("\t\n\r", "   ")
 _FIELD = re.compile(r"\{(\w+)\}")
-# our own texts are nested at most two levels deep, but a worker may send any depth
+# maximum depth of nested texts: our own texts have at most two levels, but a worker may send any number
 _DEEPEST_TEXT = 10
 
 

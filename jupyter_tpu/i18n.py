@@ -28,7 +28,8 @@ LANGUAGE_VARIABLE = "JPY_TPU_LANGUAGE"
 
 _kept_english = False
 _VARIABLES = (LANGUAGE_VARIABLE, "LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
-# An East Asian character with closing punctuation that must not start a line, another word, or white space.
+# A piece of text between possible line breaks: an East Asian character with the closing punctuation after it, which
+# must not start a line; a word; or white space.
 _PIECES = re.compile(r"[\u2e80-\uffff][\u3001\u3002\uff01\uff09\uff0c\uff1a\uff1b\uff1f]*|[^\s\u2e80-\uffff]+|\s+")
 
 

@@ -18,7 +18,7 @@ MEASURED, IDLE, UNKNOWN = "measured", "idle", "unknown"
 MOST_IDS = 64
 """Most cores that are read of one worker: more than any TPU VM has, and a bound on what a broken agent can send."""
 
-# Bounds texts from another machine, so that they can't fill a page or a terminal.
+# Maximum length of a text from another machine, so that it can't fill a page or a terminal.
 _LONGEST_TEXT = 500
 Record = TypeVar("Record")
 

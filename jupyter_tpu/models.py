@@ -14,14 +14,14 @@ from typing import Any
 from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.provisioning import Provisioning, can_be_preempted, check_flags, provisioning_of
 
-# RFC 1035 labels, as the API documents node IDs; inferred, because no error was recorded. The rule also makes names
-# safe in shells, paths and HTML.
+# A node ID is an RFC 1035 label, according to the API's documentation. No error was recorded that confirms this. The
+# rule also makes names safe in shells, paths and HTML.
 _NODE_ID = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 # Also allows the old form with a domain (``example.com:project``).
 _PROJECT = re.compile(r"[a-z0-9][-a-z0-9.:]{2,62}")
 _ZONE = re.compile(r"[a-z]+-[a-z]+[0-9]+-[a-z0-9]{1,8}")
 _FULL_NAME = re.compile(r"projects/([^/]+)/locations/([^/]+)/nodes/([^/]+)")
-# As google-cloud-tpu documents CreateQueuedResourceRequest.queued_resource_id.
+# The rule that google-cloud-tpu documents for CreateQueuedResourceRequest.queued_resource_id.
 _QUEUED_ID = re.compile(r"[A-Za-z0-9_.~+%-]{1,63}")
 _QUEUED_NAME = re.compile(r"projects/([^/]+)/locations/([^/]+)/queuedResources/([^/]+)")
 

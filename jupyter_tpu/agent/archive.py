@@ -45,7 +45,8 @@ from importlib import import_module
 module = {"agent": "main", "supervise": "supervisor"}[sys.argv[1]]
 import_module(f"jupyter_tpu.agent.{module}").main(sys.argv[2:])
 """
-# The earliest date that the zip format supports. The real date would change the hash.
+# The date of all files in the archive: the earliest date that the zip format supports. With the real date, the hash
+# would change.
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 

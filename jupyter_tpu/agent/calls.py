@@ -40,9 +40,11 @@ Params = Mapping[str, Any]
 Method = Callable[[Params], Awaitable[dict[str, Any]]]
 Answer: TypeAlias = "asyncio.Task[dict[str, Any]]"
 
-# A client repeats only calls that have no result yet. Usually only a few are pending, so this leaves a safety margin.
+# Number of results to keep per client. A client repeats only calls that have no result yet. Usually only a few are
+# pending, so this leaves a safety margin.
 _REMEMBERED = 100
-# Every server, terminal and notebook that ever connected is a client, so this limit bounds the agent's memory.
+# Number of clients whose results are kept. Every server, terminal and notebook that ever connected is a client, so this
+# limit bounds the agent's memory.
 _REMEMBERED_CLIENTS = 1000
 _ONLY_READ = (
     "activity",

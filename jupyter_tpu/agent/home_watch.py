@@ -21,8 +21,8 @@ from jupyter_tpu.errors import AgentBroken
 
 log = logging.getLogger(__name__)
 
-# `prepare` waits several seconds for a restored socket, so checking every second is enough. A check is a few `stat`
-# calls.
+# How often to check. `prepare` waits several seconds for a restored socket, so one check per second is enough. A check
+# takes only a few `stat` calls.
 _EVERY_S = 1.0
 _CODE = Path(__file__).resolve().parents[2]
 _CANNOT = (

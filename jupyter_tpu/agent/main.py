@@ -43,9 +43,11 @@ from jupyter_tpu.files import close_new_files
 
 log = logging.getLogger(__name__)
 
-# Room for two slices of output (`SLICE_BYTES`). A larger buffer would delay replies behind buffered output.
+# Size of a connection's write buffer: two slices of output (`SLICE_BYTES`). In a larger buffer, replies would wait
+# behind more output.
 _WRITE_BUFFER_BYTES = 512 * 1024
-# Every kernel needs descriptors for its sockets, files and process, so the usual soft limit of 1024 is too low.
+# Soft limit of open files. Every kernel needs descriptors for its sockets, files and process, so the usual limit of
+# 1024 is too low.
 _OPEN_FILES = 65536
 # The next agent listens on the same socket; Python 3.13 and later would remove its file.
 _KEEP_SOCKET: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 _HOST_VARIABLE = "GCE_METADATA_HOST"
 _HOST = "metadata.google.internal"
-# The metadata server runs on the VM's host and responds within milliseconds.
+# Time limit of a request. The metadata server runs on the VM's host and normally responds within milliseconds.
 _ANSWERS_S = 5.0
-# Bounds memory; the largest value is a few KiB.
+# Bytes to read of a response. Bounds memory; the largest value is a few KiB.
 _LONGEST_ANSWER = 1024 * 1024
 
 

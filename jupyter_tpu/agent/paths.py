@@ -15,7 +15,8 @@ from pathlib import Path
 
 from jupyter_tpu.errors import AgentBroken, Text, WorkerDiskFull
 
-# A Unix socket's path is limited to 107 bytes (unix(7)). A kernel's folder needs 17, and the file name a few.
+# Maximum length of the folder's path in bytes. A Unix socket's path is limited to 107 bytes (unix(7)); a kernel's
+# folder needs 17 of them, and the file name a few.
 _LONGEST_RUN_FOLDER = 70
 # Copy a removed file in pieces of this size. Bounds memory, because a record's segment has 32 MiB.
 _PIECE_BYTES = 1024 * 1024

@@ -21,11 +21,12 @@ from jupyter_tpu.agent.paths import Home, is_listening, listen, try_lock
 from jupyter_tpu.errors import AgentBroken, TpuError
 from jupyter_tpu.files import close_new_files, users_umask
 
-# At most two logs of this size are kept: the current and the previous one.
+# Maximum size of a log. At most two logs are kept: the current one and the previous one.
 _LOG_BYTES = 4 * 1024 * 1024
-# The last 30 lines or so, for an error message.
+# Bytes of the log to show in an error message: about the last 30 lines.
 _TAIL_BYTES = 3000
-# The agent checks its folder every second. Restarting a dead agent takes a few seconds.
+# How long to wait until a removed socket is back. The agent checks its folder every second, and restarting a crashed
+# agent takes a few seconds.
 _RESTORED_WITHIN_S = 20.0
 _SUPERVISE = "supervise"
 

@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 
-# One slice of output (`wire.frames.SLICE_BYTES`), so that a slice needs no second read.
+# Bytes to read at once: one slice of output (`wire.frames.SLICE_BYTES`), so that a slice needs only one read.
 PIECE_BYTES = 256 * 1024
 
 

@@ -37,17 +37,19 @@ from jupyter_tpu.wire.multipart import decode_request
 
 log = logging.getLogger(__name__)
 
-# One slice of output (`SLICE_BYTES`); requests are much smaller.
+# Bytes to read at once: one slice of output (`SLICE_BYTES`). Requests are much smaller.
 _READ_BYTES = 256 * 1024
-# Limit of unsent replies. Beyond it, stop reading until the client has read some. Bounds memory per client.
+# Maximum size of unsent replies. Above it, stop reading until the client has read some of them. Bounds memory per
+# client.
 _REPLY_BUFFER_BYTES = 4 * 1024 * 1024
 # A client pings every 4 s and gives up after 12 s of silence. If it is silent for longer, either it is gone, even if
 # its SSH server hasn't noticed, or its connection is broken in one direction, which only the agent can notice.
 SILENCE_S = 14.0
-# Count silence in ticks, so that time while this process was suspended does not count.
+# Number of ticks in `SILENCE_S`. Silence is counted in ticks, so that time in which this process was suspended does not
+# count.
 _TICKS = 7
-# One minute for sending replies of many MiB over a slow connection, because the client's pings are not read during that
-# time.
+# Number of ticks (one minute) for sending replies of many MiB over a slow connection, because the client's pings are
+# not read during that time.
 _MOST_TICKS_OF_REPLIES = 30
 
 

@@ -59,7 +59,7 @@ _CHANNEL_OPTIONS = [
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 10_000),
 ]
-# Ignore a proxy from the environment: it is not for this machine.
+# Ignore a proxy from the environment, because a proxy is not needed to reach this machine.
 _LOOPBACK_OPTIONS = [*_CHANNEL_OPTIONS, ("grpc.enable_http_proxy", 0)]
 
 

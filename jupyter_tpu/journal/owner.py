@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 
-# start times are computed from the clock, which may be set while a process is running; the size is our guess
+# maximum difference between two start times of the same process: they are computed from the clock, which may be set
+# while the process is running; the value is our guess
 _TOLERANCE_S = 5.0
 
 _numbers = itertools.count()

@@ -13,8 +13,8 @@ from jupyter_tpu.files import write_whole
 from jupyter_tpu.journal.paths import data_dir, data_path
 
 _FILE = "setup.json"
-# Only these: other variables express consent, such as trust in an endpoint, which is valid only in processes that the
-# user starts.
+# The only variables that are saved. Other variables express consent, such as trust in an endpoint, which is valid only
+# in processes that the user starts.
 _NAMES = frozenset({"JUPYTER_TPU_CREDENTIALS", "JUPYTER_TPU_PROJECT"})
 _LONGEST = 4096  # in characters, enough for a path
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 VERSION = 4
 
 # layout 1, from before the first release, doesn't store an intent's cloud. In another cloud, the intent could delete
-# the wrong node, so drop these intents; a list finds the nodes.
+# the wrong node, so drop these intents; their nodes are still found by listing.
 _INTENTS = """
 DROP TABLE IF EXISTS events;
 DROP TABLE IF EXISTS intents;

@@ -14,7 +14,7 @@ from jupyter_tpu.lifecycle.intents import Intent
 
 Write = Callable[[sqlite3.Connection], None]
 
-# our choice: bounds the memory, many more entries than a user causes while the disk is full
+# our choice: maximum number of entries in memory, many more than a user causes while the disk is full
 _MOST = 1000
 
 

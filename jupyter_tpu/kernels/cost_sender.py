@@ -17,9 +17,10 @@ log = logging.getLogger(__name__)
 
 Call = Callable[[str, Mapping[str, Any]], Awaitable[object]]
 
-# Our choice: reading everything costs seconds of CPU and some calls to the cloud, and a notebook shows the data's age.
+# Our choice of the interval. Reading everything takes seconds of CPU time and some calls to the cloud, and a notebook
+# shows the age of the data.
 _EVERY_S = 600.0
-# A new kernel's first cells have priority.
+# Delay after a kernel's start, because its first cells have priority.
 _FIRST_AFTER_S = 3.0
 _READER = "jupyter_tpu.fleet.node_snapshots"
 

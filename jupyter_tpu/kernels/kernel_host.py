@@ -40,7 +40,8 @@ _REFUSED = (
     "The worker cannot be used: {} This kernel may still be running there. The connection is retried until that is "
     "fixed."
 )
-# If a front end kills a launcher, the launcher needs several seconds to shut down its kernel and release its ports.
+# How long to wait for the ports. If a front end kills a launcher, the launcher needs several seconds to shut down its
+# kernel and release its ports.
 _PORT_WAIT_S = 10.0
 _PORT_TRY_S = 0.1
 

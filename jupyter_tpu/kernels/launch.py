@@ -24,7 +24,8 @@ No name that begins with JUPYTER: a pre-warmed kernel could not take it over (`j
 """
 
 _ALWAYS = ("JPY_SESSION_NAME",)
-# Only whole names: a pattern could forward a token that the user did not think of.
+# The name of a variable. Patterns aren't allowed, because a pattern could forward a token that the user did not think
+# of.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

@@ -41,7 +41,7 @@ from jupyter_tpu.kernels.messages.zmq_bridge import Secrets
 from jupyter_tpu.models import NodeName
 
 _END_ALONE_AFTER_S = 12 * 3600.0  # longer than a night, see above
-_GRACE_S = 3  # between SIGTERM and SIGKILL to the kernel
+_GRACE_S = 3  # delay between SIGTERM and SIGKILL to the kernel
 _LEAVE_S = 30  # enough time for a start in progress to finish on a busy node
 _PARENT_CHECK_S = 2  # poll, because no notification of a parent's exit works on all systems
 

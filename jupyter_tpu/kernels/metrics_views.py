@@ -19,7 +19,7 @@ _OF_HOST = ("cpu_percent", "memory_used_bytes")
 _MOST_POINTS = 600
 _MOST_SERIES = 64
 _LONGEST_TEXT = 500
-# Ignore a smaller clock difference: a response may take that long on a bad connection.
+# Ignore a smaller difference between the clocks, because a response may take this long on a bad connection.
 _WRONG_S = 60.0
 
 

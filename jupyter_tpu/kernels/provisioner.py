@@ -45,9 +45,10 @@ from jupyter_tpu.ssh import import_ahead
 
 # How long a shutdown waits for the worker. After that, the link thread finishes in the background.
 _LAST_WORK_S = 6
-# A kernel can't reply to a shutdown over a disconnected link, so the user shouldn't wait for the reply.
+# How long to wait for the reply to a shutdown while the link is disconnected, because the kernel can't reply then.
 _WAIT_WHILE_CUT_S = 1.0
-# After this time, restart without the check: a slow agent must not block the restart.
+# Time limit of the check before a restart. After it, restart without the check: a slow agent must not block the
+# restart.
 _CHECK_S = 5.0
 _MEANWHILE_S = 1.0  # the agent's refusal may arrive before `shutdown_requested` is called for the same message
 _PLACE = ("node", "endpoint", "worker_id", "workers")

@@ -43,7 +43,8 @@ from jupyter_tpu.models import Node, QueuedResource
 # delays before the first attempt, the second, …; the last delay also applies to all further attempts. Our choice: they
 # grow, so that a long stock-out costs few requests.
 _DELAYS_S = (0.0, 60.0, 300.0, 900.0)
-# longer than one request takes, so that a deletion in progress is not requested in every pass
+# delay before repeating a deletion request: longer than one request takes, so that a deletion in progress is not
+# requested in every pass
 _ASK_AGAIN_S = 15.0
 _HALTED = frozenset({"STOPPED", "STOPPING"})
 # permanent errors, which a retry can't fix

@@ -18,7 +18,7 @@ Phase = Literal["off", "watching", "clearing", "waiting", "making", "given_up"]
 ATTEMPT_LABEL = "jupyter-tpu-attempt"
 """Label of a node that was recreated; its value finds the intent of the attempt in the journal."""
 
-# a loop of pre-emptions must end even if the user is away
+# default number of attempts: a loop of pre-emptions must end even if the user is away
 DEFAULT_ATTEMPTS = 3
 
 # our labels contain the intent that created a node, so the next node must not inherit them

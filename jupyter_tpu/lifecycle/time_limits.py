@@ -21,7 +21,7 @@ class Limits:
 
     # Google documents none of these limits. Those without a source are our own choice.
 
-    # the longest delay of a list that we allow for
+    # the longest time for which a list may be out of date
     unsure_s: float = 60.0
     # a few polls of 1 s, so that one stale response has no effect
     vanished_s: float = 5.0

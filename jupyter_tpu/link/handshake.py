@@ -24,7 +24,8 @@ from jupyter_tpu.wire.frames import ProtocolError
 
 log = logging.getLogger(__name__)
 
-# An agent that crashes on startup gets five attempts in about 4 s; then the user sees the end of its log.
+# Delays before the attempts to start an agent: five attempts in about 4 s. If the agent crashes each time, the user
+# then sees the end of its log.
 _AGENT_DELAYS_S = (0.0, 0.2, 0.5, 1.0, 2.0)
 SILENCE_S = 12.0
 """Seconds without a received byte after which a connection counts as dead.

@@ -45,7 +45,8 @@ log = logging.getLogger(__name__)
 
 # Errors that only the user can fix: after these, the link is lost.
 _FINAL = (AgentBroken, BadInput, HostKeyChanged, NodeNotFound, WrongState)
-# Long enough for a task to finish after one cancellation, but short compared with a user's wait for `close`.
+# Delay before a task is cancelled again. It is long enough for a task to finish after one cancellation, but short
+# enough for a user who waits for `close`.
 _CANCEL_AGAIN_S = 0.5
 
 

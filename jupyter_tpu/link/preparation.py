@@ -30,7 +30,7 @@ RUN_PROGRAM = (
 PATIENCE_S = 600.0
 """Seconds that a worker may be silent while it is prepared: a step may install packages over a slow network."""
 
-_LONGEST_LINE = 1024 * 1024  # bounds our memory against a hostile worker
+_LONGEST_LINE = 1024 * 1024  # bounds this computer's memory use, because the worker isn't trusted
 _PIECE = 64 * 1024
 
 

@@ -21,7 +21,7 @@ from jupyter_tpu.cli.terminal import QUESTION_END
 from jupyter_tpu.errors import BadInput, Text
 
 _COMMAND = (sys.executable, "-m", "jupyter_tpu.cli")
-# Bytes per read: the pipe capacity on Linux.
+# Bytes to read at once: the capacity of a pipe on Linux.
 _PIECE = 64 * 1024
 
 Ask = Callable[[str], str]

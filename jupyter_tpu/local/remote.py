@@ -21,7 +21,7 @@ Show = Callable[[Message], None]
 
 START_S = 600.0
 """Bounds the start of a kernel: a new worker first installs the agent and its packages."""
-# How soon a dead kernel is noticed.
+# How often to check whether the kernel is still running.
 _LIFE_CHECK_S = 1.0
 # Time limit for an unresponsive node while this process exits.
 _CLOSE_S = 8.0

@@ -33,7 +33,7 @@ _EXAMPLE = "my-project.billing.gcp_billing_export_v1_0123AB_4567CD_89EF01"
 
 _WHERE = "WHERE project.id = @project AND usage_start_time >= TIMESTAMP(@since)"
 
-# Grouped by position, because service and sku are also column names, which BigQuery rejects as ambiguous.
+# The query groups by position: service and sku are also names of columns, so BigQuery would reject them as ambiguous.
 COSTS = f"""\
 SELECT FORMAT_TIMESTAMP('%F', usage_start_time) AS day, service.description AS service, sku.description AS sku,
   currency, SUM(cost) AS cost, SUM(IFNULL((SELECT SUM(credit.amount) FROM UNNEST(credits) AS credit), 0)) AS credits,

@@ -35,12 +35,12 @@ _MOST = 1_000_000_000.0
 _LEAST = 1e-9
 # Don't mention unmonitored time below 1 % of the usage.
 _NOTABLE_SHARE = 0.01
-# Further dates may be beyond the years that calendars and clocks can represent.
+# Don't compute dates further ahead, because calendars and clocks may be unable to represent them.
 _FAR_OFF_S = 100 * 365 * _DAY_S
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}")
 _TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 _NOTHING_DONE = "No budget was changed."
-# Day 0, 1970-01-01, was a Thursday; Monday is 0.
+# The weekday of day 0, 1970-01-01: a Thursday, counted from Monday as 0.
 _FIRST_WEEKDAY = 3
 
 

@@ -21,7 +21,7 @@ _USD_PER_GIB = {
     frozenset({_EUROPE, _ASIA}): 0.08,
 }
 _PREFIXES = {"us": _NORTH_AMERICA, "northamerica": _NORTH_AMERICA, "europe": _EUROPE, "asia": _ASIA}
-# Prices in Jakarta and Querétaro differ from those of the rest of their continents.
+# Regions (Jakarta and Querétaro) whose prices differ from those of the other regions of their continent.
 _ELSEWHERE = ("asia-southeast2", "northamerica-south1")
 # Multi-regions and the predefined dual-regions: https://cloud.google.com/storage/docs/locations
 _SPREAD = {

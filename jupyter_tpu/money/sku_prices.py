@@ -19,7 +19,8 @@ CHIPS_PER_DEVICE = 4
 """SKUs of v2, v3 and v4 are priced per device of 8 (v4: 4 × 2) TensorCores, all others per chip."""
 
 _DEAREST = 1000.0  # USD per hour; a higher price is a parsing error, because the catalogue's highest is 12 per chip
-# Anchored descriptions: "Capacity Optimized TpuV6e…", "Reserved V6e TPU in…" and "Commitment v1:…" are other products.
+# Each pattern matches a whole description, because "Capacity Optimized TpuV6e…", "Reserved V6e TPU in…" and "Commitment
+# v1:…" are other products.
 _MODES = (
     ("spot", re.compile(r"tpu ?(v\d+[a-z]*) attached to spot preemptible vms running in .+", re.IGNORECASE)),
     ("on-demand", re.compile(r"tpu ?(v\d+[a-z]*) running in .+", re.IGNORECASE)),

@@ -41,10 +41,10 @@ _DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-
 _WRAPPING = str.maketrans(dict.fromkeys("*_`|\"'“”„‘’«»()[]{}", " "))
 _BULLET = re.compile(r"\A(?:[>•·▪◦‣#]+ ?|[-+] )+")
 _ESCAPED = re.compile(r"(?:=[0-9A-F]{2}){1,100}")
-# A row with more text is not a table row but the layout of a whole email.
+# Maximum length of a table row. A longer row belongs to the layout of the whole email.
 _LONGEST_ROW = 300
 
-# One separator between words, which may be the end of a line: `_cleaned` leaves no others.
+# The separator between two words: one space or line end, because `_cleaned` leaves no others.
 _S = r"[ \n]"
 _ZONE = r"[a-z]{2,20}-\n?[a-z]{2,20}[0-9]{1,3}-\n?[a-z0-9]{1,8}"
 _GRANT = re.compile(
@@ -76,7 +76,7 @@ _SIGNS = (
     re.compile(r"\bTPUs?\b|\bv[0-9][a-z0-9]*\b", re.IGNORECASE),
     re.compile(r"\bzones?\b|\b[a-z]+-[a-z]+[0-9]-[a-z]\b", re.IGNORECASE),
 )
-# a number of days, which is a term in the right context
+# a number of days, which in the right context is the term of a grant
 _DAYS = r"(?<![\w.,-])([0-9]{1,4})[-\ \n]days?\b"
 _TERM = re.compile(
     rf"""\bfree\b[^.]{{0,60}}?{_DAYS}

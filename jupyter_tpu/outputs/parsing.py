@@ -13,7 +13,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn, cast
 
 _DELIMITER = b"<IDS|MSG>"
-# Levels of nesting that may be added around a value before writing it: a route's response, its lists, its views.
+# Levels of nesting that may be added around a value before it is written: those of the response, its lists and its
+# views.
 _HEADROOM = 64
 _LONGEST_CACHED = 2000  # in bytes; a parent header of a Jupyter client has a few hundred
 

@@ -22,7 +22,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
 }
 """The parts of the control API that may be called, by HTTP verb."""
 
-# A reset takes longest, because it shuts down the processes of every worker.
+# Time limit of a request. A reset takes longest, because it shuts down the processes of every worker.
 _TIMEOUT_S = 30.0
 
 

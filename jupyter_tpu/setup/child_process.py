@@ -15,7 +15,7 @@ from typing import IO
 
 from jupyter_tpu.errors import Text, TpuError
 
-# JupyterLab shuts its kernels down before it exits; after this time, the process is considered hung and killed
+# JupyterLab shuts its kernels down before it exits; a process that takes longer than this is killed
 _GRACE_S = 20.0
 # how much of a log an error includes: about the last 50 lines
 _TAIL_BYTES = 4000

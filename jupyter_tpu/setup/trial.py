@@ -28,9 +28,9 @@ from jupyter_tpu.kernels.kernelspecs import remove_kernelspecs_of
 from jupyter_tpu.kernels.registry.notes import KernelRegistry
 from jupyter_tpu.setup.child_process import Child, running
 
-# time limit for a slow machine; the start normally takes seconds
+# time limit of the start, long enough for a slow machine; the start normally takes seconds
 READY_WITHIN_S = 120.0
-# the emulator's database and the start of its log
+# free disk space that is required: the size of the emulator's database and of the start of its log
 _FIRST_FILES_BYTES = 1024 * 1024
 _NEEDED = ("aiohttp", "grpc_status")
 _INSTALL = "pip install 'jupyter-tpu[demo]'"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jupyter_tpu.errors import BadInput, Text
 
-# Host names have at most 253 characters (RFC 1035), Linux login names 32 (useradd).
+# Host names have at most 253 characters (RFC 1035), and Linux login names at most 32 (useradd).
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}|[0-9A-Fa-f:.]{2,45}(%[A-Za-z0-9]{1,15})?")
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
 _ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")

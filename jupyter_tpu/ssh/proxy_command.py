@@ -13,7 +13,7 @@ import socket
 
 from jupyter_tpu.errors import Text, WorkerUnreachable
 
-_STDERR_BYTES = 4096  # the end is shown with an error
+_STDERR_BYTES = 4096  # the last bytes are shown with an error
 # Wait this long before each signal; a proxy that has lost its input should exit at once.
 _END_GRACE_S = 1
 

@@ -6,7 +6,7 @@ import asyncssh
 
 from jupyter_tpu.errors import WorkerUnreachable
 
-_STDERR_BYTES = 64 * 1024  # enough for any traceback, and bounded against a hostile worker
+_STDERR_BYTES = 64 * 1024  # enough for any traceback; bounded, because the worker isn't trusted
 
 
 def connection_lost(error: Exception | None = None) -> WorkerUnreachable:

@@ -33,7 +33,7 @@ SHARED_BYTES = 256 * 1024 * 1024
 Room for four of the largest entries at a time.
 """
 
-# Entries up to the size of a DATA frame need no reservation: a stream may always buffer one of them.
+# Entries up to this size, that of a DATA frame, need no reservation: a stream may always buffer one of them.
 _SMALL_BYTES = 1024 * 1024
 
 

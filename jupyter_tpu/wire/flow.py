@@ -16,7 +16,8 @@ from dataclasses import dataclass
 MIN_WINDOW_BYTES = 1024 * 1024
 # The window of the underlying SSH channel (`ssh.connection.WINDOW_BYTES`): more than that can't be in flight anyway.
 MAX_WINDOW_BYTES = 32 * 1024 * 1024
-# BBR's window for the shortest round trip: after a change to a longer route, the new time is used after 10 s.
+# How long the shortest round-trip time is remembered, as in BBR. After a change to a longer route, the longer time is
+# used after 10 s.
 _TRIPS_MEMORY_S = 10.0
 # How long a burst must be slower than the known rate before the rate is lowered; shorter dips are scheduling noise.
 _PACE_S = 1.0

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 # A CPU rate can't be computed from two observations that are closer together than this. Must be shorter than the
 # guard's shortest check interval (0.5 s).
 _FRESH_S = 0.4
-# A training run that only prints occasionally must not look idle in between.
+# How long a kernel counts as active after an output, so that a training run that prints only occasionally does not look
+# idle in between.
 _OUTPUT_S = 60.0
 
 

@@ -14,14 +14,15 @@ from jupyter_tpu.autostop import Activity, Verdict
 KEPT_S = 3600.0
 """How long periods are kept: the hour that the panel shows."""
 
-# Enough for four changes a minute for an hour; beyond that, the oldest periods are dropped.
+# Number of periods to keep, enough for four changes per minute during one hour. Beyond this number, the oldest periods
+# are dropped.
 _MOST = 240
 # The guard takes a sample at least every 10 s. After a longer gap, the activity in between is unknown.
 _LOOKED_S = 25.0
 # The start of an idle period is computed at each observation and varies a little. Starts that differ by at most this
 # much count as the same.
 _SAME_S = 3.0
-# In characters. Bounds memory and the size of the response.
+# Maximum length of a detail in characters. Bounds memory and the size of the response.
 _LONGEST_DETAIL = 200
 
 

@@ -21,10 +21,11 @@ from jupyter_tpu.tpu_files import device_files, devices_folder, open_by
 
 # A chip with a lower duty cycle counts as idle. An estimate, not a measured threshold.
 _LEAST_DUTY_PERCENT = 1.0
-# `%tpu` in a cell waits 2 s in total. In this time, another caller's measurement may have to finish before its own
-# starts.
+# Time limit of one measurement. `%tpu` in a cell waits 2 s in total, and another caller's measurement may have to
+# finish before its own starts.
 _ANSWER_S = 0.8
-# As a fraction of one core: an idle process that has the chips open still responds to heartbeats.
+# CPU use above which a process counts as active, as a fraction of one core. Even an idle process that has the chips
+# open responds to heartbeats.
 _LEAST_CPU = 0.05
 
 

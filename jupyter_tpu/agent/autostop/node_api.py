@@ -23,9 +23,9 @@ API_VARIABLE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU"
 _SCOPES = "instance/service-accounts/default/scopes"
 _TOKEN = "instance/service-accounts/default/token"
 _CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
-# Time limit of one API call; the guard tries again.
+# Time limit of one API call. After a timeout, the guard tries again.
 _API_S = 30.0
-# Bounds memory; the description of a node takes a few KiB.
+# Bytes to read of a response. Bounds memory; the description of a node takes only a few KiB.
 _LONGEST_ANSWER = 1024 * 1024
 
 

@@ -16,7 +16,8 @@ from jupyter_tpu.agent.autostop.activity import this_moment
 
 log = logging.getLogger(__name__)
 
-# Each check loops over all kernels. A kernel may outlive its limit by up to this interval.
+# How often to check. Each check loops over all kernels, and a kernel may run longer than its limit by up to this
+# interval.
 _EVERY_S = 1.0
 
 

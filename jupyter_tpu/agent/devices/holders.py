@@ -21,9 +21,9 @@ import psutil
 from jupyter_tpu.metrics import Holder
 from jupyter_tpu.tpu_files import device_files, devices_folder, lock_file, open_by, open_files
 
-# struct flock of fcntl(2) on 64-bit Linux: type, whence, start, length, pid.
+# Format of `struct flock` of fcntl(2) on 64-bit Linux: type, whence, start, length, pid.
 _FLOCK = "hhqqi"
-# Bounds the size of a sample: a command line can be megabytes long.
+# Maximum length of a command line in a sample, in characters. A command line can be megabytes long.
 _LONGEST_COMMAND = 300
 # Search all processes every 5 s. With very many processes, search less often, so that searching takes at most 1/500 of
 # the time.

@@ -24,9 +24,9 @@ POLITE_S = 3.0
 # How long to wait for a process to exit after SIGKILL. Only a process that is stuck in a system call takes longer, and
 # it can't be killed.
 _SURE_S = 1.0
-# Bounds the name of the caller, which is shown in a notebook.
+# Maximum length of the caller's name in characters. The name is shown in a notebook.
 _LONGEST_NAME = 200
-# Matches no `Holder.since`, which is never negative.
+# A value that equals no `Holder.since`, because that is never negative.
 _NEVER = -1.0
 
 

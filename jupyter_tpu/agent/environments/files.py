@@ -23,7 +23,8 @@ from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.frameworks import release_of
 
-# A folder that changed more recently may still be changing, so don't cache its contents.
+# Seconds since a folder's last change. A folder that changed more recently may still be changing, so don't cache its
+# contents.
 _SETTLED_S = 2.0
 _VERSION = re.compile(r"^version(?:_info)?\s*=\s*([0-9.]+)", re.MULTILINE)
 _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*(==\s*(?P<version>[^\s;]+)|@\s*(?P<url>\S+))?")

@@ -26,7 +26,8 @@ NO_DOWNLOAD = (
     "python-install-mirror in ~/.config/uv/uv.toml on the worker to a mirror, or send Python and packages from here: "
     "`jupyter tpu env make NODE {framework} --push`."
 )
-# Preferred if the release allows it. Not the newest Python, because many packages have no wheels for it yet.
+# The Python version to use if the framework's release supports it. It isn't the newest one, because many packages have
+# no wheels for that yet.
 _USUAL: Python = (3, 12)
 _SENT = re.compile(r"cpython-(\d+)\.(\d+)\.\w+-linux-\w+-gnu")
 _SUFFIX = ".tar.gz"

@@ -9,9 +9,10 @@ from typing import Any
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.frameworks import Release, newest, release_of
 
-# Far more lines than any requirements file has. Bounds the work that a notebook's folder can cause for uv and the disk.
+# Maximum number of lines, far more than any requirements file has. Bounds the work that a notebook's folder can cause
+# for uv and the disk.
 MOST_LINES = 5000
-# In characters. Long enough for a URL with a content hash.
+# Maximum length of a line in characters, enough for a URL with a content hash.
 LONGEST_LINE = 2000
 
 

@@ -45,8 +45,8 @@ _WAYS_OUT = (
 # Characters of uv's explanation in a message; `raw` has the full text.
 _MOST_REASON = 600
 _BEGINS = re.compile(r"\berror: |× ", re.IGNORECASE)
-# Shorter than a client's timeout for the worker (`link.preparation.PATIENCE_S`), so that the worker can report which
-# step hangs.
+# Time limit of one step. It is shorter than a client's timeout for the worker (`link.preparation.PATIENCE_S`), so that
+# the worker can report which step hangs.
 STEP_S = 9 * 60.0
 # Characters of output that an error carries in `raw`.
 _TAIL = 2000

@@ -21,7 +21,8 @@ from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import EnvironmentFailed
 
 _HAS_PYZMQ_AND_PSUTIL = "import zmq, psutil"
-# Only look up the module: importing ipykernel is slow, and every reconnecting client would wait for it.
+# This program only looks up the module. Importing ipykernel would be slow, and every reconnecting client would wait for
+# it.
 HAS_IPYKERNEL = "import importlib.util as u, sys; sys.exit(not (u.find_spec('ipykernel') and u.find_spec('zmq')))"
 
 

@@ -53,7 +53,8 @@ _CUT_OFF = (
 )
 # Characters of the process's last output line that are quoted as the reason why a cell was not run.
 _LAST_WORDS = 300
-# Jupyter checks every 3 s whether a kernel has died and restarts it. After this time, don't expect a restart.
+# How long to wait for a restart after a kernel has died. Jupyter checks every 3 s whether a kernel has died, and then
+# restarts it.
 _NEXT_PROCESS_S = 8.0
 _ENDED_UNOBSERVED = "The kernel ended while no agent ran on the worker; its last output is lost."
 

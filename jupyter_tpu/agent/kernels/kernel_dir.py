@@ -38,7 +38,7 @@ CONTROLLER = "controller"
 """The name of the folder of a slice's controller, in that of its kernel."""
 CLIENT_FILE = "profile/security/ipcontroller-client.json"
 """The connection file that ipyparallel's controller writes for clients, in its folder."""
-# Bounds how much of the file is read; each client uses one small slot in it (`wire.requests`).
+# Bytes to read of the file of requests. Each client uses only one small slot in it (`wire.requests`).
 _REQUESTS_BYTES = 16 * 1024 * 1024
 
 

@@ -12,7 +12,7 @@ from jupyter_tpu.errors import BadInput, KernelFailed, TpuError
 
 log = logging.getLogger(__name__)
 
-# IDs become folder names: no path separators, at most 64 characters.
+# A valid kernel ID. IDs are also folder names, so they contain no path separators and at most 64 characters.
 _KERNEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 

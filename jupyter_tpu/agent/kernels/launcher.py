@@ -17,7 +17,7 @@ from jupyter_tpu.agent.paths import Home, disk_full
 from jupyter_tpu.errors import KernelFailed
 
 BOOTSTRAP = Path(__file__).with_name("kernel_bootstrap.py")
-# `home_watch` restores the code within seconds, except on a full disk.
+# How long to wait for deleted code. `home_watch` restores it within seconds, unless the disk is full.
 _CODE_COMES_WITHIN_S = 20.0
 _LOOK_EVERY_S = 0.1
 EXTENSION = "--IPKernelApp.extra_extensions=jupyter_tpu.notebook"

@@ -22,7 +22,8 @@ from jupyter_tpu.wire.multipart import Channel
 
 Send = Callable[[Channel, "list[bytes]"], None]
 
-# A reply usually arrives within milliseconds of "idle"; wait this long before asking the kernel.
+# How long to wait for a reply after the status "idle" before asking the kernel. A reply usually arrives within
+# milliseconds.
 _REPLY_WITHIN_S = 1.0
 _NO_REPLY = ("NoReply", "The kernel sent no reply, probably because an interrupt arrived at that moment.")
 _KERNEL_ENDED = ("KernelEnded", "The kernel ended before it replied.")

@@ -24,7 +24,8 @@ from jupyter_tpu.wire.multipart import Channel
 # How long a printing thread waits for an agent that doesn't acknowledge output, for example while it restarts. After
 # that, the kernel continues without waiting and may drop output (`output_protocol.MOST_BYTES`).
 _PATIENCE_S = 10.0
-# Send this much printed text at once instead of at ipykernel's next flush (five times a second). Bounds memory.
+# If this much printed text is waiting, send it now instead of at ipykernel's next flush (there are five per second).
+# Bounds memory.
 _UNSENT_CHARACTERS = 256 * 1024
 # Names of ipykernel's own threads. They handle interrupts and requests, so they must never wait.
 _NEVER_WAIT = ("IOPub", "Control", "Shell channel")

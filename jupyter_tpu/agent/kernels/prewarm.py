@@ -36,16 +36,18 @@ StartSpare = Callable[[Path, Path, int], Process]
 _FIRST_AFTER_S = 0.5
 # Delay before the next spare: after a spare was used, the first cells of its kernel have priority.
 _NEXT_AFTER_S = 1.0
-# A kernel that stays busy longer than this does not delay the next spare.
+# How long a busy kernel may delay the next spare.
 _QUIET_WITHIN_S = 30.0
-# A start takes well under a second on an idle machine. This limit allows for a busy machine.
+# Time limit for the start of a spare. A start takes well under a second on an idle machine; the limit allows for a busy
+# machine.
 _BOOT_S = 60.0
-# A handover takes a few milliseconds on an idle machine. On a busy machine, starting a new process would take even
-# longer.
+# Time limit for a handover, which takes a few milliseconds on an idle machine. If the machine is busy, starting a new
+# process would take even longer.
 _HAND_OVER_S = 10.0
-# Delay after a failed attempt.
+# Delay before the next attempt if a spare failed to start.
 _AFTER_FAILURE_S = 10.0
-# A spare needs about 50 MiB. If less than this is available, leave the memory to the user's kernels.
+# Memory that must be available before a spare is started. A spare needs about 50 MiB; if memory is short, the user's
+# kernels need it.
 _MEMORY_BYTES = 1024 * 1024 * 1024
 # Prefixes of the variables that Python and IPython read while they start.
 _MATTERS_AT_START = ("PYTHON", "IPYTHON", "JUPYTER", "LD_")

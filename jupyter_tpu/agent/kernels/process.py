@@ -18,7 +18,8 @@ from pathlib import Path
 
 from jupyter_tpu.files import users_umask
 
-# The supervisor reaps an inherited kernel at once. This limit matters only if the supervisor has exited too.
+# How long to wait for the supervisor's report about a kernel's exit. The supervisor reports it at once, so this limit
+# matters only if the supervisor has exited too.
 _REPORT_WAIT_S = 2.0
 # How often a process's own output is checked against its limit.
 _TRIM_EVERY_S = 2.0

@@ -35,14 +35,15 @@ _BATCH = 256
 _BATCH_BYTES = 4 * 1024 * 1024
 # Retry interval until the kernel has bound its sockets; connecting to a socket file costs almost nothing.
 _RECONNECT_MS = 5
-# Keep the queue short: its messages are lost if the agent is killed, unless the kernel numbers its messages.
+# Maximum number of messages in the queue. It is short, because queued messages are lost if the agent is killed, unless
+# the kernel numbers its messages.
 _IOPUB_QUEUE = 64
 _SUBSCRIBE_TO_ALL = b"\x01"
-# Acknowledge many batches at once, but much more often than a kernel waits for buffer space.
+# How often to acknowledge messages: many batches at once, but much more often than a kernel waits for buffer space.
 _ACKNOWLEDGE_EVERY_S = 0.02
 # After this, requests are sent even if the kernel has not bound all of its sockets.
 _MEET_WITHIN_S = 10.0
-# How long to wait for the disconnection of the sockets after the kernel's exit.
+# How long to wait after the kernel's exit until its sockets are disconnected.
 _GOODBYE_S = 1.0
 
 

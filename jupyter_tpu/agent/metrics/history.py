@@ -11,7 +11,8 @@ from jupyter_tpu.metrics import Sample
 
 SAMPLES = 3600
 """An hour of samples, one a second: what the panel shows at most."""
-# Bounds memory. Enough for three series for each of 64 cores (`MOST_IDS`) and two of the host.
+# Maximum number of series. Bounds memory; enough for three series for each of 64 cores (`MOST_IDS`) and two series for
+# the host.
 _MOST_SERIES = 200
 
 Key: TypeAlias = "tuple[str, str]"

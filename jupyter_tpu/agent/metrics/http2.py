@@ -19,10 +19,10 @@ _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GOAWAY, _WINDOW = 0, 1, 3, 4, 6, 7, 
 _ACK = _END_STREAM = 1
 _END_HEADERS = 4
 _PADDED = 8
-# Bounds memory; a metric of all cores takes a few KiB. Also the size of the flow-control window, which is set once at
-# the start.
+# Maximum size of a response. Bounds memory; a metric of all cores takes only a few KiB. This is also the size of the
+# flow-control window, which is set only once, at the start.
 _LONGEST_ANSWER = 1024 * 1024
-# After the timeout, still read the data that has already arrived.
+# Extra time after the timeout, to read the data that has already arrived.
 _LAST_MOMENT_S = 0.05
 _GREETING = (
     _PREFACE,

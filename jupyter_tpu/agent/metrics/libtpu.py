@@ -16,7 +16,7 @@ from jupyter_tpu.agent.metrics.http2 import GrpcCalls, NotServed, Unreadable
 from jupyter_tpu.agent.metrics.validate import RawMetrics
 
 PORTS_VARIABLE = "TPU_RUNTIME_METRICS_PORTS"
-# A call takes about a millisecond; this limit is for a process that hangs.
+# Time limit of a call. A call takes about a millisecond, unless the process hangs.
 ANSWER_S = 2.0
 _FIRST_PORT = 8431  # the first port that tpu-info uses
 _PATH = "/tpu.monitoring.runtime.RuntimeMetricService/GetRuntimeMetric"

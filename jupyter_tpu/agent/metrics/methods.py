@@ -18,7 +18,7 @@ from jupyter_tpu.agent.kernels.kernels import Kernels
 from jupyter_tpu.agent.metrics.sampler import INTERVAL_S, Sampler
 from jupyter_tpu.errors import BadInput
 
-# The sampler stores one hour.
+# Longest history in seconds that a client can request. The sampler stores one hour.
 _LONGEST_HISTORY_S = 3600
 # Bounds the response: each series has at most this many points.
 _MOST_POINTS = 600

@@ -23,7 +23,7 @@ _BEGINNING = "waiting for libtpu's SDK"
 # Retry interval after a failure: libtpu is rarely installed while a kernel is running, and each attempt starts a Python
 # process.
 _AGAIN_AFTER_S = 600.0
-# Bounds memory: a response has one number for each TensorCore.
+# Maximum size of a response in bytes. A response contains only one number for each TensorCore.
 _LONGEST_LINE = 65536
 
 _PROGRAM = f"""

@@ -20,7 +20,7 @@ DUTY_CYCLE = "tpu.runtime.tensorcore.dutycycle.percent"
 SERVED = (DUTY_CYCLE, *(name for name in _LIBTPU.values() if name != TENSORCORE))
 """The metrics that are requested from libtpu's service."""
 
-# Beyond these a value is certainly wrong: ten years of idleness, a TiB of memory per core, a million queued programs.
+# A larger value is certainly wrong: ten years of idle time, a TiB of memory per core, a million queued programs.
 _MOST_SECONDS = 10 * 365 * 86400.0
 _MOST_BYTES = 2**40
 _MOST_COUNTED = 10**6

@@ -32,9 +32,9 @@ BY_RULE, PREEMPTED, MAINTENANCE = "rule", "preempted", "maintenance"
 
 # A notice of the same kind within this time is a repetition; servers repeat notices every few seconds.
 _REPEATED_WITHIN_S = 60.0
-# Number of outcomes that clients can still see.
+# Number of outcomes to keep for clients.
 _REMEMBERED = 20
-# Bounds the text of reasons and errors, which come from clients and hooks.
+# Maximum length of a reason or error in characters. These texts come from clients and hooks.
 _LONGEST_TEXT = 500
 
 

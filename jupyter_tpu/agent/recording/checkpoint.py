@@ -10,7 +10,8 @@ from jupyter_tpu.agent.recording.request_index import RequestIndex
 
 log = logging.getLogger(__name__)
 
-# Bounds how much of a record a later agent reads in addition to unflushed data. Each checkpoint writes one small file.
+# Number of bytes between two checkpoints. Bounds how much of a record a later agent must read in addition to unflushed
+# data. Each checkpoint writes one small file.
 _EVERY_BYTES = 16 * 1024 * 1024
 
 

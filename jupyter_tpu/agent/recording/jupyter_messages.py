@@ -21,7 +21,7 @@ AGENT_SESSION = "jupyter-tpu-agent"
 """The session of messages that the agent makes."""
 # Message types that report that a cell started, failed or finished.
 _FRAMING = frozenset({"status", "execute_input", "error"})
-# Delimiter, signature and the four JSON frames.
+# Minimum number of frames of a message: the delimiter, the signature and the four JSON frames.
 _LEAST_FRAMES = 6
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from jupyter_tpu.wire.entries import entry_span
 
-# The size of a segment. Bounds each kernel's memory use while the disk is full.
+# Maximum size of the messages in memory, the size of a segment. Bounds each kernel's memory use while the disk is full.
 _MOST_MEMORY_BYTES = 32 * 1024 * 1024
 # Reserve for the messages that clients wait for: replies, and the start and the end of cells. These take about 2 KiB
 # per cell, so the reserve is enough for about two thousand cells.

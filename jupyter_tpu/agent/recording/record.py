@@ -28,11 +28,13 @@ log = logging.getLogger(__name__)
 
 CAP_BYTES = 1024 * 1024 * 1024
 """Most bytes of a kernel's record on the worker's disk; chosen, not measured."""
-# An agent checks a whole segment when it first reads it. This takes about 60 ms for a segment of small messages.
+# Maximum size of a segment. An agent checks a whole segment when it first reads it, which takes about 60 ms for small
+# messages.
 _SEGMENT_BYTES = 32 * 1024 * 1024
-# Leaves room below MAX_BODY_BYTES for the table of the parts' lengths.
+# Maximum size of a message. This leaves room below MAX_BODY_BYTES for the table of the parts' lengths.
 _MOST_ENTRY_BYTES = MAX_BODY_BYTES - 1024 * 1024
-# Control replies, such as the reply to an interrupt, are small. Together they use at most 4 MiB of memory.
+# Maximum size and number of the control replies that are kept in memory, such as the reply to an interrupt. Together
+# they use at most 4 MiB.
 _URGENT_BYTES = 64 * 1024
 _MOST_URGENT = 64
 

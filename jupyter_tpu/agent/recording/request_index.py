@@ -17,7 +17,8 @@ from jupyter_tpu.wire.multipart import Channel
 
 ExecutionState = Literal["starting", "idle", "busy"]
 
-# Bounds the index, the checkpoint and the results of `list_requests`. More than any notebook has cells.
+# Maximum number of requests, more than any notebook has cells. Bounds the index, the checkpoint and the results of
+# `list_requests`.
 _MOST_REQUESTS = 2000
 # Number of pending requests other than cells. Bounds memory if a kernel never replies.
 _MOST_OTHERS = 1000

@@ -17,9 +17,11 @@ from jupyter_tpu.wire.entries import HEADER_BYTES, entry_span
 
 log = logging.getLogger(__name__)
 
-# One slice of output (`SLICE_BYTES`), so that finding an entry reads at most this much.
+# Distance between two entries in the index: one slice of output (`SLICE_BYTES`). To find an entry, at most this much is
+# read.
 _INDEX_EVERY_BYTES = 256 * 1024
-# One 32 MiB write to ext4 costs ten times the CPU of the same bytes in 1 MiB writes (measured).
+# Size of one write. On ext4, a single write of 32 MiB takes ten times as much CPU time as 32 writes of 1 MiB
+# (measured).
 _WRITE_BYTES = 1024 * 1024
 _NO_FILE = -1
 

@@ -34,7 +34,8 @@ log = logging.getLogger(__name__)
 
 Params = Mapping[str, Any]
 
-# A controller normally listens after 2 s; allow much more on a worker whose cores are all busy.
+# Time limit for the start of a controller. It normally listens after 2 s, but a worker whose cores are all busy may
+# need much longer.
 _CONTROLLER_S = 60.0
 _LOOK_EVERY_S = 0.05
 # If the kernel has not started by then, its client has abandoned the controller.

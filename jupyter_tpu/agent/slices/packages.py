@@ -24,7 +24,7 @@ except metadata.PackageNotFoundError:
     version = ""
 print(json.dumps({"version": version, "folder": sysconfig.get_path("purelib")}))
 """
-# Python starts in 0.1 s; allow much more on a worker whose cores are all busy.
+# Time limit for a Python process. It starts in 0.1 s, but a worker whose cores are all busy may need much longer.
 _LOOK_S = 60.0
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# time limit for a slow machine; the start normally takes seconds
+# time limit of the start, long enough for a slow machine; the start normally takes seconds
 _READY_WITHIN_S = 120.0
 # how often to check for the file in which Jupyter Server writes its port; there is no event for it
 _POLL_S = 0.05
@@ -35,7 +35,7 @@ _POLL_S = 0.05
 _LAB_STARTS = 5
 # start of the last message that Jupyter Server prints if its port is taken
 _PORT_TAKEN = "the Jupyter server could not be started because"
-# what the demo and its notebook import beyond our own dependencies
+# packages that the demo and its notebook import in addition to our own dependencies
 _NEEDED = ("jupyterlab", "aiohttp", "jax", "sklearn")
 
 

@@ -25,9 +25,10 @@ from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.setup.example import NOTEBOOK, example_bytes
 
 _MARKER = ".jupyter-tpu-demo.json"
-# at its first start, JupyterLab would ask whether to fetch news and would check for updates on the network
+# without this setting, JupyterLab would ask at its first start whether to fetch news, and check for updates on the
+# network
 _NO_NEWS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
-# kernels of the demo use ipyparallel, which also installs its own panel
+# kernels of the demo use ipyparallel, which would also show its own panel
 _NO_IPYPARALLEL_PANEL = {"disabledExtensions": {"ipyparallel-labextension": True}}
 
 

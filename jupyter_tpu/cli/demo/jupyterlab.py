@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-# in the format of JupyterLab's own workspaces; the panel gets a quarter of the window
+# the layout at the first start, in the format of JupyterLab's workspaces; the panel gets a quarter of the window
 _FIRST_VIEW = {
     "data": {
         "layout-restorer:data": {

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 _TITLE, _HOST = "BigQuery API", "bigquery.googleapis.com"
 _ROLES = "roles/bigquery.jobUser"
-# Most bytes that one query may scan: less than $0.07 at list price, which the user pays.
+# Maximum number of bytes that one query may scan. The user pays for it: less than $0.07 at list price.
 _MOST_BYTES = 10 * 2**30
 
-# Stop paging if the results never end.
+# Maximum number of pages to read, in case the results never end.
 _MOST_PAGES = 100
 # A query may take 6 × 20 s. Each wait is one request, so it must be shorter than the REST client's timeout of 30 s.
 _MOST_WAITS = 6

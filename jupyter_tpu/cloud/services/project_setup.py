@@ -23,7 +23,8 @@ T = TypeVar("T")
 TPU_API = "tpu.googleapis.com"
 _BILLING = ("Cloud Billing API", "cloudbilling.googleapis.com", "roles/billing.projectManager")
 _SERVICES = ("Service Usage API", "serviceusage.googleapis.com", "roles/serviceusage.serviceUsageAdmin")
-# Enabling an API takes seconds, rarely more than a minute; a user is waiting for it.
+# How long to wait for an API to be enabled. This takes seconds, rarely more than a minute, and a user is waiting for
+# it.
 _ENABLED_WITHIN_S = 120.0
 _POLL_S = 2.0
 

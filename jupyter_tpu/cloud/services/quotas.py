@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from jupyter_tpu.cloud.services.rest import RestClient
 
 Entries = Iterator[tuple[Key, int]]
-# Moderate page size, because each entry lists all zones and is large.
+# Number of entries per page. It is moderate, because each entry lists all zones and is large.
 _PAGE_SIZE = "100"
-# The API's limits are 64-bit integers.
+# Bound of a limit: the API's limits are 64-bit integers.
 _LARGEST = 2**63
 
 

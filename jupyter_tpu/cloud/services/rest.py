@@ -38,7 +38,7 @@ _TIMEOUT_S = 30.0
 # Delays after a 503, only for reads: a change must not be sent twice if its response is lost. As over gRPC, report a
 # longer outage soon, because a user may be waiting.
 _RETRY_DELAYS_S = (0.4, 0.8, 1.6)
-# Stop if the last page of a list never arrives.
+# Maximum number of pages of a list, in case the last page never arrives.
 _MOST_PAGES = 1000
 # Characters of a response that an error includes for logs and bug reports.
 _LONGEST_RAW = 10_000

@@ -17,7 +17,8 @@ from pathlib import Path
 Address = tuple[str, int]
 
 TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-# The kernel returns its tables in pieces, so a table that changes in the meantime may miss a connection.
+# How many times to read the tables. The kernel returns them in pieces, so a table that changes in the meantime may lack
+# a connection.
 _ATTEMPTS = 3
 
 # constants and structs of linux/netlink.h, linux/sock_diag.h and linux/inet_diag.h

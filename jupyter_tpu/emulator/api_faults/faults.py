@@ -20,7 +20,7 @@ from jupyter_tpu.emulator.resources.errors import code_number
 
 ANY_METHOD = "*"
 
-# also accept HTTP statuses, because users know 503 better than UNAVAILABLE
+# HTTP statuses are also accepted as codes, because users know 503 better than UNAVAILABLE
 _HTTP_CODES = {
     400: code_pb2.INVALID_ARGUMENT,
     401: code_pb2.UNAUTHENTICATED,

@@ -18,7 +18,7 @@ Moment = tuple[float, LinkFault]
 """Seconds after the previous fault, and the fault."""
 
 HARMFUL = ("reset", "finish", "half_close", "stall", "black_hole", "cut", "corrupt", "refuse", "slice", "latency")
-# Our choices: random faults last long enough to be noticed and hit a byte that even a short session reaches.
+# Our choices. Random faults last at most 3 s and begin within the first 4000 bytes, which even a short session reaches.
 _LONGEST_S = 3.0
 _WITHIN_BYTES = 4000
 

@@ -14,7 +14,7 @@ _NODE_ID = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL_KEY = re.compile(r"[a-z][-_a-z0-9]{0,62}")
 _LABEL_VALUE = re.compile(r"[-_a-z0-9]{0,63}")
 _METADATA_KEY = re.compile(r"[-_a-zA-Z0-9]{1,128}")
-# Google offers too many TensorFlow images to list each in the catalogue
+# pattern of TensorFlow images: there are too many to list each of them in the catalogue
 _TF_IMAGE = re.compile(r"tpu-vm-tf-2\.[0-9]+\.[0-9]+(-pod)?(-pjrt)?")
 # the base image of v4 and older; the emulator lists it in every zone
 _EVERYWHERE = ("tpu-ubuntu2204-base",)

@@ -11,7 +11,8 @@ import psutil
 
 from jupyter_tpu.emulator.runtime_metrics.readings import Reading
 
-# Our choices: a call must be short, and /proc counts CPU time in steps of 10 ms.
+# Our choices. A call must be short, but /proc counts CPU time in steps of 10 ms, so a window of a few ms would be too
+# short.
 WINDOW_S = 0.2
 """Seconds over which CPU time is measured if the last sample is older than `FRESH_S`."""
 FRESH_S = 5.0

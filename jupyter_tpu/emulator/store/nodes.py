@@ -14,7 +14,7 @@ REMEMBERED_S = 86_400
 _WITHOUT_CHIPS = frozenset({State.DELETING, State.STOPPED, State.PREEMPTED, State.TERMINATED})
 _BEFORE_CHIPS = frozenset({State.CREATING, State.STARTING})
 
-# occupies: a node keeps its chips until it is stopped (see `_occupies`)
+# the column `occupies` is true until the node is stopped and releases its chips (see `_occupies`)
 _SAVE = """
 insert into nodes (name, zone, body, state, accelerator_type, tier, addresses, occupies, queued_resource)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?)

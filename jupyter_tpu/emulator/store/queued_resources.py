@@ -13,7 +13,7 @@ from jupyter_tpu.emulator.store.operations import bytes_of, status_of_bytes
 
 _COLUMNS = "name, zone, state, body, created, wake, valid_from, valid_until, verdict"
 _MARKS = ", ".join("?" * len(_COLUMNS.split(",")))
-# once a queued resource has nodes, the nodes count instead
+# a queued resource that has nodes isn't counted, because its nodes are
 _HELD = """
 select specs.zone, accelerator_type, tier, addresses, sum(count)
 from queued_specs as specs join queued_resources as queued on queued.name = specs.queued_resource

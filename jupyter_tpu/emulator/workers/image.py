@@ -17,7 +17,7 @@ from pathlib import Path
 from jupyter_tpu.emulator import on_worker
 
 _SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
-# don't pass the rest of the environment to a worker: a real worker doesn't have it either
+# variables that are passed on to a worker; a real worker has none of this computer's other variables
 _PASSED_ON_PREFIXES = ("PIP_", "UV_")
 _PASSED_ON = [
     "HTTP_PROXY",

@@ -29,17 +29,17 @@ from jupyter_tpu.fleet.autostop.autostop_settings import NodeSettings
 from jupyter_tpu.fleet.autostop.history_view import NO_LINK, OLDER
 from jupyter_tpu.models import Node
 
-# Our choices. An older report may miss recent activity, so it never stops a node.
+# our choice: maximum age of a report that may stop a node, because an older report may lack recent activity
 _FRESH_S = 30.0
-# poll an unresponsive agent less often, because each poll may delay the loop by `answer_s`
+# delay before polling an unresponsive agent again, because each poll may delay the loop by `answer_s`
 _AFTER_SILENCE_S = 30.0
 # reports have wall-clock times; after a clock jump of this size, they look too old or too new, so read them again
 _CLOCK_SET_S = 10.0
 # correct the agent if its time since READY differs from this computer's by more than this
 _READY_DIFFERS_S = 120.0
-# the agent's texts are shown to people
+# maximum length of the agent's texts, which users see
 _LONGEST_TEXT = 500
-# seconds: beyond the year 5000
+# largest number of seconds to accept, as a duration or a time: beyond the year 5000
 _LARGEST = 1e11
 
 

@@ -46,9 +46,9 @@ _ASK_EVERY_S = 5.0
 _ANSWER_S = 3.0
 # delay between two requests to stop a node: the cloud needs time, and repeating the request sooner would do nothing
 _AGAIN_AFTER_S = 30.0
-# coarse, because each record is a write to the disk
+# how often to record a node's last activity; rarely, because each record is a write to the disk
 _RECORD_ACTS_EVERY_S = 600.0
-# reading the whole ledger is slow when it is long
+# how often to compute the cost, because reading a long ledger is slow
 _COST_EVERY_S = 60.0
 _ENDING = ("STOPPING", "DELETING")
 

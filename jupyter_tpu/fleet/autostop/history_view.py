@@ -12,7 +12,7 @@ OLDER = "the agent on the node is too old to report this"
 NO_LINK = "there is no connection to the node now"
 _NONSENSE = "the agent on the node sent an invalid response"
 _VERDICTS = ("busy", "idle", "unknown")
-# limit the texts, because the node is not trusted
+# maximum length of a text from the node, which isn't trusted
 _LONGEST_TEXT = 500
 
 

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 JSON = dict[str, Any]
 Key = tuple[str, str]
 
-# all our choices
+# the times below are our choices
 AT_LEAST_EVERY_S = 60.0
 """How often data is sent that has not changed, so that a notebook can tell old data from current."""
 
@@ -44,9 +44,10 @@ _CHECK_EVERY_S = 5.0
 # how long to wait after an agent refused or did not respond
 _REST_S = 60.0
 _ANSWER_S = 3.0
-# limits change rarely, and reading them takes several calls
+# how often to read the quota's limits, which change rarely and take several calls to read
 _QUOTA_S = 300.0
-# agents accept 64 KiB of each kind (`jupyter_tpu.agent.autostop.snapshots.LARGEST_BYTES`)
+# maximum numbers of items to send: agents accept 64 KiB of each kind
+# (`jupyter_tpu.agent.autostop.snapshots.LARGEST_BYTES`)
 _MOST_LIMITS, _MOST_USERS = 40, 5
 _MOST_BUDGETS = 100
 _MOST_GRANTS, _MOST_ROWS = 20, 20

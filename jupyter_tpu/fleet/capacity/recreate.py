@@ -47,10 +47,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# our limit: a loop of pre-emptions must end
+# our limit of attempts, so that a loop of pre-emptions ends
 MOST_ATTEMPTS = 100
-# this process has observed a node's disappearance only if it saw the node within this time, which allows for a few
-# missed lists but not for this computer's sleep
+# this process has observed a node's disappearance only if it saw the node within this time. The time allows for a few
+# failed lists, but not for this computer's sleep.
 _MOST_GAP_S = 60.0
 # phase → action of the audit log
 _ACTIONS = {

@@ -13,7 +13,8 @@ LAST_RESORT_S = 300.0
 LAST_RESORT_OF_STOP_ALL_S = 120.0
 """The same for a user who stops all spending now, and waits for it."""
 
-# phrases that we expect in Google's error: no recording exists, and it has no distinct error code
+# phrases that we expect in Google's error for a node that can never be stopped: no such error has been recorded, and it
+# has no error code of its own
 _FOR_GOOD = re.compile(
     r"stop\w*\b.{0,80}\b(not supported|unsupported|not possible)|(not supported|unsupported).{0,80}\bstop"
     r"|(cannot|can't|can not) be stopped|can only be deleted",
@@ -56,7 +57,7 @@ class EndRequest:
         """Return the updated record after the last request has failed."""
         if verb == "stop" and is_permanent(error):
             return replace(self, cannot_be_stopped=True)
-        # counted since the first refusal; an unanswered request in between changes nothing
+        # refusals are counted from the first one; a request without a response in between changes nothing
         if not is_temporary(error) or self.refused_since is not None:
             return self
         return replace(self, refused_since=self.at)

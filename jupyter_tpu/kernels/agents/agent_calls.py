@@ -28,7 +28,7 @@ from jupyter_tpu.models import Node, NodeName
 PATIENCE_S = 60.0
 """Seconds for a worker to answer; one that was never used is prepared first, which takes most of it."""
 
-_LATEST = 1e11  # Unix seconds: beyond the year 5000, but still valid on every platform
+_LATEST = 1e11  # latest valid time, in Unix seconds: beyond the year 5000
 
 
 def workers_with_kernels(nodes: Iterable[Node], settings: CloudSettings) -> tuple[WorkerKey, ...]:

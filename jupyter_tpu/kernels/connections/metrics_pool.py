@@ -22,11 +22,12 @@ HELD_S = 60.0
 
 # The panel polls every second. If a response takes longer than this, the next request returns it.
 _ANSWER_S = 1.5
-# Don't wait for a connection in progress; the next request will find it open.
+# How long to wait for a new connection. If it takes longer, the next request will find it open.
 _OPENING_S = 0.3
 # Most connections that one request opens, so that a slice with many workers doesn't open hundreds of them at once.
 _OPENED_AT_ONCE = 8
-# A lost link (for example due to a wrong key) fails again at once, so limit attempts and log lines.
+# Delay before a lost link is opened again. It may fail at once again, for example because of a wrong key, so this
+# limits attempts and log lines.
 _LOST_AGAIN_AFTER_S = 30.0
 
 

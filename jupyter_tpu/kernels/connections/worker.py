@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# A key in a node's metadata is valid for logins within about a minute; these delays add up to one minute.
+# Delays between logins with a new key. A key in a node's metadata becomes valid within about a minute; the delays add
+# up to one minute.
 _KEY_ARRIVES_S = (1, 2, 4, 8, 15, 30)
 # asyncssh needs seven round trips to connect: 3 s if each takes 0.4 s. Even a distant worker responds within this time,
 # so the cloud isn't queried as well. An address that is out of date costs this much time.
@@ -52,7 +53,7 @@ _KNOWN_ANSWERS_S = 3.0
 # After these errors, an attempt at the old address can't succeed either.
 _NO_WAY = (BadInput, NodeNotFound, WrongState)
 _RECLAIMED = "The cloud reclaimed the node. Delete it and create another one."
-# A metadata update takes seconds; after half a minute, try the login anyway.
+# Delays between two checks of a metadata update, which takes seconds. After half a minute, try the login anyway.
 _OPERATION_DELAYS_S = (0.2, 0.5, 1, 2, 4, 8, 8, 8)
 
 OnProgress = Callable[[Mapping[str, Any]], None]

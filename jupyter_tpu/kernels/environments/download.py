@@ -21,7 +21,7 @@ from jupyter_tpu.errors import BadInput, EnvironmentFailed, Text
 from jupyter_tpu.frameworks import Release
 from jupyter_tpu.journal.paths import data_dir
 
-# glibc versions that wheels are built for, oldest last; TPU VM images have 2.35 (Ubuntu 22.04).
+# glibc versions that wheels are built for, newest first. TPU VM images have 2.35 (Ubuntu 22.04).
 _GLIBC = ("2_34", "2_31", "2_28", "2_27", "2_24", "2_17", "2_12", "2_5")
 _MACHINES = ("x86_64", "aarch64")
 

@@ -36,7 +36,8 @@ _POLL_S = 0.4  # smooth enough for a progress line; each poll is one short call 
 _PHASE = "environment"
 
 _INSTALL = re.compile(r"^\s*[%!]\s*((?:uv\s+)?pip3?\s+install\s.*\S)", re.MULTILINE)
-# At most 1,600 characters in total: this is a notice in a notebook, not a log.
+# Maximum number of installations in a notice and of characters for each. The notice appears in a notebook, so it must
+# be short.
 _MOST_INSTALLS = 8
 _LONGEST_INSTALL = 200
 

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from jupyter_tpu.link import ByteStream
 
 _PIECE_BYTES = 256 * 1024
-# The worker responds after it has hashed a wheel of several hundred MB and written it to a slow disk.
+# Time limit for a response. Before it responds, the worker may have to hash a wheel of several hundred MB and write it
+# to a slow disk.
 _ANSWERS_S = 120.0
-_LONGEST_LINE = 1024 * 1024  # bounds our memory against a hostile worker
+_LONGEST_LINE = 1024 * 1024  # bounds this computer's memory use, because the worker isn't trusted
 # Disk space per byte sent: the wheel, and its unpacked files in uv's cache and in the environment.
 _UNPACKED = 4
 

@@ -16,7 +16,8 @@ from jupyter_tpu.agent.environments.request import LONGEST_LINE, MOST_LINES
 
 _REQUIREMENTS = "requirements.txt"
 _PROJECT = "pyproject.toml"
-# Both bound the time and memory for files that a user may have downloaded with a notebook.
+# Maximum size of a file and depth of inclusion. Both bound the time and memory for files that a user may have
+# downloaded with a notebook.
 _MOST_BYTES = 256 * 1024
 _DEEPEST = 5
 _INCLUDE = re.compile(r"""(?:-r|--requirement)[\s=]+(["']?)(.+)\1""")

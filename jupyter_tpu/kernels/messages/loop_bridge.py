@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 # Pause the reader above the first limit and resume it below the second, so that it does not switch with each batch.
 FULL_BYTES = 4 * 1024 * 1024
 _LOW_BYTES = 1024 * 1024
-# Bounds how long one call to `deliver` keeps a server's loop busy.
+# Size of the messages in one call to `deliver`. Bounds how long the call keeps a server's loop busy.
 _BATCH_BYTES = 1024 * 1024
 _OBJECT_BYTES = 1000  # Python's overhead per message
 

@@ -14,7 +14,7 @@ import zmq
 Parts = list[bytes]
 
 _BATCH = 100  # messages per turn of the loop, so that a flood of requests cannot starve other sockets
-_LINGER_MS = 200  # for a last reply to reach a client on this machine
+_LINGER_MS = 200  # enough time for a last reply to reach a client on this machine
 
 
 class LoopSocket:

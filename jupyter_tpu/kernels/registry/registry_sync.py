@@ -20,7 +20,8 @@ log = logging.getLogger(__name__)
 
 SendToAgent = Callable[[Mapping[str, Any]], Awaitable[Any]]
 
-# our choice: a user frees some disk space within minutes, and the kernel must be recorded soon after
+# our choice of the retry interval: a user frees some disk space within minutes, and the kernel must be recorded soon
+# after that
 _AGAIN_S = 5.0
 
 

@@ -29,11 +29,12 @@ Findings = Iterator[Finding]
 Answer = Mapping[str, Any]
 
 _GIB = 2**30
-# Report a fault below this: there is hardly any room for another package or checkpoint.
+# Report a fault if less disk space than this is free: there is hardly any room for another package or checkpoint.
 _LEAST_DISK_BYTES = 2 * _GIB
-# Show a warning below this share of the disk.
+# Show a warning if less than this share of the disk is free.
 _LITTLE_DISK = 0.1
-# The same limit as `cloud.cloud_clock.WRONG_S`: an HTTP date has whole seconds, and a response may take a while.
+# Smallest clock difference to report, the same as `cloud.cloud_clock.WRONG_S`: an HTTP date has whole seconds, and a
+# response may take a while.
 _MOST_CLOCK_S = 30.0
 
 

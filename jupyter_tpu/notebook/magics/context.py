@@ -15,7 +15,7 @@ from jupyter_tpu.notebook.node.agent_call import CELL_TIMEOUT_S, Call, call_agen
 PATIENCE_VARIABLE = "JUPYTER_TPU_PATIENCE_S"
 """The name of the variable with the seconds that a line of ``%tpu`` waits for the agent."""
 
-# Bounds the variable's value: a cell that waits longer looks dead.
+# Maximum value of the variable: a cell that waits longer would look as if it hangs.
 LONGEST_PATIENCE_S = 600
 
 NOTHING_DONE = Text("Nothing was done.")

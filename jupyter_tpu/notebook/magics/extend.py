@@ -32,7 +32,8 @@ _WORDS = {
     "cannot": Text("can't stop the node"),
 }
 """Words of the agent's report; its details stay in English."""
-# The agent measures both times in one call, so they differ only by rounding.
+# Times that differ by less than this count as the same: the agent measures both in one call, so only rounding makes
+# them differ.
 _SAME_S = 1.0
 
 

@@ -35,7 +35,8 @@ OUTPUT = "tpu_output_request"
 """Asks an engine for the end of its newest output that is longer than the notebook shows."""
 
 _DRAW_EVERY_S = 0.5
-# An engine's last message arrives on a different channel than its reply, but at about the same time.
+# How long to wait for an engine's last message after its reply. The two arrive on different channels, but at about the
+# same time.
 _LAST_MESSAGE_S = 2.0
 _SIGNAL_AFTER_S = 1.0
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 _FILE_POLL_S = 0.05
-# If the engine's socket is not connected yet, a request is silently lost.
+# Delay before the request is repeated: if the engine's socket is not connected yet, a request is silently lost.
 _PROBE_AGAIN_S = 1.0
 
 HELLO = "tpu_hello_request"

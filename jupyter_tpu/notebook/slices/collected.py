@@ -25,7 +25,7 @@ _BATCH = 16 * 1024
 _LONGEST_LINE = 64 * 1024
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 
-# Gloo's line contains the rank; progress bars contain times.
+# Lines that differ between workers: a line of Gloo contains the rank, and a progress bar contains times.
 _IGNORED_LINES = re.compile(r"^(?:\[Gloo\] Rank \d+ .*|[^\n]*\d+%\|[^\n]*\|[^\n]*)(?:\n|\Z)", re.MULTILINE)
 _OVERWRITTEN = re.compile(r"^[^\n]*\r", re.MULTILINE)
 _VARYING = re.compile(

@@ -25,7 +25,7 @@ from jupyter_tpu.notebook.tpu_init.ready import Ready, Tpu, expected_sum, proof_
 from jupyter_tpu.notebook.tpu_init.report import Device, Host
 
 LATE = Text("JAX has started on this worker alone, but all workers of a slice must start it together.")
-# All workers are already at this point, so each only has to connect.
+# Time limit for the connection. All workers have reached this point, so each only has to connect.
 _JOINS_WITHIN_S = 60
 
 

@@ -20,7 +20,8 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
 _SAME: Mapping[str, tuple[str, ...]] = {"tensorflow": ("tensorflow-tpu", "tensorflow", "tensorflow-cpu")}
 """Packages that provide a library under another name."""
 
-# A requirement of package metadata, such as “libtpu==0.0.42.*; extra == 'tpu'”, and one clause of its specifier.
+# A requirement in a package's metadata, such as “libtpu==0.0.42.*; extra == 'tpu'”, and one clause of its version
+# specifier.
 _LIBTPU = re.compile(r"libtpu\s*\(?\s*((?:[=~<>!]=?=?)\s*[0-9][^;)]*)")
 _CLAUSE = re.compile(r"(==|~=|>=|<=|!=|>|<)\s*([0-9]+(?:\.[0-9]+)*)(\.\*)?")
 

@@ -24,7 +24,7 @@ PORTS = range(8484, 8488)
 COORDINATOR_PORT = 8482
 """The port of JAX's coordinator, which JAX cannot choose itself."""
 
-# In the meantime, the other workers import the framework, which may take a minute from a cold disk.
+# How long to wait for the other workers. They first import the framework, which may take a minute from a cold disk.
 _MEETS_WITHIN_S = 300.0
 _CONNECTS_WITHIN_S = 10.0
 _GREETS_WITHIN_S = 5.0

@@ -8,7 +8,7 @@ from typing import Any
 from jupyter_tpu.errors import Text
 from jupyter_tpu.notebook.tpu_init.report import Device, Host
 
-# Enough for every device to get a share.
+# Numbers per device in the test sum, enough for every device to get a share.
 VALUES_PER_DEVICE = 128
 _MOST_VALUES = 2**16  # the sum of all numbers below this fits into an int32
 

@@ -17,7 +17,7 @@ from jupyter_tpu.notebook.tpu_init.imports import import_framework, set_environm
 from jupyter_tpu.notebook.tpu_init.ready import Ready, Tpu, expected_sum, proof_text
 from jupyter_tpu.notebook.tpu_init.report import Device
 
-# Variables that libtpu reads: only the first chip, as a grid of one chip and one process.
+# Variables with which libtpu uses only the first chip: a grid of one chip and one process.
 _ONE_CHIP = {
     "TPU_VISIBLE_CHIPS": "0",
     "TPU_CHIPS_PER_PROCESS_BOUNDS": "1,1,1",

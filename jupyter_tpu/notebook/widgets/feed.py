@@ -19,11 +19,13 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-# Two reports from a page may be lost (PULSE_MS in frame.js is 20 s), and the third may be 15 s late.
+# How long a page may be silent. A page reports every 20 s (PULSE_MS in frame.js): two reports may be lost, and the
+# third may be 15 s late.
 SILENCE_S = 75.0
-# Limits the data that an unseen widget adds to the kernel's record, see above, but still shows that the cell is alive.
+# Longest interval between two updates. It limits the data that an unseen widget adds to the kernel's record, see above,
+# but still shows that the cell is running.
 _SLOWEST_S = 5.0
-# After this many seconds of silence, send updates every second, after twice as many every 2 s, and so on.
+# After this many seconds of silence, send updates every second; after twice this time, every 2 s; and so on.
 _SILENCE_PER_PACE = 60.0
 
 PageRequest = Mapping[str, Any]

@@ -16,7 +16,7 @@ from jupyter_tpu.notebook.node.this_worker import this_worker
 from jupyter_tpu.notebook.widgets.view import CallAgent, Data, View
 
 _NAMES = ("sources", "verdict", "reason", "ends_in_s", "ends_why", "is_warning", "has_rules", "rules", "keep", "guard")
-# Limit for a page's request; the widget's own buttons request at most 3 h.
+# Longest extension that a page may request. The widget's own buttons request at most 3 h.
 _LONGEST_KEEP_S = 30 * 86400.0
 # How long a click on a button without a duration is valid; after that, the user may have changed their mind.
 _LATE_S = 60.0

@@ -96,7 +96,7 @@ def _source(name: str) -> str:
     return (files("jupyter_tpu.notebook.widgets") / name).read_text(encoding="utf-8")
 
 
-# `translated("…")` in a script; catalogue.py uses the same pattern.
+# A call `translated("…")` in a script. catalogue.py uses the same pattern.
 _MARKED = re.compile(r'(\btranslated\(\s*)("(?:[^"\\]|\\.)*")')
 
 

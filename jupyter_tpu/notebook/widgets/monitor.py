@@ -17,9 +17,9 @@ from jupyter_tpu.notebook.node.this_worker import this_worker
 from jupyter_tpu.notebook.widgets.view import CallAgent, Data, View
 from jupyter_tpu.sample_table import TITLES
 
-# The last 10 minutes, which monitor.js draws (HISTORY_S there), as a point every 5 s.
+# The call for the history that monitor.js draws: the last 10 minutes (HISTORY_S there), with a point every 5 s.
 _WITH_HISTORY = ("metrics", {"history_s": 600, "points": 120})
-# As many as fit into a line or two below the table.
+# Number of processes to show: as many as fit into a line or two below the table.
 _MOST_HOLDERS = 4
 
 
