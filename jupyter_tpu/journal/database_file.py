@@ -83,11 +83,13 @@ def open_repaired(path: Path) -> tuple[sqlite3.Connection, str]:
 
 def _notice(aside: Path, is_whole: bool) -> str:
     text = (
-        Text("The journal was damaged. It is kept as {path}. Everything in it was copied to a new journal.")
+        Text(
+            "The journal was damaged. The damaged file is kept as {path}. Everything in it was copied to a new journal."
+        )
         if is_whole
         else Text(
-            "The journal was damaged. It is kept as {path}. Everything readable was copied to a new journal; nodes "
-            "are found by their labels."
+            "The journal was damaged. The damaged file is kept as {path}. Everything readable was copied to a new "
+            "journal; nodes are found by their labels."
         )
     )
     return text.with_arguments(path=aside)

@@ -297,7 +297,7 @@ class RemoteKernel:
         # Reject only cells with an error; front ends' other requests (completion, comms) don't need a reply.
         if self.is_gone and _asks_to_run(channel, parts):
             raise WrongState(
-                "A cell was not run: its kernel is gone.",
+                "A cell was not run, because its kernel no longer exists.",
                 exists=self.reason,
                 hint="Run the cell when the kernel has started.",
             )

@@ -56,7 +56,7 @@ def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
 def refused(intent: Intent, event: Refused, limits: Limits) -> Outcome:
     """Fail the intent, unless a node with that name exists: it may be ours, from a request without a response."""
     if isinstance(event.error, NodeExists):
-        message = Text("A node with that name exists; checking whether it is this one.")
+        message = Text("A node with that name exists; checking whether this request created it.")
         return moved(intent, event.at, "checking", message, cause=event.error), ()
     return failed(intent, event.at, event.error, exists=intent_texts.NOTHING_CREATED)
 

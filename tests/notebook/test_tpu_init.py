@@ -136,7 +136,7 @@ def test_devices_and_mesh_are_handed_to_the_notebook(run_cells):
     assert run.succeeded, run.text
     assert "jax 8 True {'devices': 8} None" in run.text
     assert "tpu.mesh (emulated)>" in run.text
-    assert "Chosen: the only one installed here." in run.text
+    assert "Chosen: the only framework installed here." in run.text
 
 
 def test_a_second_framework_in_one_kernel_is_refused(run_cells):

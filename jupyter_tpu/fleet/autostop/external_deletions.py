@@ -164,7 +164,7 @@ class ExternalDeletions:
         ended = (
             Text("The node is {state}, and this computer did not request that.", state=state)
             if state
-            else Text("The node is gone, and this computer did not request that.")
+            else Text("The node no longer exists, and this computer did not request that.")
         )
         cause = Text("it was pre-empted, or someone else ended it") if span.spot else Text("someone else ended it")
         due = [] if rules.is_off else self._due(span, rules, now)

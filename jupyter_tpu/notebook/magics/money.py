@@ -253,7 +253,11 @@ def _grant_sections(known: LaptopSnapshot, now: float) -> list[Section]:
     age = age_text(known.as_of, now)
     grants = known.data["grants"]
     if not grants:
-        return [Section(title=GRANTS, age=age, lines=[Text("None entered. `jupyter tpu grant` adds one.")])]
+        return [
+            Section(
+                title=GRANTS, age=age, lines=[Text("No grants are entered. To add one, run `jupyter tpu grant add`.")]
+            )
+        ]
     return [Section(title=each["name"], age=age, lines=list(grant_lines(each)), **_chips(each)) for each in grants]
 
 

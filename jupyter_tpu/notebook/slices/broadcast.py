@@ -143,7 +143,7 @@ class Slice:
         if 0 in cell.running:
             reason = Text(
                 "{worker} is lost, and worker 0 waits for it in a collective operation that can't be interrupted. The"
-                " kernel ends, so that all workers can restart together.",
+                " kernel will exit; then all workers can restart together.",
                 worker=names_of([worker]),
             )
             Publisher(self._kernel).note(reason)

@@ -46,7 +46,7 @@ def choose_framework(line: str, imported: Sequence[str], installed: Sequence[str
     if imported:
         return _only(imported, IMPORTED)
     # Never guess among several frameworks: the wrong one would keep the chips until the process exits.
-    return _only(installed, Text("the only one installed here")) if installed else None
+    return _only(installed, Text("the only framework installed here")) if installed else None
 
 
 def _only(found: Sequence[str], why: str) -> Choice:

@@ -293,7 +293,7 @@ describe('the model of the load', () => {
       const question = await click('Release');
       expect(question).toContain('train.ipynb');
       expect(question).toContain('worker 0, pid 4242');
-      expect(question).toContain('Outputs stay');
+      expect(question).toContain('Outputs are kept');
       expect(await done).toBe('Freed: pid 4242.');
       expect(sent()).toEqual([{ worker_id: 0, pid: 4242, force: false }]);
     });

@@ -266,7 +266,7 @@ export function memoryLost(trans: TranslationBundle): string {
 }
 
 export function outputsStay(trans: TranslationBundle): string {
-  return trans.__('Outputs stay in your notebooks and in the record.');
+  return trans.__('Outputs are kept in your notebooks and in the record.');
 }
 
 export function workerAndPid(workerId: number, pid: number, trans: TranslationBundle): string {

@@ -47,7 +47,7 @@ def test_a_damaged_journal_allows_nothing_until_the_budgets_are_confirmed(
     (data_dir / "journal.db").write_bytes(b"this is no database, " * 400)
     code, _, said = tpu("create", "mine", *V5E, "--yes")
     assert code == 1
-    assert "warning: The journal was damaged. It is kept as " in said
+    assert "warning: The journal was damaged. The damaged file is kept as " in said
     assert "budgets, or records of their usage, may be lost" in said
     assert "`jupyter tpu budget confirm`" in said
     (lost,) = budgets(tpu)

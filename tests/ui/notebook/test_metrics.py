@@ -71,7 +71,7 @@ def test_the_notebook_that_holds_the_chips_is_named_and_gives_them_up(
 
     load.get_by_role("button", name="Release the chips used by train.ipynb").click()
     dialog = page.locator(".jp-Dialog")
-    expect(dialog).to_contain_text("Outputs stay in your notebooks")
+    expect(dialog).to_contain_text("Outputs are kept in your notebooks")
     picture(page, "load-free")
     dialog.get_by_role("button", name="Release").click()
 
