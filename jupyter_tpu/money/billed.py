@@ -146,7 +146,7 @@ def billed_view(costs: Rows, credits: Rows, *, table: ExportTable, project: str,
                 table=table,
                 currencies=", ".join(currencies)[:60],
             ),
-            hint="See the costs in the Cloud console. Totals are shown again once all of these days are in one currency.",
+            hint="See the costs in the Cloud console. Totals are shown again once all these days are in one currency.",
         )
     return {
         "table": str(table),
