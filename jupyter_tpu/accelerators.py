@@ -284,7 +284,7 @@ def _newest(
 
 
 def _is_price_of(row: Mapping[str, Any], kind: Accelerator, zone: str, mode: str) -> bool:
-    # v2 and v3 list one price for a single VM ("device") and another for a slice of a pod.
+    # v2 and v3 have separate prices for a single VM ("device") and for a slice of a pod.
     variant = f"{kind.generation} {'device' if kind.workers == 1 else 'pod'}"
     return (
         row["generation"] == kind.generation

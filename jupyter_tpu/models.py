@@ -14,8 +14,8 @@ from typing import Any
 from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.provisioning import Provisioning, can_be_preempted, check_flags, provisioning_of
 
-# A node ID is an RFC 1035 label, according to the API's documentation. No error was recorded that confirms this. The
-# rule also makes names safe in shells, paths and HTML.
+# A node ID is an RFC 1035 label, according to the API's documentation. We have recorded no error that confirms this.
+# The rule also makes names safe in shells, paths and HTML.
 _NODE_ID = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 # Also allows the old form with a domain (``example.com:project``).
 _PROJECT = re.compile(r"[a-z0-9][-a-z0-9.:]{2,62}")

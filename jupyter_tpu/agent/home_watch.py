@@ -71,7 +71,7 @@ class HomeWatch:
             await asyncio.sleep(_EVERY_S)
 
     def _is_whole(self) -> bool:
-        # The supervisor holds the lock while it is running. After it exits, this agent must hold the lock.
+        # The supervisor holds the lock while it is running. After the supervisor exits, this agent must hold the lock.
         has_socket = self._socket is not None and self._socket == _identity(self._home.socket)
         is_locked = self._home.lock.exists() and (self._lock is not None or os.getppid() == self._supervisor)
         return has_socket and is_locked and self._kernels.are_whole

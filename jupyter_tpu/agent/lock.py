@@ -48,7 +48,7 @@ def lock_text() -> str:
 def locked(needs: Sequence[str]) -> str:
     """Return the part of the lock for ``uv``, `AGENT_NEEDS`, `SLICE_NEEDS` or `KERNEL_NEEDS` (with dependencies)."""
     named = {_name(need) for need in needs}
-    # The lock is a flat list. The kernels need everything except these packages.
+    # The lock is a flat list, so the packages that kernels don't need are listed here.
     of_others = _ONLY_FOR_WIDGETS | _ONLY_FOR_SLICES | {UV}
     others = of_others if named == set(map(_name, KERNEL_NEEDS)) else set(map(_name, _blocks())) - named
     return "\n".join(block for block in _blocks() if _name(block) not in others)

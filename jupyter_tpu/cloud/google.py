@@ -74,7 +74,7 @@ async def connect(settings: CloudSettings) -> CloudApi:
         channel = grpc.aio.insecure_channel(settings.endpoint, options=_LOOPBACK_OPTIONS, interceptors=interceptors)
         return GoogleCloud(_with_project(settings, ""), channel, clock)
     with translated(Request(what=Text("sign in to Google Cloud"), project=settings.project)):
-        # Use a thread, because this may read files and query the machine's metadata server.
+        # Use a thread, because loading credentials may read files and query the machine's metadata server.
         credentials, project = await asyncio.to_thread(load_credentials, _SCOPES, os.environ)
         # Credentials may be for a sovereign cloud with its own domain, whose hosts may receive them too.
         universe = await asyncio.to_thread(lambda: credentials.universe_domain) if settings.endpoint else ""

@@ -87,7 +87,7 @@ async def create_flex_start(
     settings: CloudSettings, spec: QueuedSpec, valid_for_s: float | None, run_for_s: float
 ) -> Operation:
     """Queue a flex-start node; raise the same errors as `QueueCalls.create`."""
-    # Importing the REST client is slow, and it is rarely needed.
+    # Import here, because the REST client is slow to import and rarely needed.
     flex_start = await asyncio.to_thread(importlib.import_module, "jupyter_tpu.cloud.flex_start")
     about = replace(
         _about(Text("create the queued resource {queued} in {zone}"), spec.name),

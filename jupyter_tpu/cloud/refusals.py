@@ -97,7 +97,7 @@ RULES: tuple[Rule, ...] = (
         build=messages.rate,
     ),
     _rule(text=r"IN_USE_ADDRESSES", build=messages.address_quota),
-    # Both codes have been seen for missing capacity (skypilot#4579 has 8).
+    # Google uses both codes for missing capacity (8 in skypilot#4579).
     _rule(8, 9, text=r"Insufficient reserved capacity", build=messages.reservation),
     _rule(8, 9, text=r"no more capacity", build=messages.stock_out),
     _rule(8, build=messages.exhausted),

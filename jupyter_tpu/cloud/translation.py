@@ -15,7 +15,7 @@ from jupyter_tpu.errors import CredentialsMissing, TpuError
 # Exceptions that a call to Google's client may raise. Any other exception is our bug and must stay visible.
 CLOUD_EXCEPTIONS = (google_exceptions.GoogleAPIError, auth_exceptions.GoogleAuthError, grpc.RpcError, TimeoutError)
 
-# In an operation, these codes are internal errors of the cloud, because the API itself has responded.
+# If an operation fails with one of these codes, the cloud had an internal error: the API itself has responded.
 _NO_ANSWER = frozenset({grpc.StatusCode.DEADLINE_EXCEEDED.value[0], grpc.StatusCode.UNAVAILABLE.value[0]})
 _INTERNAL = int(grpc.StatusCode.INTERNAL.value[0])
 

@@ -116,7 +116,7 @@ STOP = Command(
             place=TERMINAL,
             help="stop all spending now: stop or delete every node, and cancel requests for capacity",
         ),
-        # the former form of `delete` in a notebook
+        # the former way to delete the node in a notebook
         flag("--delete", place=NOTEBOOK, help=argparse.SUPPRESS),
         YES,
         *REMOTE,

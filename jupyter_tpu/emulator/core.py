@@ -169,7 +169,7 @@ class Cloud:
         await self.timeline.close()
         await self.workers.remove_all()
         with self.store.transaction():
-            # one transaction, so that an interrupted reset is done completely or not at all
+            # use one transaction, so that a reset that is interrupted changes either everything or nothing
             self.store.clear()
             self.rules.clear()
             self.maintenance.clear()
@@ -229,7 +229,7 @@ class Cloud:
             raise errors.unimplemented(call.method)
         self._check_zone(call.method, call.request)
         self.rules.admission.check_call(call.method, target_of(call.request))
-        # one transaction, so that an error halfway leaves nothing behind
+        # use one transaction, so that an error halfway leaves nothing behind
         with self.store.transaction(), self.operations.planned(plan, call.version):
             answer = self._answer_once(handler, call)
         # a read doesn't change any due time

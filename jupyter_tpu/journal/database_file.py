@@ -47,7 +47,7 @@ def open_database(path: Path) -> sqlite3.Connection:
         JournalUnwritable: the disk is full, permissions are missing, or a newer jupyter_tpu wrote the file.
     """
     try:
-        # check first: after an interrupted repair, the file may be the damaged one without its write-ahead log
+        # check first: after an interrupted repair, this may be the damaged file without its write-ahead log
         if repair.is_unfinished(path):
             raise Damaged("its repair was interrupted")
         _make_first(path)
@@ -130,7 +130,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(database: sqlite3.Connection, path: Path) -> None:
-    # (1): one problem is enough to call it damaged
+    # (1): stop at the first problem, which is enough to show that the file is damaged
     problem = database.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if problem != "ok":
         raise Damaged(problem)

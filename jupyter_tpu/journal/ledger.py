@@ -154,7 +154,7 @@ def _span(row: tuple[str, str, float, float, int, float | None, str]) -> Span:
             unwatched_before_s=max(0.0, float(body["unwatched_s"]) - after_s),
             unwatched_after_s=after_s,
             price_source=str(body.get("price_source", "")),
-            # earlier versions did not write it, and later ones may have more models
+            # earlier versions did not write this field, and later versions may have more models
             provisioning=next((each for each in PROVISIONING_MODELS if each == body.get("provisioning")), None),
         )
     except (ValueError, TypeError, KeyError, RecursionError, BadInput) as error:

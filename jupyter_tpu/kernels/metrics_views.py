@@ -108,7 +108,7 @@ def tpu_processes_view(content: Mapping[str, Any]) -> dict[str, Any]:
         AgentBroken: the response is invalid.
     """
     try:
-        lock = content["lock_file"]  # libtpu's lock file, which a dead process may have left behind
+        lock = content["lock_file"]  # libtpu's lock file, which a killed process may have left behind
         return {
             "holders": [asdict(holder) for holder in holders_of(content["holders"])],
             "lock_file": {

@@ -246,7 +246,8 @@ class RemoteKernel:
         if not kernel_id:
             return
         self._stop_starting()
-        # A disconnected link may delay this for hours while the kernel uses the TPU, so log it soon.
+        # While the link is disconnected, the shutdown may take hours, and the kernel keeps using the TPU. So log a
+        # delay soon.
         waiting = asyncio.get_running_loop().call_later(self._patience_s, log.warning, _MAY_RUN_ON, kernel_id, _WAITS)
         try:
             await self._link.call("forget_kernel", {"kernel_id": kernel_id, "owner": self._owner})
@@ -274,7 +275,7 @@ class RemoteKernel:
             self._die(LOST, end.message, phase=NODE_ENDED)
         if stream := self._fanout.stream:
             stream.withdraw_unsent_cells()
-        self._asked_ahead = []  # they are also open requests and must get only one reply
+        self._asked_ahead = []  # these cells are also open requests and must get only one reply
         error = NodeEnded(end.message, exists="Variables are lost; outputs are kept.", hint=_way_back(end))
         for event in self._open.end(error):
             self._fanout.publish_event(**event)

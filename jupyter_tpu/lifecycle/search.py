@@ -180,7 +180,7 @@ def lost(search: Search, error: TpuError) -> Search:
     # an interrupted attempt may have failed only because its process exited, so try the same candidate again
     if search.tries[-1].was_interrupted and outcome == "other":
         after = replace(after, position=index)
-    # NodeExists: a node with this name exists, and an attempt in another zone would create a second one
+    # after NodeExists, an attempt in another zone would create a second node with this name
     is_over = isinstance(error, BudgetExceeded | NodeExists)
     return replace(after, stop=error.message) if is_over else after
 

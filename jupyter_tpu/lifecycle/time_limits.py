@@ -19,7 +19,7 @@ class Limits:
         ask_again_s: the time after which a deletion or stop request without a response is repeated.
     """
 
-    # Google documents none of these limits. Those without a source are our own choice.
+    # Google documents none of these limits. Limits without a source here are our own choice.
 
     # the longest time for which a list may be out of date
     unsure_s: float = 60.0

@@ -127,7 +127,7 @@ def keys_seen(intent: Intent, event: KeysSeen, limits: Limits) -> Outcome:
     """Finish when all host keys are published, because SSH connections require them."""
     if event.published:
         return done(intent, event.at, READY, Text("The node is ready."))
-    # use only a fresh read of the keys: after this computer's sleep, the last one may be older than the limit
+    # decide only after a new read of the keys: after this computer's sleep, the last read may be older than the limit
     if event.node.state != "READY" or event.at - intent.phase_since <= limits.boot_s:
         return unchanged(intent)
     error = WorkerUnreachable(

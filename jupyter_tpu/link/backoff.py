@@ -40,7 +40,7 @@ class Attempts:
 
     async def pause(self) -> None:
         """Wait until the next attempt is due."""
-        # The first delay is 0 s. Without this, an attempt that fails at once would starve the loop.
+        # The first delay is 0 s. Without this line, attempts that fail at once would block the event loop.
         await asyncio.sleep(0)
         with suppress(TimeoutError):
             async with asyncio.timeout(next(self._delays)):

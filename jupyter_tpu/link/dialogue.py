@@ -46,7 +46,7 @@ class Dialogue:
             OSError: the connection was lost.
         """
         try:
-            async with asyncio.timeout(self._silence_s):  # wait_for may swallow a cancellation before Python 3.12
+            async with asyncio.timeout(self._silence_s):  # before Python 3.12, wait_for may suppress a cancellation
                 frame = await self._first_frame()
         except TimeoutError:
             raise WorkerUnreachable(
@@ -97,7 +97,8 @@ class Dialogue:
                 if frame.kind != Kind.PONG:
                     handle(frame)
             after_batch()
-            # `read` returns without suspending while bytes are buffered, which would starve the loop in a flood.
+            # `read` returns without suspending while bytes are buffered, which would block the event loop during a
+            # flood of output.
             await asyncio.sleep(0)
 
     async def _read(self) -> bytes:

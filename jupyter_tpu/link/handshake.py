@@ -145,7 +145,7 @@ async def prepare_in_background(connection: Connection, demands: LinkSettings, m
 async def _channel(connection: Connection, ready: Ready) -> ByteStream | None:
     try:
         return await open_channel(connection, ready.socket)
-    except (TpuError, OSError) as error:  # a dead agent has no socket; the next attempt detects a lost connection
+    except (TpuError, OSError) as error:  # a crashed agent has no socket; the next attempt detects a lost connection
         log.info("the agent's socket cannot be opened: %s", error)
         return None
 

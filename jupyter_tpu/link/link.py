@@ -308,7 +308,8 @@ class Link:
     async def _establish(self) -> Dialogue:
         async with self._attempts.opening():
             self._connection = await self._connect()
-        # The worker may not have noticed yet that the last connection is dead. A higher epoch makes the agent close it.
+        # The worker may not have noticed yet that the last connection was lost. A higher epoch makes the agent close
+        # it.
         self._epoch += 1
         greeting = Greeting(hello=client_hello(self._client_id, __version__, self._epoch), follow_up=self._resend)
         try:

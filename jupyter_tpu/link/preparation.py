@@ -102,7 +102,7 @@ async def prepare_worker(
     request = {"digest": archive.digest, "size": len(archive.content), "python": python, "explain": explain}
     process = await connection.execute(RUN_PROGRAM)
     try:
-        # One write for the program and the request, which the program then reads from the same input.
+        # Write the program and the request together. The program then reads the request from the same input.
         await _write(process, _program(bootstrap_source()) + json.dumps(request).encode() + b"\n")
         ready = await _follow(_Lines(process, patience_s), process, archive.content, on_progress)
         return replace(ready, wish=preparation_key(python))

@@ -102,7 +102,7 @@ class LocalMagics:
             for name in options.wanted:
                 self._shell.user_ns[name] = fetch(kernel, name)
         except KernelFailed:
-            # Drop a dead kernel, so that the next cell starts a new one.
+            # The kernel has exited. Drop it, so that the next cell starts a new kernel.
             self._nodes.detach(spec)
             raise
 

@@ -127,7 +127,7 @@ def billed_view(costs: Rows, credits: Rows, *, table: ExportTable, project: str,
         raise CloudUnavailable(
             "BigQuery returned unexpected rows for the billing export.", hint="Try again in a minute.", raw=repr(error)
         ) from error
-    # an empty result is not a bill of 0: a wrong table or one of another billing account has no rows either
+    # an empty result is not a bill of 0: a wrong table or the table of another billing account has no rows either
     if not days:
         raise CloudRefused(
             Text(
@@ -206,7 +206,7 @@ def _text(value: str | None) -> str:
 
 
 def _amount(value: str | None) -> float:
-    # float() also reads "nan" and "inf", which would spoil every total and are not JSON
+    # float() also reads "nan" and "inf", which would make every total useless and aren't valid JSON
     amount = float(_text(value))
     if not math.isfinite(amount):
         raise ValueError(f"{value!r:.100} is not an amount")

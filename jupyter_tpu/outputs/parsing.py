@@ -85,7 +85,7 @@ def is_count(value: Any) -> bool:
 
 
 def _may_be_deep(raw: bytes) -> bool:
-    # a cheap test first: few messages have this many brackets, and each scan with headroom costs a copy
+    # a fast test first: few messages have this many brackets, and each scan with headroom makes a copy
     return raw.count(b"[") + raw.count(b"{") > _HEADROOM
 
 

@@ -258,7 +258,8 @@ class TPUApp(ExtensionApp):
     async def stop_extension(self) -> None:
         """Close everything when the server stops. Never raises, because other extensions must still be stopped."""
         try:
-            # close in reverse order, and all of them even if one fails: kernels are detached before the fleet closes
+            # close everything in reverse order, even if one of them fails: kernels are detached before the fleet is
+            # closed
             async with AsyncExitStack() as each:
                 each.push_async_callback(self.own.close)
                 each.push_async_callback(self.metrics_pool.close)

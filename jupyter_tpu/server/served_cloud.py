@@ -127,7 +127,7 @@ class ServedCloud:
 
     async def close(self) -> None:
         """Close the fleet and all connections opened in advance."""
-        async with AsyncExitStack() as each:  # close in reverse order, and all of them even if one fails
+        async with AsyncExitStack() as each:  # close everything in reverse order, even if one of them fails
             each.push_async_callback(self.fleet.close)
             each.push_async_callback(self._links.close)
             each.push_async_callback(self._end_runner)

@@ -44,7 +44,7 @@ _NO_QUOTA = Text(
     "The project has no TPU quota. Ask Google for quota, or apply for a grant from the TPU Research Cloud."
 )
 _IDLE_HOURS = round((DEFAULT_RULES.idle_after_s or 0) / 3600)
-# Maximum age of a rejection. An older one doesn't show what the project may use today.
+# Maximum age of a rejection. An older rejection doesn't show what the project may use today.
 _REFUSED_WITHIN_S = 30 * 86400.0
 
 

@@ -27,8 +27,8 @@ CONNECT_TIMEOUT_S = 20
 # A link must reconnect within 3 s after the network is back, and the second attempt needs time too. This time is
 # counted from the last received byte, so that a slow but working connection causes no second attempt.
 AGAIN_S = 2
-# asyncssh gives up after (count + 1) intervals: 12 s. A dead link must be noticed within 15 s, which 5 s × 2 did not
-# achieve.
+# asyncssh gives up after (count + 1) intervals: 12 s. A broken link must be noticed within 15 s, which an interval of 5
+# s did not achieve.
 KEEPALIVE_INTERVAL_S = 4
 KEEPALIVE_COUNT = 2
 # With this window, 92 to 98 MiB/s were measured at a round-trip time of 50 ms. With asyncssh's default of 2 MiB, it was
@@ -116,7 +116,7 @@ async def _open(
             username=route.user,
             client_keys=[str(key.private_path), *route.identities],
             ignore_encrypted=True,  # one of the user's own keys may need a passphrase; ours does not
-            # Accept only the pinned keys: neither known_hosts nor the user's configuration can add one.
+            # Accept only the pinned keys: neither known_hosts nor the user's configuration can add a key.
             known_hosts=([asyncssh.import_public_key(line) for line in address.host_keys], [], []),
             host_key_alias=address.host_key_alias or address.alias,
             server_host_key_algs=_preferred_algorithms(address.host_keys),
@@ -135,7 +135,7 @@ async def _open(
             send_env=None,
             request_pty=False,
         )
-        if direct:  # from here on, each byte would cause a useless call
+        if direct:  # from here on, nothing watches the received bytes
             direct.stop_watching()
         return connection
     except (OSError, asyncssh.Error, *_GARBLED) as error:
@@ -195,7 +195,7 @@ class SshConnection:
         if self._nagle_task:
             self._nagle_task.cancel()
             await asyncio.wait([self._nagle_task])
-        # A dead connection never confirms the close: abort after one interval.
+        # A broken connection never confirms that it is closed, so abort after one interval.
         try:
             async with asyncio.timeout(KEEPALIVE_INTERVAL_S):
                 await self._connection.wait_closed()

@@ -130,7 +130,7 @@ class EntryDecoder:
         Raises:
             DamagedEntry: there is no valid entry here, and the start of the next one is unknown.
         """
-        # Don't buffer the rest of an omitted entry, which may be a gigabyte.
+        # Don't buffer the remaining bytes of an omitted entry, which may be a gigabyte.
         dropped = min(self._to_drop, len(data))
         self._to_drop -= dropped
         self._buffer += data[dropped:] if dropped else data

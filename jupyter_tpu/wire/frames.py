@@ -169,7 +169,7 @@ class FrameDecoder:
             self._broken = str(error)
             raise
         finally:
-            # Delete once per call, not once per frame, because each deletion moves the rest of the buffer.
+            # Delete once per call, not once per frame, because each deletion moves the remaining bytes of the buffer.
             del self._buffer[:start]
 
     def _end_of_frame(self, start: int) -> int:

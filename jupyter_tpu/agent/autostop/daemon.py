@@ -90,7 +90,7 @@ class AutostopDaemon:
         return min(_LONGEST_TURN_S, max(_SHORTEST_TURN_S, min(ahead)))
 
     async def _turn(self) -> None:
-        # Without rules, don't measure anything: it would waste the user's CPU.
+        # Without rules, measuring would only waste the user's CPU time.
         if self._policy.rules is None or self._policy.rules.is_off:
             self._state = _OFF
             self._save()
@@ -276,7 +276,7 @@ class AutostopDaemon:
             log.error("%s: the rules cannot be read and must be set again: %s", self._path, error)
         supervisor = _supervisor()
         # A different supervisor means that a client connected while no agent was running, for example after a restart
-        # of the node. That is a user action, so the session starts again.
+        # of the node. This counts as a user action, so the session starts again.
         if self._policy.supervisor != supervisor:
             self._watch.note_human_act()
             since = None if self._policy.ready_since is None else this_moment()

@@ -32,7 +32,7 @@ class EndNodeMethod:
         if action not in ACTIONS:
             raise BadInput(f"{str(action)[:40]!r} is not an action that ends a node.", hint="Use stop or delete.")
         try:
-            # Check first, because this explains a missing scope better than the API's error does.
+            # Check first, because the check explains a missing scope better than the API's error does.
             name = await asyncio.to_thread(self._node.check)
             if not params.get("is_trial"):
                 await asyncio.to_thread(self._node.end, str(action))

@@ -54,7 +54,8 @@ class OwnNode:
         Raises:
             CannotEnd: the node can't be stopped or deleted from here.
         """
-        # The token's scope limits what it may do. Without this check, the API would refuse only when it's time to stop.
+        # The scope limits what the token may do. Without this check, a missing scope would be noticed only when the
+        # node must stop.
         if _CLOUD_PLATFORM not in self._read_metadata(_SCOPES).split():
             raise CannotEnd("the node's service account lacks the scope cloud-platform")
         name = self._name()

@@ -44,7 +44,7 @@ class DoctorMethod:
             raise self._failed(output[-2000:].decode(errors="replace")) from error
 
     def _run(self) -> bytes:
-        # Run in the kernels' Python to check its packages; the agent's own environment has different ones.
+        # Run the program in the kernels' Python to check its packages; the agent's own environment has other packages.
         environment = {**os.environ, "JUPYTER_TPU_AGENT_SOCKET": str(self._socket)}
         argv = [self._python, "-c", _PROGRAM, str(_ARCHIVE)]
         try:

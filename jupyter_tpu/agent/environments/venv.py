@@ -117,7 +117,7 @@ class Environments:
         return own_python
 
     def _install(self, uv: str, python: str, needs: Sequence[str]) -> None:
-        # The dependencies of `SLICE_NEEDS` are already installed, possibly in versions other than those of the lock.
+        # The dependencies of `SLICE_NEEDS` are already installed, but possibly not in the versions of the lock.
         options = ["--no-deps"] if needs == SLICE_NEEDS else []
         with requirements_file(locked(needs)) as lock:
             argv = [uv, "pip", "install", "--quiet", "--python", python, "--require-hashes", "--requirement", str(lock)]

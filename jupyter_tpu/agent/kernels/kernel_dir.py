@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 # Bytes at the end of the process's own output that may explain why it died. Long enough for a traceback.
 _LAST_WORDS_BYTES = 8 * 1024
 _LAST_WORDS_LINES = 30
-# Truncate the process's own output to its end beyond this size, because it does not count towards the record's size
-# limit.
+# If the process's own output is larger than this, keep only its end. The record's size limit doesn't include this
+# output.
 _MOST_OUTPUT_BYTES = 8 * 1024 * 1024
 # How long to keep the record of a stopped kernel, for users who return after a few days.
 _KEPT_S = 7 * 24 * 3600

@@ -75,7 +75,7 @@ def _seconds(params: Mapping[str, Any], name: str) -> float | None:
     value = params.get(name)
     if value is None:
         return None
-    # Python counts a bool as an int, and JSON may carry Infinity.
+    # Reject a bool, which is an int in Python, and Infinity, which Python's JSON parser accepts.
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
         raise BadInput(f"The field '{name}' must be a number of seconds above 0.")
     return float(value)

@@ -111,7 +111,7 @@ class Launcher:
             **os.environ,
             **env,
             "JUPYTER_TPU_AGENT_SOCKET": str(self._home.socket),
-            # ipykernel exits when its parent does, but here the parent is only the agent. 1 disables this check.
+            # ipykernel exits when its parent exits. Here the parent is only the agent, so 1 disables this check.
             "JPY_PARENT_PID": "1",
         }
         return Process.start(argv, env=environment, cwd=Path.home(), output=output, reports=self._reports, stdin=stdin)

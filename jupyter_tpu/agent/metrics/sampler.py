@@ -93,7 +93,7 @@ class Sampler:
         holders = self._holders.scan_if_changed()
         raw = read_metrics(self._ports, SERVED)
         sample = Sample(at=time.time(), host=_host(), holders=tuple(holders))
-        # No process serves metrics: usually because none uses the chips.
+        # No process serves metrics, usually because no process uses the chips.
         if raw is None:
             self._close_unused_sdk()
             state, reason = self._unserved(holders)
@@ -148,7 +148,7 @@ def _cores_per_chip(kind: Accelerator | None, raw: RawMetrics) -> int:
     """Return the number of JAX devices per chip, from the accelerator type or, if unknown, from the metrics."""
     if kind is not None:
         return max(1, kind.jax_devices // kind.chips)
-    # v2 and v3 report one duty cycle for two cores.
+    # On v2 and v3, two cores share one duty cycle.
     cores, chips = ({number for number, _ in raw.values.get(name, ())} for name in (HBM_TOTAL, DUTY_CYCLE))
     return 2 if chips and len(cores) == 2 * len(chips) else 1
 

@@ -49,7 +49,8 @@ class ValidMetrics:
     unknown: Mapping[str, str]
 
 
-# One rule per kind of metric. Each returns the value, or None if it is impossible; `abs` turns -0.0 into 0.
+# There is one function per kind of metric. It returns the value, or None if the value is impossible; `abs` turns -0.0
+# into 0.
 def _percent(value: float) -> float | None:
     return abs(value) if 0 <= value <= 100 else None
 

@@ -17,7 +17,8 @@ log = logging.getLogger(__name__)
 _HOST_VARIABLE = "GCE_METADATA_HOST"
 _ADDRESS = "169.254.169.254"
 _MACHINE = Path("/sys/class/dmi/id/product_name")
-# The server responds when the value changes or after this time (`timeout_sec`). Short enough to notice a dead server.
+# The server responds when the value changes or after this time (`timeout_sec`). It is short enough to notice a server
+# that has crashed.
 _ANSWER_WITHIN_S = 300
 # Extra time for the response before the connection counts as dead.
 _SPARE_S = 30.0

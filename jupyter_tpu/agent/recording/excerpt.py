@@ -132,7 +132,7 @@ async def _walk(record: Record, seq: int) -> AsyncIterator[tuple[int, bytes]]:
         offset += len(data)
         buffer += data
         at = 0
-        # A slice may end in the middle of an entry; the next slice contains the rest.
+        # A slice may end in the middle of an entry; the entry then continues in the next slice.
         while (span := entry_span(buffer, at)) and at + span[1] <= len(buffer):
             yield span[0], bytes(buffer[at : at + span[1]])
             at += span[1]

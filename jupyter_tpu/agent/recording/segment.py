@@ -170,7 +170,7 @@ class Segment:
     def locate(self, seq: int) -> tuple[int, int] | None:
         """Return ``(offset, seq)`` of the first entry at or after `seq`, or None if there is none."""
         self.check()
-        # Start at the index entry before the seq, or at the one after that if there is a gap in between.
+        # Start at the last index entry before the seq, or at the next index entry if there is a gap in between.
         nearest = max(bisect.bisect_right(self._index, (seq, self.end)) - 1, 0)
         for _, at in self._index[nearest : nearest + 2]:
             with suppress(LookupError):

@@ -67,7 +67,7 @@ class Watermark:
         """Add the seq of a numbered message, for `assign` to store."""
         if not self._has_room or self.seq_of(number) == seq:
             return
-        while self._numbers and self._numbers[-1] >= number:  # these numbers now have other seqs
+        while self._numbers and self._numbers[-1] >= number:  # messages with these numbers now have other seqs
             self._numbers.pop()
             self._seqs.pop()
         if not self._numbers or seq - number != self._seqs[-1] - self._numbers[-1]:

@@ -20,7 +20,7 @@ from jupyter_tpu.files import write_whole
 
 log = logging.getLogger(__name__)
 
-# Grace period after SIGTERM. A new process must not wait long for an old one that hangs in C++.
+# Grace period after SIGTERM. A new process must not wait long for an old process that hangs in C++ code.
 _POLITE_S = 1.0
 
 

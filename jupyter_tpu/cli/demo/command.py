@@ -96,7 +96,8 @@ async def _serve(folder: DemoFolder, options: argparse.Namespace) -> None:
     from jupyter_tpu.setup.trial import announced, emulator_argv
 
     progress = Progress()
-    # both take seconds to load, so start them together; JupyterLab waits for a line with the address of the cloud
+    # the cloud and JupyterLab each take seconds to load, so start them together; JupyterLab waits for a line with the
+    # address of the cloud
     progress.show(_("Starting the emulated cloud and JupyterLab …"))
     argv, log = emulator_argv(folder.cloud), folder.log("emulator")
     async with running(_("The emulated cloud"), argv, log=log, env=os.environ, answers=True) as emulator:

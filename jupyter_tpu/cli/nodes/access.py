@@ -71,7 +71,7 @@ async def _access(options: argparse.Namespace) -> SshAccess:
         addresses: list[WorkerAddress] = []
         for node in (await cloud.list_nodes(options.zone or "-")).nodes:
             try:
-                # listing must not change nodes, so no key is added to those that lack ours
+                # listing must not change nodes, so don't add our key to nodes that lack it
                 addresses += (await access_to(cloud, node.name, may_add_key=False)).addresses
             except TpuError as error:
                 note(_("skipped: {error}", error=plain(full_text(error))))

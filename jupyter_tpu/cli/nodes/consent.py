@@ -64,7 +64,7 @@ async def require_known_price(
         BadInput, CloudUnavailable, CloudRefused: see `Fleet.check_offered`.
     """
     wanted = tuple(specs)
-    # in the usual case, avoid another request to the cloud
+    # if all prices are known, as usual, no request to the cloud is needed
     if options.yes or options.accept_unknown_price or all(map(_has_price, wanted)):
         return
     offered = [spec for spec in wanted if not _has_price(spec) and await _is_offered(work, spec, len(wanted) == 1)]

@@ -84,7 +84,7 @@ async def perform_request(work: RunningFleet, request: Request, *, ssh_user: str
     # refresh the list, because kernelspecs must match the nodes after the change
     snapshot = await work.fleet.refresh()
     try:
-        # use a thread, because this writes files while the fleet is running
+        # use a thread, because writing files must not block the running fleet
         await asyncio.to_thread(_update_kernelspecs, work, settled, snapshot.error is None, ssh_user)
     except OSError as error:  # the node exists: its cost must still be reported
         work.warnings.append(

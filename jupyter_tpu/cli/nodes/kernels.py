@@ -86,7 +86,7 @@ def run_kernels(options: argparse.Namespace) -> int:
     kernels, failures = asyncio.run(_live_kernels(options))
     settings = cloud_settings(options)
     if options.json:
-        # the rest of the list is valid even if some workers did not respond
+        # the listed kernels are valid even if some workers did not respond
         errors = [error.to_json() for error in failures]
         view = [kernel.to_json() for kernel in kernels]
         say_json({"as_of": time.time(), "kernels": view, "errors": errors, "emulated": settings.is_emulated})

@@ -100,7 +100,7 @@ async def _searched(
         # ask for consent before the first attempt: a search can take long, and the user may walk away
         specs = [each.spec(opened.settings.project, options.node) for each in wanted]
         await require_known_price(options, opened, specs)
-        # include grants: a more expensive type covered by a grant costs this user less
+        # include grants: a more expensive type costs this user less if a grant covers it
         order = await rank_by_cost(opened.fleet, opened.journal, opened.settings, wanted)
         search = await opened.searches.begin(
             options.node, order, for_s=for_s, accept_unknown_price=options.accept_unknown_price

@@ -157,7 +157,7 @@ def _say_one(options: argparse.Namespace, brake: AutostopStatus) -> int:
     )
     say(plain(_("  ends: {ends}", ends=_ends_text(brake))))
     say(_("  rule: {rule}", rule=_rule_text(brake)))
-    # the settings keep an expired extension until the next one
+    # an expired extension stays in the settings until the next extension
     if brake.keep.until is not None and brake.keep.until > time.time() and not _ends_with_extension(brake):
         say(_("  extended: for {duration}", duration=duration_text(brake.keep.until - time.time())))
     if brake.keep.while_busy:

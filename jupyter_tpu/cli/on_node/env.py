@@ -109,7 +109,7 @@ async def _made(options: argparse.Namespace) -> tuple[Node, dict[str, Any], str]
     from jupyter_tpu.kernels.environments.saved_environments import SavedEnvironment, SavedEnvironments
     from jupyter_tpu.kernels.kernelspecs import write_kernelspec
 
-    # check these files before any request to the cloud, because that needs no connection
+    # check these files before any request to the cloud, because the check needs no connection
     requirements = _requirements(options.folder)
     node, key = await _worker(options)
     if why_not := runtime_version_fits(node.accelerator_type, node.runtime_version, options.framework):

@@ -243,7 +243,7 @@ def _body(options: argparse.Namespace, mail: TrcMail | None, now: float) -> dict
     """Return JSON for `grant_from_json`; first day and term are from the options or, with a note, from the email."""
     starts_on = options.starts_on or (day_text(day_of(now)) if mail is None else mail.sent_on or "")
     days = options.days
-    # if the term is missing, only propose one: the user must confirm it
+    # if the email lacks the grant's term, propose a term, which the user must confirm
     may_propose = options.mail and (options.yes or _can_confirm(options))
     if mail and days is None and not options.ends_on and (mail.days or may_propose):
         days = mail.proposed_days

@@ -74,10 +74,11 @@ class RestClient:
         if settings.is_emulated:
             session = _session(AnonymousCredentials())  # type: ignore[no-untyped-call]  # it has no types
             session.headers.update(emulator_authorization(environment))
-            session.trust_env = False  # ignore a proxy from the environment: it is not for this machine
+            session.trust_env = False  # ignore a proxy from the environment
             return cls(session, _emulator(settings, environment), service, settings.project)
         try:
-            # Google counts a user's requests against a quota project; some services reject requests without one.
+            # Google counts a user's requests against a quota project. Some services reject requests without a quota
+            # project.
             credentials, _ = load_credentials(_SCOPES, environment, quota_project=settings.project)
         except auth_exceptions.GoogleAuthError as error:
             raise _not_signed_in(error) from error

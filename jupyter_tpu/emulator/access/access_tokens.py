@@ -76,7 +76,7 @@ class AccessTokens:
 
     def _claims(self, text: str) -> Any:
         payload, _, signature = text.partition(".")
-        # compare in constant time, as for any secret; also distinguishes a forged token from an expired one
+        # compare in constant time, as for any secret; check first, so that a forged token doesn't count as expired
         if not hmac.compare_digest(signature.encode(errors="replace"), self._signature(payload).encode()):
             return None
         return json.loads(_bytes(payload))

@@ -69,7 +69,7 @@ def _owner_by_kernel(peer: Address, ours: Address) -> int | None:
     if len(answer) < _OWNER_AT + _OWNER.size:
         raise OSError(errno.EPROTO, "the kernel's response is too short")
     user, inode = _OWNER.unpack_from(answer, _OWNER_AT)
-    # closed by its process: the kernel then shows root, not the former owner
+    # if its process has closed the socket, the kernel shows root instead of the former owner
     return user if inode else None
 
 

@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
         "link", help="the SSH connections to a node's workers", parents=[link_parser()], epilog=link_parser().epilog
     )
     for name, command in CALLS.items():
-        # only for the list in --help: `main` passes these commands to their own parsers
+        # these parsers are only for the list in --help: `main` passes the commands to their own parsers
         kinds.add_parser(name, help=command.summary, add_help=False)
     return options
 

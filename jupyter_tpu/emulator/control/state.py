@@ -18,7 +18,7 @@ MOST = 500
 def state_of(cloud: Cloud) -> dict[str, Any]:
     """Return the project's resources, settings, faults, links and costs."""
     now = cloud.store_now()
-    # read once for both lists, because this is the slow part with thousands of nodes
+    # read the nodes once for both lists, because this is slow if there are thousands of nodes
     nodes = cloud.store.nodes()
     bills = cloud.ledger.bills(now)
     return {

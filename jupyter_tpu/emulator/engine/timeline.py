@@ -75,7 +75,7 @@ class Timeline:
         self._broken.clear()
 
     def _waiting(self) -> list[Due]:
-        # agendas still list acts that are already running, so exclude these
+        # agendas still list acts that are already running, so exclude running acts
         busy = self._running.keys() | self._broken
         return [due for agenda in self._agendas for due in agenda.waiting() if due.key not in busy]
 

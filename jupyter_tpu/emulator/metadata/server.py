@@ -142,7 +142,7 @@ class MetadataServer:
         except ValueError:
             return error_page(400, "Bad Request", "timeout_sec must be a number.")
         reply = await self._reply_now(path, query)
-        # without last_etag, the next change after this moment counts
+        # without last_etag, wait for the next change
         known = query.get("last_etag", reply.etag)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):

@@ -138,7 +138,7 @@ class FaultProxy:
         refuses = any(fault.verb == "refuse" for fault in self._lasting)
         if refuses and self._listens:
             self._stop_listening()
-            # so no other process can take the port in the meantime
+            # bind a socket without listening, so that no other process can take the port in the meantime
             self._socket, _ = _bound(self.address)
         elif not refuses and not self._listens:
             self._start_listening()
@@ -181,7 +181,7 @@ class FaultProxy:
         if not self._admit(accepted):
             accepted.close()
             return
-        # not all systems inherit this from the listener
+        # on some systems, this setting isn't inherited from the listener
         accepted.setblocking(False)
         # set faults before the connection opens: a blocked path must block even the handshake
         connection = Connection(self._target, self._rng, self._forget)

@@ -199,7 +199,7 @@ class Pipe:
             free_at += now.slice_gap_s
         self._bottleneck_free_at = free_at
         jitter = self._rng.uniform(-now.jitter_s, now.jitter_s) if now.jitter_s else 0.0
-        # never before an earlier byte: jitter delays, but TCP keeps the order
+        # never deliver a byte before an earlier byte: jitter delays bytes, but TCP keeps their order
         self._last_due = max(self._last_due, free_at + now.latency_s + jitter)
         return self._last_due
 
@@ -247,7 +247,8 @@ class Pipe:
         now = self.conditions
         if not now.bytes_per_s:
             return FLIGHT_BYTES
-        # a router's queue plus the bytes on the wire, so that the bottleneck slows the sender as on a real network
+        # the size of a router's queue plus the bytes on the wire, so that the bottleneck slows the sender as on a real
+        # network
         return QUEUE_BYTES + now.bytes_per_s * (0.25 + now.latency_s)
 
 

@@ -155,7 +155,7 @@ class Connection:
         self._finish_if_empty()
 
     def _end_direction(self, pipe: Pipe, mark: Mark) -> None:
-        # a reset closes both directions, an end of file only one
+        # a reset closes both directions, but an end of file closes only one direction
         if mark is Mark.RESET:
             self._reset_behind(pipe)
             return

@@ -102,8 +102,8 @@ def replayed(cases: Sequence[Case], place: EmulatorAddress, pace: float) -> Iter
     played_s = 0.0
     try:
         for case in cases:
-            # overlapping requests are numbered in the order of completion, so a case may have started before the
-            # previous one
+            # cases are numbered in the order in which their requests ended, so a case may have started before the
+            # previous case
             if case.after_s > played_s:
                 control.advance((case.after_s - played_s) * pace)
                 played_s = case.after_s

@@ -263,7 +263,7 @@ def api_disabled(project_number: str) -> Refusal:
 )
 def create_rate_exceeded(limit: int, project_number: str) -> Refusal:
     """Return E11, for too many creates per minute."""
-    # the limit's name was recorded, but not the rest of the sentence (behaviour `E11-words`)
+    # only the limit's name was recorded; the other words of the sentence are ours (behaviour `E11-words`)
     quota = "Maximum number of CreateNode requests"
     message = (
         f"Quota exceeded for quota metric '{quota}' and limit '{quota} per minute' of service 'tpu.googleapis.com' "

@@ -52,7 +52,7 @@ def like(kind: Kind) -> NodePb:
     if kind.tier:
         # flex-start uses preemptible quota, like spot (behaviour `flex-start-quota`)
         setattr(node.scheduling_config, "spot" if kind.tier == "flex" else kind.tier, True)
-    # a node has different fields for one and for several networks
+    # a node with one network uses a different field from a node with several networks
     if kind.addresses == 1:
         node.network_config.enable_external_ips = True
     elif kind.addresses:

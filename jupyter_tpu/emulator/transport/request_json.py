@@ -293,7 +293,7 @@ def _wrong_duration(value: Any) -> str:
 def _wrong_timestamp(value: Any) -> str:
     if not isinstance(value, str):
         return f"Invalid data type for timestamp, value is {quoted(value)}"
-    # protobuf's own message for this differs from the front end's
+    # for this error, protobuf's own message differs from the front end's message
     if not _OFFSET.fullmatch(value):
         return "Illegal timestamp format; timestamps must end with 'Z' or have a valid timezone offset."
     try:

@@ -92,7 +92,7 @@ class RestServer:
         fields = printer.fields(answer)
         if rule.version == V1:
             _without_configurations(fields)
-        # applied to the JSON, because no message has these fields
+        # change the JSON, because no protobuf message has these fields
         QueuedResourceQuirks(self._cloud.switches, self._cloud.project, PROJECT_NUMBER).show(fields)
         return fields
 
@@ -239,7 +239,7 @@ def token_check(cloud: Cloud, is_asked: Callable[[], bool]) -> Any:
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        # check a worker's token even if none is required: an expired one must fail, as on the real API
+        # check a worker's token even if no token is required: an expired token must fail, as with the real API
         header, method = request.headers.get("Authorization", ""), _full_method(request)
         try:
             if is_asked() and not _needs_none(request):

@@ -60,7 +60,7 @@ def request_from_json(version: str, method: str, fields: Fields) -> ApiRequest:
     In `fields`, ``updateMask`` is a list.
     """
     paths = fields.pop("updateMask", None)
-    # do this first, because the core knows only v2's names
+    # rename the fields first, because the core knows only v2's names
     _old_names(fields)
     version_of_class = V2 if _is_of_v2(method) else V2ALPHA1
     request = request_class(version_of_class, method)()
@@ -203,7 +203,7 @@ class View:
             return operation
         shown = operations_pb2.Operation()
         shown.CopyFrom(operation)
-        # the type URL must match the version, so pack both again
+        # the type URLs must match the version, so pack metadata and response again
         shown.metadata.Pack(self.unpacked(operation.metadata, version))
         if operation.HasField("response"):
             shown.response.Pack(self.unpacked(operation.response, version))

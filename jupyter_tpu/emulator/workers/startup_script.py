@@ -51,7 +51,7 @@ def is_booting(folder: Path) -> bool:
     A killed emulator leaves its workers running, and the next emulator takes them over. This does not count as a boot.
     """
     mark = folder / "booted"
-    # this computer's own boot time: after a reboot, no worker process can have survived
+    # use this computer's own boot time: after a reboot, no worker process can still be running
     now = str(int(psutil.boot_time()))
     is_up = mark.exists() and mark.read_text(encoding="ascii") == now
     mark.write_text(now, encoding="ascii")

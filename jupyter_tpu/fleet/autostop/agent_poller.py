@@ -116,7 +116,7 @@ class AgentPoller:
         except BadInput:  # the agent is too old for this method
             self._reports[_key(node)] = AgentReport(at=now)
         except (TpuError, TimeoutError):
-            # keep the last report until it expires: one lost response means nothing
+            # keep the last report until it expires, because a single response may get lost
             self._due_at[_key(node)] = now.steady + _AFTER_SILENCE_S
         else:
             if answer is not None:
@@ -125,7 +125,7 @@ class AgentPoller:
     async def _exchange(self, agents: Agents, node: Node, settings: NodeSettings, now: Moment) -> dict[str, Any] | None:
         answer = await agents.call(node.name, "activity", {})
         news = _news(answer, settings, now) if answer is not None else {}
-        # the response contains the agent's new state, so one report has both
+        # the response to this call contains the agent's new state, so no second poll is needed
         return await agents.call(node.name, "set_brakes", news) if news else answer
 
     async def history(self, node: Node) -> Mapping[str, Any] | str:
@@ -148,7 +148,7 @@ class AgentPoller:
 
     def activity(self, node: Node, settings: NodeSettings, now: Moment) -> Activity:
         """Return the node's activity; unknown (treated as busy) if the last report is missing, invalid or outdated."""
-        if not node.is_billed:  # whatever it reported before
+        if not node.is_billed:  # don't use earlier reports
             return not_running(node.state)
         last = self._reports.get(_key(node))
         # only for our own nodes: other users may be using a node that this computer has never reached
@@ -230,7 +230,7 @@ def _news(answer: Mapping[str, Any], settings: NodeSettings, now: Moment) -> dic
     except (KeyError, BadInput):
         return {}
     news: dict[str, Any] = {}
-    # an agent without rules gets even the default ones, whose revision is 0
+    # an agent without rules gets the node's rules even if they are the default rules, whose revision is 0
     if settings.revision > revision or not (has_rules or settings.rules.is_off):
         rules = settings.rules
         deadline_in_s = None if rules.deadline_at is None else rules.deadline_at - now.wall

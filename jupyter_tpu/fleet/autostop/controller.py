@@ -227,13 +227,13 @@ class AutostopController:
         now = self._clocks()
         rules, keep = self._poller.rules(node, settings), self._poller.keep(node, settings)
         activity = self._poller.activity(node, settings, now)
-        # both stop times are fixed when first seen, so that changing the clock moves neither
+        # both stop times are fixed when they are first seen, so that a change of the clock doesn't move them
         if rules.deadline_at is not None:
             rules = replace(rules, deadline_at=self._earliest(node, "deadline", rules.deadline_at, now))
         if keep.until is not None:
             keep = replace(keep, until=self._earliest(node, "keep", keep.until, now))
         ready_since = self._ready_since(node, settings, now)
-        # the same pure function as on the node
+        # use the same pure function as the node
         verdict = judge(rules, activity, keep, ready_since, now.wall)
         if settings.damage:
             verdict = replace(verdict, reason=f"{settings.damage}; {verdict.reason}")
@@ -279,7 +279,7 @@ class AutostopController:
     async def _end(self, fleet: Fleet, status: AutostopStatus, now: float) -> None:
         node, key = status.node, (str(status.node.name), status.node.uid)
         open_intents = [each for each in fleet.snapshot().intents if each.node_name == node.name and not each.settled]
-        # another intent is changing the node: check again when that is done
+        # another intent is changing the node: check again when it has finished
         if any(not _can_overrule(status.rules.action, each) for each in open_intents):
             return
         asked, steady = self._asked.get(key, NO_REQUEST), self._clocks().steady

@@ -173,7 +173,7 @@ class SnapshotPublisher:
         if stable == before and now - sent_at < AT_LEAST_EVERY_S:
             return
         if await self._has_answer(agents, node, "tell", view.params(kind, self._cloud.clock, self._real_now())):
-            # count only data that the agent has accepted as sent
+            # count data as sent only if the agent has accepted it
             self._sent[key] = (stable, now)
 
     async def _known(self, snapshot: FleetSnapshot) -> LocalState:
@@ -187,7 +187,7 @@ class SnapshotPublisher:
 def node_snapshots(known: LocalState, node: Node, clock: CloudClock) -> Mapping[str, DatedView]:
     """Return all data that is sent to a node, by kind."""
     account, snapshot = known.account, known.snapshot
-    quota_at = clock.to_cloud(known.quota.as_of)  # uses this computer's clock, unlike the others
+    quota_at = clock.to_cloud(known.quota.as_of)  # this time is from this computer's clock, unlike the other times
     cost_usd = node_cost(node_costs(account.spans, account.now), node)
     return {
         "node": DatedView(data=node_view(node, cost_usd=cost_usd), as_of=snapshot.seen_at(node.name)),

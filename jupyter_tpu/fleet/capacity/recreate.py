@@ -114,7 +114,7 @@ class RecreateController:
         """Return whether the last list shows that nothing needs to be done."""
         snapshot = fleet.snapshot()
         node = snapshot.node(recovery.name)
-        # without a list, or if this zone is missing from it, draw no conclusion
+        # if there is no list yet, or if this zone is missing from the list, the node may still exist
         if node is None:
             return not snapshot.as_of or recovery.name.zone in snapshot.unreachable
         self._seen_at[recovery.name] = snapshot.seen_at(recovery.name) + snapshot.clock_ahead_s

@@ -186,7 +186,7 @@ def _judged(search: Search, intent: Intent) -> Search:
         return won(search)
     if intent.error is not None:
         return lost(search, intent.error)
-    # neither an error nor a success: the user deleted the node during its creation and no longer wants one
+    # neither an error nor a success: the user deleted the node during its creation, so the search ends
     return replace(with_last(search, outcome="other", message=intent.message), is_cancelled=True)
 
 

@@ -421,7 +421,7 @@ class Fleet:
         return self._polling.open_s if others else self._cloud.clock.real_s(self._polling.idle_s)
 
     async def _pause(self) -> None:
-        # not wait_for: until Python 3.12 it may swallow a cancellation
+        # don't use wait_for, which may suppress a cancellation before Python 3.12
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._polling.open_s):
                 await self._state.due.wait()
@@ -468,7 +468,7 @@ class Fleet:
         if intent.intent_id in self._tasks:
             return
         known = self._state.intents.get(intent.intent_id)
-        # our intent without a runner: it is settled, but the journal could not be written at that time
+        # this intent is ours but has no runner: it has ended, but the journal could not be written at that time
         if intent.owner == self._journal.owner and not intent.settled:
             await self._write_late(known)
             return

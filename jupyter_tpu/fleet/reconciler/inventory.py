@@ -61,7 +61,7 @@ async def list_holdings(cloud: CloudApi) -> Holdings:
 
 
 async def _listed(listing: Awaitable[Listed], nothing: Listed) -> tuple[Listed, TpuError | None]:
-    # one list is useful without the other
+    # each list is useful even if the other list is missing
     try:
         return await listing, None
     except TpuError as error:

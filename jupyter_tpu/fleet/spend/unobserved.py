@@ -43,7 +43,8 @@ async def record_observation(cloud: CloudApi, ledger: SpendLedger, look: NodesOb
             ended=_ends(closed, operations),
             ready=tuple(_bounded(sight, look, operations) for sight in look.ready),
         )
-    # use the current time, not the observation's: while this process slept, another one may have recorded
+    # use the current time, not the observation's: while this process was suspended, another process may have recorded
+    # newer observations
     await asyncio.to_thread(ledger.record, replace(look, now=cloud.clock.now()))
 
 

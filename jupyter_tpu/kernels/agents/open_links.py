@@ -46,7 +46,8 @@ class LinkedAgents:
             # The pool belongs to the link thread's loop, so use its links only there.
             return await link_thread.run(self._call_in_thread(pool, node, method, params))
         finally:
-            # The last user waits for the thread to exit, which must not block this loop.
+            # If this is the last user of the thread, `leave` waits for the thread to exit, which must not block this
+            # loop.
             await asyncio.to_thread(link_thread.leave)
 
     async def _call_in_thread(

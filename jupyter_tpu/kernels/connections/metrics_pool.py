@@ -162,7 +162,7 @@ class _Node:
     async def _call_worker(
         self, key: WorkerKey, held: _Held, method: str, params: Mapping[str, Any], patience_s: float | None
     ) -> Answer:
-        # A kernel's link may be connected before ours. Use it even if it has another proxy or login.
+        # A kernel's link may be connected before ours. Use the kernel's link even if it has a different proxy or login.
         shared = self._up(key) or held.shared
         if shared is None:
             return replace(held.last, error=held.loss or _waits(key))

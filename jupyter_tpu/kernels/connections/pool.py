@@ -175,7 +175,7 @@ class LinkPool:
 
     def _share(self, key: WorkerKey) -> WorkerLink:
         shared = self._links.get(key)
-        # A lost link never recovers. Its remaining users release it, and new ones don't get it.
+        # A lost link never recovers. Its remaining users release it, and new users get a new link.
         if shared is None or shared.link.state == "lost":
             shared = self._links[key] = WorkerLink(key)
         shared.users += 1

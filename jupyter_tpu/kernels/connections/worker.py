@@ -122,7 +122,7 @@ class Worker:
                 raise
             except WorkerUnreachable as error:
                 return await self._connect_anew(user_key, unless_unknown=error)
-        # 2. In a new process: the address that an earlier process has saved, otherwise the one from the cloud.
+        # 2. In a new process: the address that an earlier process has saved, otherwise the address from the cloud.
         known = await asyncio.to_thread(self._known_addresses.load, self._known_as)
         if known is None:
             return await self._connect_anew(user_key)

@@ -281,7 +281,7 @@ class Subscriber:
         self._deliver(seq, channel, parts)
         if self._is_paused:
             self._slack -= sum(map(len, parts))
-            if self._slack < 0:  # `resume` reads the rest from the record again
+            if self._slack < 0:  # `resume` will read these messages from the record
                 self.fall_out()
                 self._fanout.balance()
 

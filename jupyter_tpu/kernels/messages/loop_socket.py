@@ -13,7 +13,7 @@ import zmq
 
 Parts = list[bytes]
 
-_BATCH = 100  # messages per turn of the loop, so that a flood of requests cannot starve other sockets
+_BATCH = 100  # messages per turn of the loop, so that a flood of requests doesn't delay other sockets
 _LINGER_MS = 200  # enough time for a last reply to reach a client on this machine
 
 

@@ -78,7 +78,8 @@ class CheckpointHook:
 
     def _report(self, outcome: Mapping[str, Any]) -> None:
         """Report the outcome to the agent, which stores it."""
-        # If the agent is restarting, it will send its notice again, and this function will be called again.
+        # If the agent is restarting, ignore the error: the agent will send its notice again, and this function will be
+        # called again.
         kernel_id = self._environ.get("JUPYTER_TPU_KERNEL_ID", "")
         with suppress(TpuError):
             call_agent("hook_ran", {"kernel_id": kernel_id, **outcome}, self._environ)

@@ -122,7 +122,7 @@ class Collector:
         self._spill = spill
         self._written: deque[tuple[str, str]] = deque()
         self._written_size = 0
-        # Never wait long for this lock: a child process could inherit it locked.
+        # Never wait long for this lock: a forked child process may inherit it in its locked state.
         self._folding = threading.Lock()
         self._head: list[tuple[str, Any]] = []
         self._head_size = 0

@@ -45,7 +45,7 @@ def choose_framework(line: str, imported: Sequence[str], installed: Sequence[str
     # The user's code has chosen the imported framework, whatever else is installed.
     if imported:
         return _only(imported, IMPORTED)
-    # Never guess among several frameworks: the wrong one would keep the chips until the process exits.
+    # Never guess among several frameworks: the wrong framework would use the chips until the process exits.
     return _only(installed, Text("the only framework installed here")) if installed else None
 
 
@@ -70,7 +70,7 @@ def imported_frameworks() -> list[str]:
 
 def installed_frameworks() -> list[str]:
     """Return the frameworks that this kernel could import, without importing any."""
-    importlib.invalidate_caches()  # %pip may have just installed one
+    importlib.invalidate_caches()  # %pip may have just installed a framework
     return [framework for framework, module in MODULES.items() if _is_there(module)]
 
 

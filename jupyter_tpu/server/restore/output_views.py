@@ -106,8 +106,8 @@ def _views(chosen: Sequence[ListedRequest], reducer: Reducer) -> list[dict[str, 
 
 
 def _view(listed: ListedRequest, request: Request | None, rendered: Rendered | None) -> dict[str, Any]:
-    # the reducer has the result of a finished request; an open one may have no messages yet, so use its state from the
-    # list
+    # the reducer has the result of a finished request; an open request may have no messages yet, so use its state from
+    # the list
     state = request.state if request and request.state not in ("queued", "running") else listed.outcome
     is_open = state in ("queued", "running")
     return {

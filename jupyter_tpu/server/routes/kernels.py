@@ -32,7 +32,7 @@ class KernelHandler(TpuHandler):
             OutputsNotFound: there is no such kernel, or it is not running on a node.
         """
         kernels = self.kernel_manager
-        died = TPUProvisioner.started.get(kernel_id)  # Jupyter's list has no dead kernels, but their records exist
+        died = TPUProvisioner.started.get(kernel_id)  # an exited kernel has a record, but isn't in Jupyter's list
         provisioner = kernels.get_kernel(kernel_id).provisioner if kernel_id in kernels else died
         if not isinstance(provisioner, TPUProvisioner):
             raise OutputsNotFound(

@@ -30,8 +30,7 @@ class Acknowledgements:
         Returns:
             The payload of the ping to send afterwards, or None if no ping is needed.
         """
-        # messages for other pages need no acknowledgement, unless an earlier message of this page is still
-        # unacknowledged
+        # messages for other pages need no acknowledgement, unless this page still has to acknowledge an earlier message
         if not has_messages and self.arrived == self.written:
             self.arrived = self.written = seq
             return None

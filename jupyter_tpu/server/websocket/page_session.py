@@ -116,7 +116,7 @@ class PageSession:
         self._make_header = make_header
         self._is_here = is_here
         self._acks = Acknowledgements(0)
-        self._started_after = 0  # the seq after which this session started; its cursor until its first acknowledgement
+        self._started_after = 0  # the seq before this session's first; its cursor until its first acknowledgement
         self._has_heard = False
         self._has_sent = False
         self._follower: LoopBridge | None = None
@@ -450,7 +450,7 @@ class PageSession:
         """Store the cursor if the session has received or sent a message; otherwise, the session is still new."""
         if self._has_heard or self._has_sent:
             arrived = self._acks.arrived if self._has_heard else self._started_after
-            # an older connection may have written more than this one
+            # an older connection may have written more messages than this connection
             written = max(self._acks.written, self._text_limit.repeated_until)
             cursor = Cursor(arrived, written, has_received=self._has_heard)
             self._cursors.store(self._kernel_id, self._session_id, cursor)
@@ -467,7 +467,7 @@ class PageSession:
 
 def _with_told_state(message: PageMessage) -> PageMessage:
     """Replace the state "starting" in a status message with the state from `shown_state`."""
-    if b"starting" not in message.content or message.msg_type != "status":  # a cheap test that avoids parsing
+    if b"starting" not in message.content or message.msg_type != "status":  # a fast test that usually avoids parsing
         return message
     if json_object(message.content).get("execution_state") != "starting":
         return message

@@ -30,7 +30,7 @@ _PIECE_CHARACTERS = 4_000
 _MOST_PIECES = 1_000
 
 _ENDINGS = {"error", "execute_result"}  # more text is unlikely after these, so show the tail before them
-# These don't change a cell's outputs, so text omitted before them can continue after them.
+# These messages don't change a cell's outputs, so text omitted before them can continue after them.
 _PASSING = {"update_display_data", "comm_open", "comm_msg", "comm_close", "status", "debug_event"}
 _CAPTURES_OUTPUT = re.compile(rb'"msg_id"\s*:')  # an Output widget that captures the following text
 

@@ -35,7 +35,7 @@ def initialize() -> None:
         config.update("jax_platforms", "tpu,cpu")
     if not _is_counted(config):
         _count_devices(config, _devices(folder))
-    # one client for both names: they are the same devices
+    # use one client for both names, because they are names of the same devices
     client = functools.cache(xla_bridge.make_cpu_client)
     xla_bridge.register_backend_factory("cpu", client, priority=0, fail_quietly=False)
     xla_bridge.register_backend_factory("tpu", lambda: _taken(client), priority=PRIORITY, fail_quietly=False)

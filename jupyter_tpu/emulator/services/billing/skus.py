@@ -151,7 +151,7 @@ def _pricing(price: Decimal, as_of: str) -> Mapping[str, Any]:
                     "unitPrice": {
                         "currencyCode": "USD",
                         "units": str(units),
-                        # Decimal, because nanos of a binary fraction could be off by one
+                        # `price` is a Decimal, because with a float, the nanos could be off by one
                         "nanos": int((price - units) * 10**9),
                     },
                 }
