@@ -9,7 +9,7 @@ from typing import Any
 
 try:
     from jupyter_tpu._version import __version__ as __version__
-except ImportError:  # A checkout that was never built has no _version.py, which the build writes.
+except ImportError:  # The build writes _version.py, so a checkout that was never built lacks it.
     __version__ = "0.0.0"
 
 __all__ = ["IdleTimer", "QuotaAndCredit", "TpuMonitor"]

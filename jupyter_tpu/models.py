@@ -98,7 +98,7 @@ class Worker:
 
 _NOT_BILLED = frozenset(
     {
-        "",  # an empty name: there is no such node
+        "",  # an empty name, because there is no such node
         "CREATING",
         "STARTING",
         "RESTARTING",

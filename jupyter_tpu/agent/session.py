@@ -176,7 +176,7 @@ class Session:
         while self._silent_ticks < (_MOST_TICKS_OF_REPLIES if self._is_draining else _TICKS):
             await asyncio.sleep(self._tick_s)
             self._silent_ticks += 1
-            if self._owes_sign and self.client_id:  # a ping may wait behind the client's own long message
+            if self._owes_sign and self.client_id:  # a ping may be delayed by a long message of the same client
                 self._give_sign()
         log.info("client %s is silent", self.client_id)
         self.end()
@@ -358,7 +358,7 @@ class Session:
             return True
         if data:
             self._send_data(number, stream, data)
-            self._streams[number] = self._streams.pop(number)  # moved to the end, so that the other streams come first
+            self._streams[number] = self._streams.pop(number)  # move it to the end, so that other streams come first
         return bool(data)
 
     def _send_data(self, number: int, stream: Stream, data: bytes) -> None:

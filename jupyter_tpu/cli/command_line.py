@@ -80,7 +80,7 @@ def _usage_error(error: UsageError, *, as_json: bool) -> int:
 
 def _load_prices(options: argparse.Namespace) -> None:
     """Load the prices last read from the Billing Catalog, for commands that use a cloud."""
-    if hasattr(options, "endpoint"):  # only commands that use a cloud have it
+    if hasattr(options, "endpoint"):  # only commands that use a cloud have this option
         from jupyter_tpu.fleet.spend.price_updater import PriceUpdater
 
         PriceUpdater.of_user(cloud_settings(options)).apply_stored(time.time())
@@ -96,7 +96,7 @@ def _parsed(parser: Overview, arguments: list[str]) -> argparse.Namespace:
     if own and not own[0].startswith("-") and own[0] not in parser.commands.choices:
         parser.refuse(own[0])
     options, unknown = parser.parse_known_args(own)
-    if unknown:  # show the usage of the command, not of the whole program
+    if unknown:  # show the usage of this command, not that of the whole program
         own_parser = getattr(options, "parser", parser)
         own_parser.error(_("{argument} is not a valid argument here.", argument=" ".join(unknown)))
     # only `ssh` and `demo` pass arguments on; for other commands, they are probably misplaced

@@ -93,7 +93,7 @@ class CloudClock:
         """
         try:
             written = parsedate_to_datetime(date).timestamp()
-        except (ValueError, OverflowError):  # not a valid date, and another request would not help
+        except (ValueError, OverflowError):  # the date is invalid, and another request would not help
             return True
         bounds = written - answered, written + 1.0 - asked
         # The response agrees with the known bounds: narrow them.

@@ -155,4 +155,4 @@ def _detail(text: str) -> dict[str, Any]:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = None
-    return found if isinstance(found, dict) else {"damaged": text[:500]}  # enough to identify the entry
+    return found if isinstance(found, dict) else {"damaged": text[:500]}  # enough of the text to identify the entry

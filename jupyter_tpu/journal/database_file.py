@@ -72,7 +72,7 @@ def open_repaired(path: Path) -> tuple[sqlite3.Connection, str]:
     notice = ""
     try:
         with repair.locked(path):
-            try:  # another process may have repaired it while this one waited for the lock
+            try:  # another process may have repaired the file while this process waited for the lock
                 return open_database(path), notice
             except Damaged:
                 notice = _notice(*repair.repair_journal(path))

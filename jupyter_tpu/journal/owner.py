@@ -33,10 +33,10 @@ def is_gone(owner: str) -> bool:
         return True
     try:
         process = psutil.Process(int(pid))
-        if process.status() == psutil.STATUS_ZOMBIE:  # exited, but its parent has not read the exit status
+        if process.status() == psutil.STATUS_ZOMBIE:  # it has exited, but its parent has not read the exit status
             return True
         return abs(process.create_time() - int(started)) > _TOLERANCE_S
     except psutil.NoSuchProcess:
         return True
-    except psutil.AccessDenied:  # the process is alive and belongs to another user
+    except psutil.AccessDenied:  # the process is running and belongs to another user
         return False

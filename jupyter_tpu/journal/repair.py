@@ -52,7 +52,7 @@ def locked(path: Path) -> Iterator[None]:
 @contextmanager
 def _scratch(path: Path) -> Iterator[Path]:
     """Yield a temporary folder next to the journal, on the same file system. Remove folders of earlier repairs."""
-    if sys.platform != "win32":  # without the lock, another process may be using its folder
+    if sys.platform != "win32":  # Windows has no such lock, so another process may be using its folder
         for left in path.parent.glob(f"{_SCRATCH}*"):
             shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=path.parent, ignore_cleanup_errors=True) as folder:

@@ -183,7 +183,7 @@ class KernelHost:
             # Clients of the new sockets have received nothing yet; pages restore earlier output from the record.
             self._clients.close()
             self._clients = LocalClients(self._bridge, self._fanout, "end")
-            self._owner = ""  # another process started it
+            self._owner = ""  # another process started this kernel
             if self._runs:
                 self._runs.resume()
             self._use_link(self._pool.join(self._key), on_progress)
@@ -410,7 +410,7 @@ class KernelHost:
         if self._slice is None:
             return await self._environment.provide(launch, self.kernel.call, on_progress, self.notify)
         launch = await self._environment.provide(launch, self._slice.call_everywhere, on_progress, self.notify)
-        self._environment.attach(self.kernel.call)  # packages that cells install later are then the same on all workers
+        self._environment.attach(self.kernel.call)  # so that all workers get the packages that cells install later
         return await self._slice.prepare(launch)
 
     async def _join_worker(self, on_progress: OnProgress) -> None:

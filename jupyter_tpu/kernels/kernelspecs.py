@@ -235,7 +235,7 @@ def _kernel_json(node: Node, settings: CloudSettings, config: dict[str, Any], di
         "interrupt_mode": "message",  # with "signal", VS Code would signal the launcher and all its child processes
         "metadata": {
             "debugger": True,
-            "supported_encryption": ["curve"],  # of the local sockets, see jupyter_client's transport_encryption
+            "supported_encryption": ["curve"],  # for the local sockets, see jupyter_client's transport_encryption
             "kernel_provisioner": {"provisioner_name": "tpu", "config": config},
             METADATA_KEY: {
                 "node": str(node.name),
@@ -274,5 +274,5 @@ def _read(path: Path) -> InstalledSpec | None:
         AttributeError,
         RecursionError,
         BadInput,
-    ):  # not one of ours, or incomplete: leave it unchanged
+    ):  # this kernelspec isn't ours or is incomplete: leave it unchanged
         return None

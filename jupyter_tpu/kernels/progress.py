@@ -83,7 +83,7 @@ class LinkReport:
             self._state_before = self._state_before or manager.execution_state
             manager.execution_state, manager.reason = "unknown", status.message
         elif status.state in ("live", "resuming") and self._state_before:
-            if manager.execution_state == "unknown":  # unless a message from the kernel has changed the state
+            if manager.execution_state == "unknown":  # otherwise a message from the kernel has changed the state
                 manager.execution_state = self._state_before
             self._state_before = manager.reason = ""
 

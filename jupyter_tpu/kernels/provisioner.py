@@ -105,7 +105,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        apply_saved_choices(os.environ)  # even in programs that don't know this product, such as nbclient
+        apply_saved_choices(os.environ)  # this works even in programs that don't know this product, such as nbclient
         import_ahead()  # a provisioner is created a while before `launch_kernel` needs asyncssh
         self._registry = RegistrySync(lambda note: self.call("note_kernel", note=note))
 
@@ -257,7 +257,7 @@ class TPUProvisioner(KernelProvisionerBase):
                 await link_thread.run(self._host.check_restart())
         except EnvironmentFailed:
             raise
-        except (TpuError, TimeoutError) as error:  # an older agent, or the kernel no longer exists
+        except (TpuError, TimeoutError) as error:  # the agent is too old, or the kernel no longer exists
             self.log.info("It is unknown whether %s can be restarted: %s", self.kernel_id, error)
         self._host.kernel.refused_restart = None
 
@@ -443,7 +443,7 @@ class TPUProvisioner(KernelProvisionerBase):
         try:
             await link_thread.run(host.restart(launch, report, after_death=after_death))
         except TpuError:
-            if host.loss:  # the restart came too early, so the kernel still waits for its node
+            if host.loss:  # the restart was too early: the kernel is still waiting for its node
                 host.kernel.is_asked_to_end = False
             raise
         self._recovery = "no"

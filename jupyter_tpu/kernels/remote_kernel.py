@@ -386,7 +386,7 @@ class RemoteKernel:
         self._is_up = True
         self._asked_ahead = []
         self._starting = asyncio.create_task(self._finish_start(method, launch))
-        await asyncio.sleep(0)  # sends the call before the attach and the subsequent requests
+        await asyncio.sleep(0)  # send the call before the attach and the requests that follow
 
     async def _finish_start(self, method: str, launch: Launch) -> None:
         """Complete a start in the background. On failure, report the kernel's death, unless its old process runs."""
@@ -451,7 +451,7 @@ class RemoteKernel:
 
     def _has_started(self, answer: Mapping[str, Any]) -> None:
         self._advance(int(answer["generation"]))
-        if answer.get("execution_state") in ("idle", "busy"):  # pre-warmed: its first message arrived long ago
+        if answer.get("execution_state") in ("idle", "busy"):  # a pre-warmed kernel sent its first message long ago
             self._first_sign.set()
 
     def _params(self, launch: Launch) -> dict[str, Any]:

@@ -118,7 +118,7 @@ class Intent:
             missing_since=data["missing_since"],
             cause=_error_from_json(data["cause"]),
             because=EndCause.from_json(data.get("because")),
-            may_appear=data.get("may_appear", False),  # earlier versions did not write it
+            may_appear=data.get("may_appear", False),  # earlier versions did not write this field
         )
 
 

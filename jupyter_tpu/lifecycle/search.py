@@ -67,7 +67,7 @@ def checked(search: Search) -> Search:
             hint=Text("Use {most} or fewer.", most=MOST_CANDIDATES),
         )
     for index in range(len(search.candidates)):
-        search.name(index)  # raises BadInput
+        search.name(index)  # raises BadInput for an invalid name
     return search
 
 
@@ -190,7 +190,7 @@ def outcome_of(error: TpuError) -> Outcome:
     match error:
         case AddressQuotaExceeded():
             return "address"
-        case RateExceeded():  # before its base class QuotaExceeded: waiting helps
+        case RateExceeded():  # check this before its base class QuotaExceeded, because here waiting helps
             return "other"
         case QuotaExceeded():
             return "quota"

@@ -392,7 +392,7 @@ class Link:
             self._calls.answered(frame)
         elif frame.kind == Kind.REQACK:
             self._outbox.acknowledged(frame.number)
-        elif frame.kind == Kind.NOTICE:  # from the worker, not from a kernel: whether a pre-warmed kernel is ready
+        elif frame.kind == Kind.NOTICE:  # the worker reports whether a pre-warmed kernel is ready
             spare = frame.json().get("spare")
             self._spare = spare if isinstance(spare, dict) else None
         elif stream := self._streams.get(frame.stream):

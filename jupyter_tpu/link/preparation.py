@@ -114,7 +114,7 @@ async def open_channel(connection: Connection, path: str) -> ByteStream:
     """Open a channel to the agent's socket, through a small relay if the SSH server does not forward Unix sockets."""
     try:
         return await connection.open_unix(path)
-    except (TpuError, OSError) as error:  # AllowStreamLocalForwarding may be off in the image's sshd
+    except (TpuError, OSError) as error:  # the image's sshd may forbid this with AllowStreamLocalForwarding
         log.info("no channel to %s (%s); trying a relay", path, error)
     relay = await connection.execute(RUN_PROGRAM)
     await _write(relay, _program(relay_source()) + json.dumps({"socket": path}).encode() + b"\n")
@@ -135,7 +135,7 @@ async def _write(process: ProcessStream, data: bytes) -> None:
 
 async def _follow(lines: _Lines, process: ProcessStream, archive: bytes, on_progress: OnProgress) -> Ready:
     while (line := await lines.next()) is not None:
-        answer = json_object(line)  # {} for a line that is not ours: a login may print a banner
+        answer = json_object(line)  # this is {} for a line that isn't ours, such as a banner at login
         if "ready" in answer:
             return _ready(answer["ready"])
         if "failed" in answer:

@@ -101,7 +101,7 @@ def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], ob
             # observations
             span = replace(span, began_at=min(span.began_at, at), ended_at=at)
         elif at <= span.ended_at:
-            continue  # older than the ledger's last observation
+            continue  # this observation is older than the ledger's last one
         if node is None and name.zone in observation.unreachable and name not in observation.read_at:
             # a zone that didn't respond doesn't prove that the node is gone, and an existing node is billed
             extended.append(replace(span, ended_at=at))

@@ -88,7 +88,7 @@ def assign(
 
 
 def _age(node: Node) -> tuple[str, str]:
-    return (node.create_time or "9", str(node.name))  # a node without a date sorts after all others, as the newest
+    return (node.create_time or "9", str(node.name))  # a node without a date counts as the newest
 
 
 def _why_unknown(row: GrantRow, nodes: list[Node], missing: set[str]) -> str:

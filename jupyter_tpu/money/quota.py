@@ -230,7 +230,7 @@ class QuotaAfter:
         if self.left is None:
             return None
         if self.left < 0:
-            return False  # certain: any additional, unknown usage would only leave less quota
+            return False  # this is certain: any additional usage would only leave less quota
         return True if self.is_certain else None
 
 

@@ -176,7 +176,7 @@ def unpriced_types(spans: Iterable[Span], since: float) -> list[str]:
 
 
 def _slot_view(slot: Slot, offset_at: OffsetAt) -> JSON:
-    middle = (slot.starts_at + slot.ends_at) / 2  # its edges may coincide with a clock change, but its middle doesn't
+    middle = (slot.starts_at + slot.ends_at) / 2  # the slot's start or end may be at a clock change
     return {
         "starts_at": slot.starts_at,
         "ends_at": slot.ends_at,

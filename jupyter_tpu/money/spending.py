@@ -143,7 +143,7 @@ def budgets_view(account: Account) -> list[JSON]:
 def budget_view(budget: Budget, usage: Usage, account: Account) -> JSON:
     """Return a budget with its usage."""
     began = usage.window.starts_at
-    if budget.period == "total":  # its period has no start, so show the start of the ledger
+    if budget.period == "total":  # this period has no start, so show the start of the ledger
         began = min((span.began_at for span in account.spans), default=account.now)
     return {
         "name": budget.name,

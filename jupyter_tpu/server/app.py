@@ -129,7 +129,7 @@ class TPUApp(ExtensionApp):
         install_kernel_socket(self.serverapp, self.settings)
         exclude_control_requests(self.settings["kernel_manager"])
         self.settings[LANGUAGE_SETTING] = partial(front_end_language, self.serverapp)
-        keep_tracebacks_out(logging.getLogger("tornado.application"))  # where POST /api/kernels reports a failed start
+        keep_tracebacks_out(logging.getLogger("tornado.application"))  # POST /api/kernels logs a failed start here
         apply_saved_choices(os.environ)
         import_ahead()  # importing asyncssh takes most of a second, which would delay the first kernel
         self.own = ServedCloud(self.cloud_settings, self._access(), self._emit, self.log)
@@ -297,7 +297,7 @@ def _locale_setting(app: Any) -> str:
     folders = (app.app_settings_dir, app.schemas_dir, app.user_settings_dir)
     try:
         answer, _ = get_settings(*folders, schema_name="@jupyterlab/translation-extension:plugin")
-    except HTTPError:  # an application without this setting
+    except HTTPError:  # this application has no such setting
         return ""
     return str(answer["settings"].get("locale", ""))
 

@@ -54,7 +54,7 @@ class EmulatorClient:
         if part not in ALLOWED.get(verb, ()):
             raise ValueError(f"{verb} {part} is not passed on")
         data = None if body is None else json.dumps(body).encode()
-        query = f"?id={int(item)}" if item else ""  # int(), so that nothing else of a request gets into the URL
+        query = f"?id={int(item)}" if item else ""  # int() ensures that nothing else of a request gets into the URL
         headers = {**self._authorize(), **({"Content-Type": "application/json"} if data is not None else {})}
         try:
             answer = await AsyncHTTPClient().fetch(

@@ -61,7 +61,7 @@ class _Changes:
     async def _in_turn(self, kernel_id: str, kernels: Any) -> None:
         async with self.turn(kernel_id):
             await _restarted_by_jupyter(kernels, kernel_id)
-            if kernel_id not in kernels:  # shut down during the wait; uses Jupyter Server's error text
+            if kernel_id not in kernels:  # the kernel was shut down in the meantime; use Jupyter Server's error text
                 raise web.HTTPError(404, f"Kernel does not exist: {kernel_id}")
             try:
                 async with kernels.get_kernel(kernel_id).provisioner.restarting():
@@ -114,7 +114,7 @@ class _WithReason(APIHandler):
             super().write_error(status_code, **kwargs)
             return
         self.set_header("Content-Type", "application/json")
-        self.set_header("Jupyter-TPU-Error", error.code)  # JupyterLab drops the body, and proxies return 502 too
+        self.set_header("Jupyter-TPU-Error", error.code)  # JupyterLab ignores the body, and proxies also return 502
         self.set_status(error.status)
         body = {"message": self._message(error), "reason": error.message, "error": error.to_json()}
         self.finish(json.dumps(body))

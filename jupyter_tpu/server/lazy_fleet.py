@@ -52,7 +52,7 @@ class LazyFleet:
     async def _try_to_open(self) -> OpenFleet:
         now = asyncio.get_running_loop().time()
         if self._failure is not None and now < self._retry_at:
-            raise self._failure.with_traceback(None)  # otherwise its traceback would grow with each poll
+            raise self._failure.with_traceback(None)  # without this, the traceback would grow with each poll
         try:
             return await self._stack.enter_async_context(self._open_fleet())
         except TpuError as error:

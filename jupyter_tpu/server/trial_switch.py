@@ -48,7 +48,7 @@ class TrialSwitch:
             await self.start()
         except TpuError as error:
             self.log.warning("The emulated cloud was not started again: %s", error)
-        except Exception:  # the server continues with the user's own cloud
+        except Exception:  # continue with the user's own cloud
             self.log.exception("The emulated cloud was not started again.")
 
     async def settled(self) -> None:
@@ -80,7 +80,7 @@ class TrialSwitch:
         async with self._lock:
             is_used, self.served = self.served is not None, None
             await self._stack.aclose()
-            if is_used:  # otherwise another server may be using it
+            if is_used:  # otherwise another server may be using the trial
                 await asyncio.to_thread(forget_trial)
 
     async def close(self) -> None:

@@ -57,7 +57,7 @@ class HostKeyStore:
             )
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.touch(mode=0o600)
-        self.path.chmod(0o600)  # an earlier version left it readable
+        self.path.chmod(0o600)  # earlier versions left the file readable for others
         # if a full disk truncated the last line, start a new line
         cut_off = self._text()[-1:] not in ("", "\n")
         with self.path.open("a") as file:

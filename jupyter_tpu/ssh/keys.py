@@ -82,11 +82,11 @@ def _create(path: Path) -> None:
     import asyncssh
 
     key = asyncssh.generate_private_key("ssh-ed25519", comment=_COMMENT)
-    descriptor, scratch = tempfile.mkstemp(prefix=".key-", dir=path.parent)  # mkstemp makes it 0600
+    descriptor, scratch = tempfile.mkstemp(prefix=".key-", dir=path.parent)  # mkstemp creates the file with mode 0600
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(key.export_private_key())
-        path.hardlink_to(scratch)  # unlike a rename, it fails if the name exists
+        path.hardlink_to(scratch)  # unlike a rename, this fails if the name exists
     except FileExistsError:
         pass
     finally:

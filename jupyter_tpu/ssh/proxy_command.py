@@ -71,7 +71,7 @@ class ProxyCommand:
                 os.killpg(self._process.pid, number)
         await self._waiter
         if not await self._ends_soon():
-            self._reader.cancel()  # a process that has left the group keeps standard error open
+            self._reader.cancel()  # a process that has left the group may keep standard error open
 
     async def _ends_soon(self) -> bool:
         """Return whether the command, and all processes that can write to its standard error, exit soon."""

@@ -113,7 +113,7 @@ def _snapshot(params: Mapping[str, Any], now: Moment) -> Snapshot:
     if not isinstance(data, dict) or len(json.dumps(data)) > LARGEST_BYTES:
         raise BadInput("A snapshot must be an object of at most 64 KiB.")
     as_of = number_from(params, "as_of")
-    if params.get("age_s") is None:  # older clients send only their clock's time
+    if params.get("age_s") is None:  # older clients send only the time of their clock
         return Snapshot(as_of=now.back(max(0.0, now.wall - as_of)), data=data)
     age_s = max(0.0, number_from(params, "age_s"))
     return Snapshot(as_of=now.back(age_s), data=data, clock_ahead_s=now.wall - age_s - as_of)
@@ -121,7 +121,7 @@ def _snapshot(params: Mapping[str, Any], now: Moment) -> Snapshot:
 
 def _kept(each: Mapping[str, Any]) -> Snapshot:
     as_of = each["as_of"]
-    if not isinstance(as_of, dict):  # older agents stored the wall clock alone
+    if not isinstance(as_of, dict):  # older agents stored only the wall-clock time
         as_of = {"wall": float(as_of), "steady": 0.0, "boot": ""}
     ahead_s = float(each.get("clock_ahead_s", 0.0))
     return Snapshot(as_of=moment_from_json(as_of), data=dict(each["data"]), clock_ahead_s=ahead_s)

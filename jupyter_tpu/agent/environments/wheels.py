@@ -45,7 +45,7 @@ def take(name: str, size: int, sha256: str) -> None:
         file.seek(offset)
         while file.tell() < size:
             piece = sys.stdin.buffer.read(min(PIECE_BYTES, size - file.tell()))
-            if not piece:  # incomplete: keep the partial file for the next attempt
+            if not piece:  # the file is incomplete: keep it for the next attempt
                 sys.exit(1)
             file.write(piece)
     if hashlib.sha256(part.read_bytes()).hexdigest() == sha256:

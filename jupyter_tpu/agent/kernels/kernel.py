@@ -112,7 +112,7 @@ class Kernel:
         self._is_starting = False
         self._asked_to_end = False
         self._why_ended = ""
-        self._is_told = False  # the user already knows why the process exits
+        self._is_told = False  # whether the user already knows why the process exits
         self.user_requests = 0
 
     # -- start and exit ------------------------------------------------------------------------------------------------

@@ -145,7 +145,7 @@ class Router(zmq.Socket):  # type: ignore[type-arg]
             try:
                 return super().send_multipart(msg_parts, flags, copy, track, **kwargs)
             except zmq.ZMQError as error:
-                if error.errno != zmq.EHOSTUNREACH:  # with router_mandatory: no agent is connected
+                if error.errno != zmq.EHOSTUNREACH:  # this error means that no agent is connected
                     raise
         if is_for_agent:
             self.capture.send_soon(self.channel, msg_parts[1:])
@@ -244,7 +244,7 @@ def adapt_pipe(thread_class: Any, capture: OutputCapture) -> None:
     def set_up_outer_end(_self: Any) -> tuple[Any, Any]:
         context = zmq.Context()
         socket = context.socket(zmq.PUSH)
-        socket.linger = 3000  # in ms; lets a forked process send its last output
+        socket.linger = 3000  # in ms, so that a forked process can send its last output
         socket.connect(f"ipc://{capture.pipe}")
         return context, socket
 

@@ -60,7 +60,7 @@ class Sampler:
         self.history = SampleHistory()
         self._sample: Sample | None = None
         self._first = asyncio.Event()
-        psutil.cpu_percent()  # the first result is meaningless, because psutil measures from one call to the next
+        psutil.cpu_percent()  # discard the first result, because psutil measures from one call to the next
 
     async def run(self) -> None:
         """Take samples until cancelled."""
@@ -71,7 +71,7 @@ class Sampler:
                 next_at = max(next_at + INTERVAL_S, time.monotonic())
                 try:
                     self._add(await asyncio.to_thread(self.take_sample))
-                except Exception:  # the next sample may succeed
+                except Exception:  # continue, because the next sample may succeed
                     log.exception("no sample could be taken")
                 await asyncio.sleep(max(0.0, next_at - time.monotonic()))
         finally:

@@ -191,7 +191,7 @@ class Recorder:
         """Record the event ``disk_full`` once, until the record can be written again."""
         if (
             self._watermark.seq_of(self._number + 1) is not None
-        ):  # later messages will be sent again, and the event must not use their seqs
+        ):  # the kernel will send later messages again, and the event must not use their seqs
             return
         is_new, self._has_warned = self._record.has_overflow and not self._has_warned, self._record.has_overflow
         if is_new:

@@ -231,7 +231,7 @@ class Slices:
         engine_file = controller.folder / CLIENT_FILE.replace("-client", "-engine")
         while not controller.ended.is_set() and time.monotonic() < until:
             if (controller.folder / CLIENT_FILE).exists():
-                with suppress(OSError, ValueError):  # only partly written yet
+                with suppress(OSError, ValueError):  # the file has been written only partly
                     return dict(json.loads(engine_file.read_text()))
             await asyncio.sleep(_LOOK_EVERY_S)  # there is no event for a new file
         controller.kill()

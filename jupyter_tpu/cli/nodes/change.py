@@ -114,7 +114,7 @@ def _run(options: argparse.Namespace, change: Change) -> int:
     except JournalUnwritable as unwritable:
         # a full or read-only disk must not keep a node billed
         if change.verb == "start":
-            raise  # never do anything billable without the journal
+            raise  # never start anything billable if the journal can't be written
         return _end_directly(options, change, node, unwritable)
     except KeyboardInterrupt:
         _say_interrupted(change, node, _charge(options, node))
@@ -157,7 +157,7 @@ def _done(change: Change, node: Node) -> str:
 async def _perform(options: argparse.Namespace, change: Change, node: Node) -> Intent:
     async with running_fleet(options) as (opened, progress):
         progress.show(_(change.title, node=node_text(node)))
-        await opened.fleet.refresh()  # to include operations that other processes of the user have started
+        await opened.fleet.refresh()  # so that operations started by other processes of the user are included
         return await perform_request(opened, lambda fleet: change.act(fleet, node.name))
 
 

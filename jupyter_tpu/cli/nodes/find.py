@@ -41,7 +41,7 @@ async def find_node_or_intent(cloud: CloudApi, text: str, zone: str) -> Node:
     try:
         return await find_node(cloud, text, zone)
     except NodeNotFound:
-        with suppress(JournalUnwritable):  # if the journal is unreadable, the cloud's response counts
+        with suppress(JournalUnwritable):  # if the journal is unreadable, use the cloud's response
             intended = [node for node in _intended(cloud.settings, text) if zone in ("", node.name.zone)]
             if len(intended) == 1:
                 return intended[0]

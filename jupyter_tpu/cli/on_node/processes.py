@@ -65,7 +65,7 @@ async def _release(options: argparse.Namespace) -> dict[str, Any]:
             answer = await chips.call_worker(options.worker, "who", {})
             meant = [one for one in holders_of(answer["holders"]) if _is_meant(options, one)]
             _require_consent(options, meant)
-            if meant or options.pid is None:  # for a PID without chips, the agent's error is better
+            if meant or options.pid is None:  # if the PID doesn't use the chips, the agent's error is better
                 # release only the confirmed processes, not those that started later; `since` detects a reused PID
                 request["processes"] = [{"pid": one.pid, "since": one.since} for one in meant]
         return release_view(await chips.call_worker(options.worker, "free", request))

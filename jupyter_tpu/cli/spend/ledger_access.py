@@ -135,7 +135,7 @@ async def _costs(cloud: CloudApi, look: NodesObservation) -> NodeCosts:
             await record_observation(cloud, ledger, look)
         except JournalUnwritable as error:
             unwritten = replace(look, now=cloud.clock.now())
-            if error.message not in ledger.notices:  # otherwise it was printed when the journal was opened
+            if error.message not in ledger.notices:  # otherwise this notice was printed when the journal was opened
                 warn(_("The cost of the nodes is not saved: {message}", message=_(error.message)))
         return ledger.node_costs(cloud.clock.now(), unwritten=unwritten)
 
@@ -147,10 +147,10 @@ def reminders_of(cloud: CloudApi, nodes: tuple[Node, ...], costs: NodeCosts, as_
     """
     from jupyter_tpu.journal import Journal
 
-    with closing(Journal.of_user()) as journal:  # its notices were printed with the costs
+    with closing(Journal.of_user()) as journal:  # the journal's notices were printed with the costs
         try:
             settings = AutostopSettings(journal, cloud.settings).read(nodes)
-        except JournalUnwritable:  # its notice was printed already
+        except JournalUnwritable:  # the notice about this was already printed
             return {}
     now = cloud.clock.to_local(as_of)
     reminders: dict[NodeName, Reminder] = {}

@@ -200,7 +200,7 @@ class FaultProxy:
 def _bound(address: Address) -> tuple[socket.socket, Address]:
     """Return a bound socket that does not listen yet, and the address with the actual port."""
     if isinstance(address, Path):
-        if address.is_socket():  # the socket of a killed proxy, or our own
+        if address.is_socket():  # the socket of this proxy, or of a killed proxy
             address.unlink()
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     else:

@@ -160,7 +160,7 @@ class Connection:
             self._reset_behind(pipe)
             return
         if pipe.sink is not None and not pipe.sink.is_closing():
-            with suppress(OSError):  # reset by the peer; connection_lost follows
+            with suppress(OSError):  # the peer has reset the connection; connection_lost follows
                 pipe.sink.write_eof()
         # each direction closes separately: a client may close its side and still read
         self._directions_to_end -= 1

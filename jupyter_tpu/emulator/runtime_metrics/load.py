@@ -57,7 +57,7 @@ class Load:
             before = self._sample()
         missing_s = WINDOW_S - (time.monotonic() - before.moment)
         if missing_s > 0 and self._last is not None and before is self._last:
-            return self._last  # called again too soon: a shorter window would measure only noise
+            return self._last  # the last call was too recent: a shorter window would measure only noise
         time.sleep(max(0.0, missing_s))
         after = self._sample()
         self._store(before, after)

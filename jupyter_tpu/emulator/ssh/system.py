@@ -106,7 +106,7 @@ class SystemSshServer:
         except OSError:
             self._socket.close()
             raise
-        self._socket.listen(64)  # backlog of connections; agents and kernels open a few at once
+        self._socket.listen(64)  # length of the backlog; agents and kernels open a few connections at once
         self._socket.setblocking(False)
         self._accepting = asyncio.ensure_future(self._accept())
 
@@ -158,7 +158,7 @@ class SystemSshServer:
             await server.wait()
         finally:
             if server.returncode is None:
-                kill_server(server.pid, self._machine.token)  # logins keep running, as with a broken network
+                kill_server(server.pid, self._machine.token)  # running logins continue, as when the network fails
 
     def _write_files(self) -> None:
         folder = self._machine.folder

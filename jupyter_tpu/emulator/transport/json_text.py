@@ -68,7 +68,7 @@ async def limited_content(request: web.Request) -> bytes:
                     break
             else:
                 return bytes(received)
-    except (web.RequestPayloadError, ConnectionError) as error:  # not encoded as its headers declare, or truncated
+    except (web.RequestPayloadError, ConnectionError) as error:  # the body is truncated or has the wrong encoding
         raise _invalid("The body of the request cannot be read.") from error
     raise _invalid(f"Request payload size exceeds the limit: {LIMIT_BYTES} bytes.")
 
@@ -136,7 +136,7 @@ def _whole(digits: str) -> int | float:
     """Parse a whole number, even if it is too long for Python's own parser."""
     if len(digits) > _DIGITS_OF_A_NUMBER:
         raise _invalid(f"{RECEIVED}Number exceeds the range of double.\n{digits[:_CONTEXT]}\n^")
-    return int(digits) if len(digits) <= 20 else float(digits)  # 20: the longest 64-bit number with its sign
+    return int(digits) if len(digits) <= 20 else float(digits)  # a 64-bit number has at most 20 characters
 
 
 def _sentence(error: json.JSONDecodeError, text: str) -> str:

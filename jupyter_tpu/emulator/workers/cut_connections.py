@@ -125,7 +125,7 @@ def _attach(end: socket.socket) -> None:
 
 
 def _detach(end: socket.socket) -> None:
-    with suppress(OSError):  # it had no filter
+    with suppress(OSError):  # the socket had no filter
         end.setsockopt(socket.SOL_SOCKET, _DETACH_FILTER, 0)
 
 

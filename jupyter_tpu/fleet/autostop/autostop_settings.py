@@ -260,5 +260,5 @@ def _with_label(rules: Rules, node: Node, wrong_s: float) -> Rules:
     text = node.labels.get(DEADLINE_LABEL, "")
     if not text.isdecimal() or len(text) > 12:  # 12 digits last beyond the year 30000
         return rules
-    at = float(text) + wrong_s  # any computer may have written it, so it uses the correct time
+    at = float(text) + wrong_s  # any computer may have written this text, so it has the correct time
     return replace(rules, deadline_at=at if rules.deadline_at is None else min(at, rules.deadline_at))

@@ -47,7 +47,7 @@ def creation_counts(intents: Iterable[Intent]) -> Mapping[Place, CreationCounts]
 def _counted(counts: CreationCounts, intent: Intent) -> CreationCounts:
     if isinstance(intent.error, OutOfCapacity):
         return replace(counts, out_of_capacity=counts.out_of_capacity + 1)
-    if intent.phase != "ready":  # failed for another reason or cancelled, so it doesn't indicate capacity
+    if intent.phase != "ready":  # it was cancelled or failed for another reason, so it says nothing about capacity
         return counts
     last = max(counts.last_created_at or 0.0, intent.created_at)
     return replace(counts, created=counts.created + 1, last_created_at=last)

@@ -25,7 +25,7 @@ async def rank_by_cost(
         JournalUnwritable: the grants can't be read.
     """
     snapshot = fleet.snapshot()
-    if not snapshot.as_of and snapshot.error is None:  # just started, so it isn't known yet which nodes use the grants
+    if not snapshot.as_of and snapshot.error is None:  # no list yet, so it is unknown which nodes use the grants
         snapshot = await fleet.refresh()
     book = await read_grant_usage(journal, settings, snapshot)
 

@@ -80,7 +80,7 @@ class RecreateController:
         for recovery in await asyncio.to_thread(self._recoveries.each):
             if isinstance(recovery, tuple):
                 name, error = recovery
-                if name not in self._unreadable:  # once, not at each pass
+                if name not in self._unreadable:  # log this once, not in each pass
                     self._unreadable.add(name)
                     log.warning("%s is not recreated: %s", name, error)
                 continue

@@ -53,7 +53,7 @@ class SearchController:
                 await self._reconcile_one(fleet, search, now)
             except ClaimLost:
                 log.info("The search %s is driven by another process now.", search.search_id)
-            except TpuError as error:  # retried at the next pass
+            except TpuError as error:  # the next pass tries again
                 log.debug("The search %s is delayed: %s", search.search_id, error)
         if now - self._forgot_at > _FORGET_EVERY_S:
             self._forgot_at = now

@@ -26,7 +26,7 @@ async def check_offered(cloud: CloudApi, spec: NodeSpec) -> None:
         if zone not in zones:
             raise _no_such_zone(spec, zones)
         types, versions = await asyncio.gather(cloud.list_accelerator_types(zone), cloud.list_runtime_versions(zone))
-    except PermissionDenied:  # the user may be allowed to create but not to list; the creation itself will show
+    except PermissionDenied:  # a user who may not list types may still be allowed to create nodes
         return
     if spec.accelerator_type not in types:
         raise _no_such_type(spec, types)

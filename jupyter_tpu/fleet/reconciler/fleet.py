@@ -224,7 +224,7 @@ class Fleet:
             WrongState: another intent is changing the node.
             JournalUnwritable: the intent can't be saved, so nothing was requested.
         """
-        if because is None:  # auto-stop and budgets request it again in their next pass
+        if because is None:  # auto-stop and budgets need not wait, because they repeat their request in the next pass
             await self._until_noticed("stop", name)
         return await self._begin_on_node("stop", name, because)
 

@@ -99,7 +99,7 @@ class IntentRunner:
             # an earlier response may have made the query unnecessary
             if query in queries(self._intent) and not self._is_overruled(self._intent):
                 seen = await self._read(query)
-                if not self._is_overruled(self._intent):  # otherwise it may show the effect of the newer intent
+                if not self._is_overruled(self._intent):  # otherwise the node may show the effect of the newer intent
                     await self._advance(seen)
         if self._is_overruled(self._intent) and not self._intent.settled:
             await self._advance(Overruled(at=self._context.clock()))

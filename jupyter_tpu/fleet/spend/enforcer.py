@@ -209,7 +209,7 @@ class BudgetEnforcer:
             return  # the cloud rejects a stop before the node is READY
         key = (str(node.name), node.uid)
         asked = self._asked.get(key, NO_REQUEST)
-        if now - asked.at < self._ask_again_s * asked.times:  # the cloud and its lists need time
+        if now - asked.at < self._ask_again_s * asked.times:  # give the cloud and its lists some time
             return
         reason = _reason(*first)
         if self._hooks is not None and not await self._hooks.is_ready(node, reason):

@@ -99,7 +99,7 @@ class QuotaService:
 
     def forget_use(self) -> None:
         """Make the next `report` call count the usage again. Call this after a deletion."""
-        self._seen = object()  # equals no other value, so the next call counts again
+        self._seen = object()  # this equals no other value, so the next call counts the usage again
 
 
 async def read_quota(cloud: CloudApi) -> QuotaReport:

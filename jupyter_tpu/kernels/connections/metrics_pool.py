@@ -180,7 +180,7 @@ class _Node:
             return replace(held.last, error=error)
         held.loss = None
         answer = Answer(worker_id=key.worker_id, content=content, at=time.time())
-        if method == "metrics":  # other responses must not be shown as metrics later
+        if method == "metrics":  # don't store other responses, which would be shown as metrics later
             held.last = answer
         return answer
 

@@ -68,7 +68,7 @@ async def suspended_with(cloud: CloudApi, name: NodeName) -> QueuedResource | No
     """
     try:
         listed = await cloud.list_queued_resources(name.zone)
-    except TpuError:  # the end of the node is more important than its reason
+    except TpuError:  # report the end of the node even if its reason is unknown
         return None
     return next((each for each in listed.items if name.node_id in each.node_ids and each.state in _SUSPENDED), None)
 
@@ -84,7 +84,7 @@ def _intents_about(endpoint: str, name: NodeName) -> tuple[Intent, ...]:
             return ()
         with closing(Journal.open(folder)) as journal:
             return journal.intents_about(name, endpoint=endpoint, since=0.0)
-    except TpuError:  # the end of the node is more important than its reason
+    except TpuError:  # report the end of the node even if its reason is unknown
         return ()
 
 

@@ -32,7 +32,7 @@ def recovery_setting(endpoint: str, name: NodeName) -> Recovery | None:
             return Recoveries(journal, endpoint=endpoint, project=name.project).get(name)
         finally:
             journal.close()
-    except TpuError:  # the caller already has an error, which is more important than this addition
+    except TpuError:  # the caller reports its own error, which is more important
         return None
 
 

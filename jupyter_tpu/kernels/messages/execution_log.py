@@ -217,7 +217,7 @@ class ExecutionLog:
             work(*arguments)
         except OSError as error:
             self.close()
-            if not self._has_failed:  # once per kernel, not once per cell on a full disk
+            if not self._has_failed:  # log this once per kernel, not for each cell on a full disk
                 self._has_failed = True
                 log.warning("Executed cells are no longer logged, and cannot be offered for a rerun: %s", error)
 
@@ -243,7 +243,7 @@ class ExecutionLog:
         entries = list(runs)
         lines = [run.to_line() for run in entries]
         _write(self._path, b"".join(lines))
-        self._file = self._path.open("r+b", buffering=0)  # unbuffered: each write is one system call, all or nothing
+        self._file = self._path.open("r+b", buffering=0)  # unbuffered, so that each write is one system call
         self._size, self._open = 0, {}
         self.ran_on = entries[-1].node if entries else ""
         # Store the positions of open runs, whose headers will be rewritten.

@@ -96,5 +96,5 @@ class LoopSocket:
         try:
             self._on_message(parts)
         except BaseException:
-            self._schedule()  # for messages that arrived after the edge
+            self._schedule()  # read messages that have arrived in the meantime
             raise

@@ -161,5 +161,5 @@ def _for_agent(note: RegisteredKernel) -> dict[str, Any]:
         "root_dir": note.root_dir,
         "sessions": [
             {"path": each.path, "name": each.name, "type": each.type} for each in note.sessions[:20]
-        ],  # one or two in practice
+        ],  # in practice, there are one or two
     }

@@ -124,7 +124,7 @@ class Cluster:
             "stop_on_error": False,
         }
         return self._client._send(
-            self._client._mux_stream,  # sending on the socket directly could hide a reply from its stream
+            self._client._mux_stream,  # use the stream: after sending on the socket directly, it could miss a reply
             "execute_request",
             content=content,
             metadata=dict(metadata),

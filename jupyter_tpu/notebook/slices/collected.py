@@ -29,7 +29,7 @@ _WIDGET = "application/vnd.jupyter.widget-view+json"
 _IGNORED_LINES = re.compile(r"^(?:\[Gloo\] Rank \d+ .*|[^\n]*\d+%\|[^\n]*\|[^\n]*)(?:\n|\Z)", re.MULTILINE)
 _OVERWRITTEN = re.compile(r"^[^\n]*\r", re.MULTILINE)
 _VARYING = re.compile(
-    r"(?P<glog>^[IWEF]\d{4,8} \d\d:\d\d:\d\d\.\d+ +\d+ )"  # absl and XLA: date, time and thread
+    r"(?P<glog>^[IWEF]\d{4,8} \d\d:\d\d:\d\d\.\d+ +\d+ )"  # prefix of absl's and XLA's log lines: date, time and thread
     r"|(?P<times>^(?:CPU times|Wall time):[^\n]*)"
     r"|(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?)"
     r"|(?P<address>\b0x[0-9a-fA-F]{6,}\b)",

@@ -103,7 +103,7 @@ def _update_settings(jax: Any, settings: dict[str, str | int]) -> None:
     for name, value in settings.items():
         try:
             jax.config.update(name, value)
-        except RuntimeError:  # too late, JAX has already started: _check_devices checks its devices
+        except RuntimeError:  # JAX has already started, so it's too late; _check_devices checks its devices
             return
 
 

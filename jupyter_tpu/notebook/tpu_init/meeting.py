@@ -199,7 +199,7 @@ def _try(place: ThisSlice, port: int) -> _Line | None:
         raise _walled_off(place, port) from None
     except ConnectionRefusedError:
         return None
-    except OSError as error:  # no route, or a firewall that rejects the connection
+    except OSError as error:  # there is no route, or a firewall rejects the connection
         raise _walled_off(place, port, str(error)) from error
     with ExitStack() as on_failure:
         on_failure.callback(line.close)

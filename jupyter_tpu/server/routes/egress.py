@@ -41,7 +41,7 @@ class EgressHandler(TpuHandler):
         """
         if not await ensure_async(self.authorizer.is_authorized(self, self.current_user, "read", "contents")):
             raise web.HTTPError(403)
-        manager: Any = self.contents_manager  # its methods have no types
+        manager: Any = self.contents_manager  # the methods of this class have no types
         content = (await ensure_async(manager.get(path, content=True))).get("content")
         return content if isinstance(content, str) else json.dumps(content, default=str)
 

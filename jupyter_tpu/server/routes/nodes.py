@@ -121,7 +121,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         opened = await self.app.fleet.get()
         try:
             return await asyncio.to_thread(opened.journal.creation_seconds, endpoint=opened.settings.endpoint)
-        except TpuError:  # an estimate is not worth an error: the list reports the journal's problem
+        except TpuError:  # omit the estimate: the list already reports the journal's problem
             return {}
 
     async def costs(self) -> NodeCosts:

@@ -255,7 +255,7 @@ class PageSession:
         self._started_after = first_seq - 1
         self._acks = Acknowledgements(first_seq - 1)
         self._text_limit.repeated_until = cursor.written if cursor else 0
-        self._has_sent = cursor is not None  # in an earlier connection
+        self._has_sent = cursor is not None  # messages were sent over an earlier connection
         self._use(follower)
         if not self._is_gone:
             await self._send_opening(first_seq)

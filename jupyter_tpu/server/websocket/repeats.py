@@ -88,7 +88,7 @@ def _contents(excerpt: RequestRange, last_seq: int) -> list[tuple[str, dict[str,
     if request is None or rendered is None or not _is_whole(request, rendered.omitted_bytes):
         return []
     outputs = [each for each in compact(request, rendered) if each["msg_type"] in _OUTPUTS]
-    will_follow = bool(outputs) and outputs[0]["msg_type"] != "clear_output"  # prevents flicker
+    will_follow = bool(outputs) and outputs[0]["msg_type"] != "clear_output"  # this prevents flicker
     shown = ((each["msg_type"], each["content"], int(each["metadata"]["jupyter_tpu"]["seq"])) for each in outputs)
     return [("clear_output", {"wait": will_follow}, last_seq), *shown]
 

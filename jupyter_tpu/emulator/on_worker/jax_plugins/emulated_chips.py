@@ -55,7 +55,7 @@ def _is_counted(config: Any) -> bool:
 def _count_devices(config: Any, count: int) -> None:
     try:
         config.update("jax_num_cpu_devices", count)
-    except AttributeError:  # needed by JAX before 0.4.38
+    except AttributeError:  # JAX before 0.4.38 needs this
         flags = os.environ.get("XLA_FLAGS", "")
         os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={count}".strip()
 
