@@ -248,7 +248,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Use:
-    """Whether a node is in use; `since` and `limit_s` describe the idle timer and are None while it is not running."""
+    """The verdict on whether a node is in use; `since` and `limit_s` are None while the idle timer is not running."""
 
     verdict: str
     reason: str

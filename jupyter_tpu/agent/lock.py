@@ -46,7 +46,7 @@ def lock_text() -> str:
 
 
 def locked(needs: Sequence[str]) -> str:
-    """Return the part of the lock for ``uv``, `AGENT_NEEDS`, `SLICE_NEEDS` or `KERNEL_NEEDS` (with dependencies)."""
+    """Return the pinned versions for ``uv``, `AGENT_NEEDS`, `SLICE_NEEDS` or `KERNEL_NEEDS`, with dependencies."""
     named = {_name(need) for need in needs}
     # The lock is a flat list, so the packages that kernels don't need are listed here.
     of_others = _ONLY_FOR_WIDGETS | _ONLY_FOR_SLICES | {UV}

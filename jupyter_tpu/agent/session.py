@@ -329,7 +329,7 @@ class Session:
                 await self._writer.drain()
 
     def _send_next(self) -> bool:
-        """Send urgent entries, then one slice of the next stream; return whether a slice was sent."""
+        """Send urgent entries, then one part of the next stream; return whether a part was sent."""
         for number, stream in list(self._streams.items()):
             if stream.kernel.is_closed:
                 self._refuse(number, KernelFailed("The kernel was shut down and its record was removed."))
@@ -338,7 +338,7 @@ class Session:
         return any(self._send_slice(number, stream) for number, stream in list(self._streams.items()))
 
     def _send_urgent(self, number: int, stream: Stream) -> None:
-        """Send copies of urgent entries that aren't in the next slice; the stream sends them again later."""
+        """Send early copies of urgent entries; the stream sends these entries again later."""
         near = stream.offset if self._is_blocked(stream) else stream.offset + SLICE_BYTES
         for seq, offset, entry in stream.kernel.record.urgent:
             if offset >= near and seq > stream.expressed:

@@ -30,7 +30,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """The cloud's refusal.
+    """The error with which the cloud rejected a request.
 
     Attributes:
         code: code from google.rpc.Code (8 = RESOURCE_EXHAUSTED); 0 if there was none.

@@ -314,5 +314,5 @@ class Cloud:
 
 
 def of_request(handler: Callable[[Any], Message]) -> Handler:
-    """Return a `Handler` that passes only the request of the call to `handler`."""
+    """Return a `Handler` that calls `handler` with only the call's request."""
     return lambda call: handler(call.request)

@@ -163,7 +163,7 @@ class _Key:
         return (self.problem.message,) if self.problem else ()
 
     async def check_create(self, spec: NodeSpec, *, accept_unknown_price: bool) -> None:  # noqa: ARG002 - the protocol
-        """Raise an error if there is no key, because nobody could log in to the new node."""
+        """Raise an error if there is no SSH key, because nobody could log in to the new node."""
         if self.problem is not None:
             raise self.problem
 

@@ -101,7 +101,7 @@ class Recoveries:
         return claimed if self.swap(recovery, claimed, now=now) else None
 
     def intents(self, recovery: Recovery) -> tuple[Intent, ...]:
-        """Return the node's open and settled intents since the setting was created, newest first."""
+        """Return the node's open and settled intents since auto-recovery was turned on, newest first."""
         with self._journal.reading() as database:
             rows = database.execute(
                 "SELECT body, owner FROM intents WHERE endpoint = ? AND node_name = ? AND created_at >= ?"

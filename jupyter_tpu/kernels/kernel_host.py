@@ -491,7 +491,7 @@ class KernelHost:
 
 
 def _agents_cause(event: Mapping[str, Any]) -> EndCause | None:
-    """Return why the agent stopped or deleted its node, or None for any other event and for invalid causes."""
+    """Return why the agent stopped or deleted its node; None if this is another event or its cause is invalid."""
     why = EndCause.from_json(event) if event.get("event") == "node_ending" else None
     return replace(why, name="", detail=plain(why.detail, 50)) if why and why.cause in AGENT_CAUSES else None
 

@@ -287,18 +287,18 @@ class TPUProvisioner(KernelProvisionerBase):
         return self._registry.note
 
     async def can_be_left(self) -> bool:
-        """Return whether the next server can find the kernel. If its note was not written, try to write it first."""
+        """Return whether the next server can find the kernel by its note. If the note is missing, write it first."""
         await self._registry.write_unwritten()
         return self.note is not None
 
     async def change_note(self, change: Callable[[RegisteredKernel], RegisteredKernel]) -> None:
-        """Change fields of the note that only the server can provide, such as the sessions."""
+        """Change those fields of the kernel's note that only the server knows, such as the sessions."""
         await self._registry.change(change)
         if self._runs and self.note:
             self._runs.notebook = self.note.notebook
 
     async def learn_state(self) -> Mapping[str, Any]:
-        """Return the agent's ``kernel_info`` for a kernel that was found by its note. Waits for the link.
+        """Return the agent's ``kernel_info`` for a kernel that an earlier server started. Waits for the link.
 
         The result is empty if the kernel is gone. The KernelManager's restarter does not restart an exited kernel,
         because the user must first learn that its variables are lost.
@@ -523,7 +523,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
     @property
     def _root_dir(self) -> str:
-        """The server's notebook folder, or "" without a server; kernels then shut down with the program."""
+        """The server's notebook folder, or "" without a server. Kernels without a server end with their program."""
         folder = getattr(self._manager.parent, "root_dir", "")
         return os.path.realpath(folder) if folder else ""
 
@@ -640,7 +640,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
 
 async def _leave_after(work: Coroutine[Any, Any, None]) -> bool:
-    """Run this provisioner's last `work` in the link thread; return whether it finished before the timeout.
+    """Run `work`, this provisioner's last task, in the link thread; return whether it finished before the timeout.
 
     After the timeout, the work continues in that thread.
     """

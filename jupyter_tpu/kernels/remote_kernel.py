@@ -406,7 +406,7 @@ class RemoteKernel:
             self._report(_READY)
 
     async def _old_process_runs(self) -> bool:
-        """Return whether the old process is still running, because the agent may reject a restart before killing it."""
+        """Return whether the old process still runs; the agent may have rejected the restart before killing it."""
         try:
             is_alive = bool((await self.call("kernel_info", {}))["alive"])
         except TpuError:

@@ -82,7 +82,7 @@ class Slice:
             raise
 
     def use(self, link: Link) -> None:
-        """Set the link to worker 0."""
+        """Use this link for worker 0."""
         self._first_link = link
 
     async def prepare(self, launch: Launch) -> Launch:
@@ -97,7 +97,7 @@ class Slice:
         return replace(launch, python=self._pythons[0])
 
     async def check(self) -> None:
-        """Check again that all other workers can take part, before a restart kills any process."""
+        """Check again that all other workers are ready for the kernel, before a restart kills any process."""
         await self._prepare_all(Launch(kernel_id="", key=""), self.others)
 
     async def begin(self, launch: Launch) -> None:

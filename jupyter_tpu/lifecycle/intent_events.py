@@ -83,6 +83,6 @@ class OperationSeen(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoAnswer(Event):
-    """Reading the node or its operation failed. There is no new information."""
+    """A failed attempt to read the node or its operation; the state stays as last known."""
 
     error: TpuError

@@ -83,27 +83,27 @@ def _cost(candidate: Candidate, is_covered: bool) -> tuple[bool, bool, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """A step: start a try of the candidate with this index."""
+    """The decision to try the candidate with this index."""
 
     index: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """A step: wait. `search` is the search's new state."""
+    """The decision to wait; `search` is the search's new state."""
 
     search: Search
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """A step: finish the search. `search` is its final state."""
+    """The decision to finish the search; `search` is its final state."""
 
     search: Search
 
 
 def next_step(search: Search, now: float) -> Begin | Wait | End:
-    """Return the next step if no try is open."""
+    """Decide on the next step of a search that has no open try."""
     if search.is_cancelled:
         return End(search=ended(search, "cancelled", Text("The search was cancelled, and no resources are left.")))
     if search.stop:

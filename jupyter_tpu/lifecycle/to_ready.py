@@ -73,7 +73,7 @@ def _coming(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 
 def _halted(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """Fail the intent, because the node is stopped, unless a requested start may still take effect."""
+    """Fail the intent of a stopped node, unless a requested start may still take effect."""
     # a start with a running operation gets the time limit of a creation; without an operation, wait only until lists
     # must be up to date
     waiting = intent.verb == "start" and intent.phase != BOOTING and intent.cause is None

@@ -91,7 +91,7 @@ class KernelStream:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the first sequence number is known. With ``from_seq="end"``, the agent must send it first."""
+        """Whether the first sequence number is known. With ``from_seq="end"``, only the agent knows it at first."""
         return self._has_begun
 
     @property
@@ -218,17 +218,17 @@ class KernelStream:
     # -- internals -------------------------------------------------------------------------------------------------
 
     def _ages(self) -> list[tuple[int, float]]:
-        """Return ``(number, age in seconds)`` of the requests that are resent after the attach.
+        """Return ``(number, age in seconds)`` of each request that is sent again after a reconnect.
 
-        The agent uses the ages to abort cells that would have been aborted without the disconnect, because a preceding
-        cell failed.
+        A cell that fails aborts the cells that were waiting for it. From the ages, the agent knows whether a cell that
+        it receives only now was already waiting.
         """
         now = self._clock()
         mine = (request for request in self._outbox.pending() if request.stream == self.number)
         return [(request.number, now - request.asked_at) for request in islice(mine, _MOST_AGES)]
 
     def _post(self, payload: bytes) -> None:
-        """Send a request after the stream has begun; an earlier reply could arrive before the first sequence number."""
+        """Send a request once the first sequence number is known, because the reply must not arrive before that."""
         request = self._outbox.add(self.number, payload, asked_at=self._clock())
         if self._has_begun:
             self._send_request(request)

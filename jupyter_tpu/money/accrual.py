@@ -138,7 +138,7 @@ def _ended_at_latest(span: Span, successor: ObservedNode | None, observation: No
 
 
 def _closed(span: Span, at: float) -> Span:
-    """Return the span closed at the time when its node was last seen READY.
+    """Return the span as closed; it ends when its node was last seen READY.
 
     The time from then until `at` counts as unmonitored.
     """

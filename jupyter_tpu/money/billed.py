@@ -180,7 +180,7 @@ def _credit(row: Mapping[str, str | None]) -> JSON:
 
 
 def _period(days: Iterable[JSON], applied: Iterable[JSON], since: str) -> JSON:
-    """Return the costs that were billed since a day. `net` is the amount due."""
+    """Return the costs of the days from `since` on. ``net`` is the amount due."""
     own = [row for row in days if row["day"] >= since]  # days in the form YYYY-MM-DD sort like their dates
     by_credit: dict[tuple[str, str], list[float]] = {}
     for row in applied:

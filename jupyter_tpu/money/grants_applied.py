@@ -50,5 +50,5 @@ def _add(parts: list[Span], part: Span) -> None:
 
 
 def _closed(parts: list[Span]) -> list[Span]:
-    """Mark all parts of a span except the last as ended."""
+    """Return the parts of a span, all marked as ended except the last."""
     return [*(replace(part, is_open=False) for part in parts[:-1]), parts[-1]]

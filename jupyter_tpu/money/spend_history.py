@@ -117,10 +117,10 @@ def history(account: Account, at: Sequence[float]) -> list[Slot]:
 
 
 def spread(spans: Iterable[Span], at: Sequence[float], now: float, per_second: Callable[[Span], float]) -> list[float]:
-    """Distribute a quantity that grows with READY time over the slots between the times `at`.
+    """Return how much of a quantity, such as cost, the spans add in each slot between the times `at`.
 
-    Each span takes a constant number of steps, no matter how many slots it covers: it is added directly to its first
-    and last slot, and to the slots in between as a change of a running sum.
+    Each span takes a constant number of steps, no matter how many slots it covers. Its amounts in the first and last
+    slot are added directly. For the slots in between, the span only changes a running sum, at its start and at its end.
 
     Args:
         per_second: the amount that a span adds per second.

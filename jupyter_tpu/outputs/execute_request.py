@@ -52,7 +52,7 @@ class Request:
 
     @property
     def state(self) -> State:
-        """The progress of the request; a request that finished without starting was aborted, even without a reply."""
+        """The progress of the request. If a request has finished but the kernel never ran it, it counts as aborted."""
         if self._is_lost and self.busy and self._reply_status == "aborted":
             return "lost"
         if self._reply_status == "aborted" or (self.idle and self._was_skipped):
@@ -198,7 +198,7 @@ class Request:
 
     @property
     def _was_skipped(self) -> bool:
-        """Return whether the kernel never ran the request: it sent no execute_input, and the request was not silent."""
+        """Return whether the kernel skipped the request: not silent, but without execute_input, output or reply."""
         silent = self.content.get("silent") is True
         return self._is_whole and not (silent or self.execute_input or self._reply_status or self.outputs)
 

@@ -120,7 +120,7 @@ class Reducer:
     # -- outputs -------------------------------------------------------------------------------------------------------
 
     def _update(self, message: Message) -> None:
-        """Update all displays with the message's display_id; a second display with that id changes the first too."""
+        """Update all displays with the message's display_id. Displays with the same id have the same content."""
         known = self._bundles.get(display_id_of(message))
         if known is not None:
             known.replace_with(bundle_of(message))

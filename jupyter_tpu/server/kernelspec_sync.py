@@ -15,16 +15,17 @@ if TYPE_CHECKING:
 
 
 def usable_nodes(snapshot: FleetSnapshot) -> tuple[Node, ...]:
-    """Return the nodes that are not being created or started.
+    """Return the fleet's nodes, without the nodes that are being created or started.
 
-    Such nodes may already be READY in the cloud, but their workers have not published their host keys yet.
+    A node that is being created or started may already be READY in the cloud, but its workers have not published their
+    host keys yet.
     """
     coming = {each.node_name for each in snapshot.intents if each.verb in ("create", "start") and not each.settled}
     return tuple(node for node in snapshot.nodes if node.name not in coming)
 
 
 class KernelspecSync:
-    """The updater of the kernelspec folder; it uses snapshots of the fleet.
+    """Keeps the kernelspec folder in sync with the fleet's nodes.
 
     Args:
         enabled: whether to change the folder; if False, updates do nothing.

@@ -84,7 +84,7 @@ class TrialSwitch:
                 await asyncio.to_thread(forget_trial)
 
     async def close(self) -> None:
-        """Stop the emulated cloud because the server stops; the next server restarts it."""
+        """Stop the emulated cloud when the server stops. The next server starts it again."""
         is_used = self.served is not None
         if self._resuming is not None and not self._resuming.done():
             is_used = self._resuming.cancel()

@@ -203,7 +203,7 @@ def _about() -> dict[str, Any]:
 
 
 def _forget() -> None:
-    """Remove everything that refers to the cloud's last endpoint, because another program may get the port."""
+    """Remove all kernelspecs and notes with the cloud's last endpoint, because another program may get its port."""
     endpoint = str(_about().get("endpoint", ""))
     if endpoint:
         remove_kernelspecs_of(endpoint)

@@ -43,7 +43,7 @@ class _Mark:
 
 
 class Window:
-    """The sender's estimate for one connection; `now` is the time of any monotonic clock in seconds.
+    """The sender's estimate of how many bytes to keep in flight. `now` is monotonic time in seconds.
 
     Attributes:
         size: bytes that may be in flight.

@@ -84,7 +84,7 @@ class SeenRequests:
         }
 
     def accept(self, client_id: str, number: int) -> tuple[int, bytes] | None:
-        """Return ``(position, bytes)`` to write to the file before the request is passed on, or None if seen before."""
+        """Return ``(position, bytes)`` to write to the file before passing on the request; None for a duplicate."""
         position, last = self._slots.get(client_id, (len(self._slots), 0))
         if number <= last:
             return None

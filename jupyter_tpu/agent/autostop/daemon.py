@@ -296,7 +296,7 @@ class AutostopDaemon:
 
 
 def _wall(moment: Moment | None, now: Moment) -> float | None:
-    """Convert a moment to a time on the wall clock as set now; the clock may have been changed since that moment."""
+    """Convert a moment to Unix seconds; if the wall clock was changed after the moment, use its new setting."""
     return None if moment is None else now.wall - moment.age_s(now)
 
 

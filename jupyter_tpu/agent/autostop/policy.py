@@ -29,7 +29,7 @@ class AutostopPolicy:
         revision: revision of the rules (Unix seconds of the client that set them); newer rules replace older ones.
         given_at: when the rules arrived.
         keep: the request to keep the node running.
-        keep_revision: revision of the last such request from a laptop.
+        keep_revision: revision of the last such request from a client.
         kept_at: when `keep` arrived.
         ready_since: when the node became READY; None until a client sends it.
         supervisor: identity of the agent's supervisor; a change means that a client had to restart the agent.

@@ -109,8 +109,9 @@ class _Selection:
     """The processes to terminate.
 
     Attributes:
-        processes: the time when each process began to use the chips, by pid; a time of None skips this check. If
-            the whole attribute is None, all of the user's processes are terminated.
+        processes: by pid, the time when each process began to use the chips, so that a later process with the same pid
+            is not terminated; a time of None matches any process. If `processes` itself is None, all of the user's
+            processes are terminated.
         force: whether to terminate other users' processes.
         by: who releases the TPU, for display.
     """

@@ -194,7 +194,7 @@ def name_and_version(line: str) -> tuple[str, str]:
 
 
 def names(lines: Iterable[str]) -> str:
-    """List up to eight packages from these lines by name, for display."""
+    """Return the names of up to eight packages in these lines, and the number of other packages, for display."""
     found = [name_and_version(line)[0] for line in lines]
     return ", ".join(found[:8]) + (f" and {len(found) - 8} more" if len(found) > 8 else "")
 

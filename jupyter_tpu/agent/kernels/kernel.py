@@ -529,7 +529,7 @@ class Kernel:
         self._search_lost_replies()
 
     def _search_lost_replies(self) -> None:
-        """While a process runs, replace its missing replies; begin with replies that an earlier agent may have lost."""
+        """Replace missing replies of the running process, once the takeover from an earlier agent is complete."""
         if self._process is not None and (self._takeover is None or self._takeover.is_done):
             self._lost_replies.search()
 
@@ -596,7 +596,7 @@ class Kernel:
         await self._end_is_recorded()
 
     async def _end_is_recorded(self) -> None:
-        """Wait until the exit of an earlier agent's process is recorded, so that the next exit is a separate entry."""
+        """Wait until the previous process's exit is in the record, so that the next exit gets its own entry."""
         if self._process is None and self._watch is not None:
             await asyncio.wait([self._watch])
 

@@ -90,7 +90,7 @@ def run(capture: OutputCapture | None) -> None:  # noqa: ARG001 - ipykernel refe
 
 
 def run_engine(folder: str, *arguments: str) -> None:
-    """Run another worker's part of a kernel until it exits; pass `arguments` to ipyparallel."""
+    """Run a kernel's engine on a worker other than worker 0 until the engine exits; pass `arguments` to ipyparallel."""
     put_own_package_first()
     go_to(folder)
     forget_own_package()

@@ -87,7 +87,10 @@ class LostReplies:
             await asyncio.gather(*(self._settle_shell(shell, lost) for shell, lost in shells.items()))
 
     async def _settle_shell(self, subshell_id: str, lost: list[Lost]) -> None:
-        """Reply to the finished requests of one subshell after a probe, because a subshell replies in order."""
+        """Wait for the reply to a probe of one subshell, then send the replies that are still missing.
+
+        A subshell replies in order, so a reply that is missing after the probe's reply is lost.
+        """
         msg_id, question = self._make_replies().probe(subshell_id)
         self._probes[msg_id] = asyncio.get_running_loop().create_future()
         try:

@@ -78,7 +78,10 @@ class OutputCapture:
             self._listen_again()
 
     def _listen_again(self) -> None:
-        """Read messages that arrived during a send, because the send consumed ZMQ's edge-triggered notification."""
+        """Read the messages that arrived during a send, because the send consumed the notification of them.
+
+        ZMQ's notifications are edge-triggered, so it does not notify again.
+        """
         if self._thread.socket.get(zmq.EVENTS) & zmq.POLLIN:
             self._stream.io_loop.add_callback(self._stream.flush, zmq.POLLIN)
 
@@ -175,7 +178,7 @@ def adapt_sockets(app_class: Any, capture: OutputCapture) -> None:
 
 
 class _ListeningContext:
-    """A ZMQ context that makes XPUB sockets, which receive the agent's frames; ipykernel 6 uses PUB."""
+    """A ZMQ context that makes XPUB sockets in place of ipykernel 6's PUB sockets, to receive the agent's frames."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
@@ -188,7 +191,7 @@ class _ListeningContext:
 
 
 def adapt_publisher(thread_class: Any, capture: OutputCapture) -> None:
-    """Route all published messages through the capture; forked processes publish through this process."""
+    """Send all published messages through `capture`; forked processes publish through this process."""
     make, send, send_multipart = thread_class.__init__, thread_class._really_send, thread_class.send_multipart
 
     def make_and_listen(self: Any, *args: Any, **kwargs: Any) -> None:

@@ -150,7 +150,7 @@ class Spares:
         self._make_after(_FIRST_AFTER_S)
 
     async def claim(self, folder: KernelDirectory, launch: Launch, env: Mapping[str, str]) -> Process | None:
-        """Turn the spare into the kernel of `folder`, which has a connection file; return None if it doesn't fit."""
+        """Turn the spare into the kernel of `folder`, and return its process; return None if the spare doesn't fit."""
         spare = self._fitting(launch)
         if spare is None:
             return None

@@ -38,7 +38,7 @@ class SpareKernel:
         self._agent = socket.socket(fileno=os.dup(0))
 
     def wait(self) -> None:
-        """Warm up, then wait for the hand-over in a thread once the kernel's loop is running."""
+        """Run an empty cell to warm up, and start a thread that waits until the agent assigns a kernel."""
         from tornado.ioloop import IOLoop
 
         # Run an empty cell in advance, because a kernel's first cell imports and compiles more than later ones.

@@ -48,10 +48,10 @@ _GOODBYE_S = 1.0
 
 
 class KernelSockets:
-    """The connection to one kernel.
+    """The agent's ZMQ sockets, which are connected to one kernel.
 
     Args:
-        prefix: path of the sockets without the port.
+        prefix: path of the kernel's Unix sockets, without the port at its end.
         identity: ZMQ routing id of the request sockets.
         deliver: called with the channel and messages of each batch that arrives.
     """

@@ -36,7 +36,7 @@ class Unreadable(Exception):
 
 
 class NotServed(Exception):
-    """The error raised when no process listens on this port, which is normal while no process uses the chips."""
+    """The error raised when no process listens on this port. This is normal while no process uses the chips."""
 
 
 class GrpcCalls:

@@ -68,7 +68,7 @@ def _add(name: str, answer: bytes | Unreadable | None, values: dict[str, Pairs],
 def _opened(
     ports: Iterable[int], messages: list[bytes], deadline: float, why_not: dict[str, str]
 ) -> Iterator[GrpcCalls]:
-    """Yield the calls to each open port; all calls are sent before the first response is read, to run in parallel."""
+    """Send the calls to each open port and yield them. The caller collects all before it reads the first response."""
     for port in ports:
         with suppress(NotServed):
             try:

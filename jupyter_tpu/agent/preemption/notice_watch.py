@@ -35,7 +35,7 @@ _ANNOUNCEMENTS = (
 
 
 class NoticeWatch:
-    """A watch on the metadata server for notices.
+    """Watches the metadata server for notices of a pre-emption or host maintenance.
 
     Args:
         environ: can specify another metadata server.

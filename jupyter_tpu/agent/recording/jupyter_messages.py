@@ -26,7 +26,10 @@ _LEAST_FRAMES = 6
 
 
 def header_place(parts: Sequence[bytes]) -> int:
-    """Return the index of the header frame, which precedes parent header, metadata and content, or 0 without one."""
+    """Return the index of a message's header frame, or 0 if there is none.
+
+    The frames of the parent header, metadata and content follow it.
+    """
     try:
         place = parts.index(DELIMITER)
     except ValueError:

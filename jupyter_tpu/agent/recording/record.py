@@ -96,8 +96,8 @@ class Record:
 
         Args:
             time: Unix seconds.
-            reserved_seq: the reserved seq of this message. The message gets the next free seq if a later entry already
-                exists.
+            reserved_seq: the seq that was reserved for this message. If a later entry already exists, the message gets
+                the next free seq instead.
         """
         is_free = reserved_seq is not None and self.tail_seq <= reserved_seq < self.next_seq
         seq = reserved_seq if reserved_seq is not None and is_free else self.next_seq

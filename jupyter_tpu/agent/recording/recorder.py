@@ -203,7 +203,7 @@ def _ignore(channel: int, parts: list[bytes]) -> None:
 
 
 def _is_agents(entry: Entry) -> bool:
-    """Whether the agent made this entry in place of the kernel, as its session id shows."""
+    """Whether the agent made this entry in place of the kernel; it then has the agent's session id."""
     place = header_place(entry.parts)
     return bool(place) and json_object(entry.parts[place]).get("session") == AGENT_SESSION
 

@@ -70,7 +70,7 @@ class Segment:
 
     @contextmanager
     def _file(self) -> Iterator[int]:
-        """Yield the descriptor, opened temporarily if the segment is at rest.
+        """Yield the file's descriptor. If the segment is at rest, the file is open only within the context.
 
         Raises:
             LookupError: the file was removed; the segment then has no intact entries.

@@ -79,7 +79,7 @@ class Watermark:
         self._last_number = number
 
     def seq_of(self, number: int) -> int | None:
-        """Return the seq of a message that may not be on disk, or None if unknown."""
+        """Return the seq of a message that may not be on disk yet, or None if the seq is unknown."""
         at = bisect.bisect_right(self._numbers, number) - 1
         if at < 0 or number > self._last_number:
             return None

@@ -167,7 +167,7 @@ class Slices:
         processes[kernel_id].adopt()
 
     def kernel_ended(self, kernel_id: str, generation: int) -> None:
-        """Stop the controller of a kernel whose process has exited, unless it is for the kernel's next process."""
+        """Stop the controller of an exited kernel process, unless the controller serves the kernel's next process."""
         controller = self._controllers.get(kernel_id)
         if controller is not None and generation > int(controller.state.get("after", 0)):
             controller.kill()

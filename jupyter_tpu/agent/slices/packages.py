@@ -50,7 +50,7 @@ class Packages:
 
 @dataclass
 class SlicePackages:
-    """The Pythons for a worker's slices.
+    """Provides Pythons that have the packages for slices.
 
     Attributes:
         home: the agent's folder, with the environments.

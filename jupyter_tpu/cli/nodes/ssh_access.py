@@ -20,7 +20,7 @@ _INCLUDE_USER_CONFIG = "\nHost *\n    Include ~/.ssh/config\n"
 
 @dataclass(frozen=True, slots=True)
 class SshAccess:
-    """Workers that accept our key."""
+    """The workers that accept the user's SSH key."""
 
     addresses: tuple[WorkerAddress, ...] = ()
 

@@ -152,7 +152,7 @@ async def _delete(options: argparse.Namespace, chosen: tuple[Item, ...]) -> tupl
 
 @asynccontextmanager
 async def _open(options: argparse.Namespace) -> AsyncIterator[OpenFleet]:
-    """Open a fleet that includes the work of the user's other processes; update the kernelspecs at the end."""
+    """Open a fleet with a current list of nodes; update the kernelspecs when the context ends."""
     from jupyter_tpu.fleet.assembly import open_fleet
     from jupyter_tpu.kernels.kernelspecs import sync_kernelspecs
 

@@ -141,9 +141,9 @@ async def _costs(cloud: CloudApi, look: NodesObservation) -> NodeCosts:
 
 
 def reminders_of(cloud: CloudApi, nodes: tuple[Node, ...], costs: NodeCosts, as_of: float) -> dict[NodeName, Reminder]:
-    """Return reminders for nodes billed for at least a day without a recorded user action on this machine.
+    """Return reminders for nodes billed for at least a day in which this machine recorded no user action.
 
-    The ledger and `as_of` use the cloud's clock; user actions are recorded by this computer's clock.
+    The times in the ledger and `as_of` are by the cloud's clock, the times of user actions by this computer's clock.
     """
     from jupyter_tpu.journal import Journal
 

@@ -102,6 +102,6 @@ def _in_table(address: Address) -> str:
 
 
 def _as_ipv4(address: str) -> str:
-    """Return the IPv4 address of an IPv6 socket on an IPv4 connection; it is the last quarter of the IPv6 address."""
+    """Convert an IPv4-mapped IPv6 address to IPv4; return any other address unchanged."""
     host, _, port = address.partition(":")
     return f"{host[24:]}:{port}" if len(host) == 32 and host.startswith("0" * 16) else address

@@ -140,7 +140,7 @@ class EmulatorControl:
         return list(self._request("GET", "capacity")["capacity"])
 
     def set_capacity(self, zone: str, family: str, chips: int | None, *, seed: int | None = None) -> None:
-        """Set a zone's number of chips of a generation (None: unlimited). With a seed, it varies up to `chips`."""
+        """Set a zone's number of chips of a generation (None: unlimited). A seed makes it vary from 0 to `chips`."""
         self._request("POST", "capacity", {"zone": zone, "family": family, "chips": chips, "seed": seed})
 
     def script_capacity(self, zone: str, family: str, steps: Sequence[tuple[float, int | None]]) -> None:
@@ -184,7 +184,7 @@ class EmulatorControl:
         return list(self._request("GET", f"workers?node={urllib.parse.quote(node)}")["workers"])
 
     def close_ssh(self, node: str, worker_id: int = 0) -> None:
-        """Stop a worker's SSH server; the worker's processes continue."""
+        """Stop a worker's SSH server; the worker's processes keep running."""
         self._change(node, worker_id, "close_ssh")
 
     def open_ssh(self, node: str, worker_id: int = 0) -> None:

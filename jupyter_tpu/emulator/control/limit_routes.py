@@ -62,7 +62,7 @@ class ControlRules:
         return self._cloud.rules.project.switches.to_json()
 
     async def change_project(self, request: web.Request) -> Any:
-        """Change switches; return all switches."""
+        """Change the project's switches; return all switches."""
         settings = await json_object(request)
         with self._cloud.store.transaction():
             switches = self._cloud.rules.project.change(settings)

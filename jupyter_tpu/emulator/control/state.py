@@ -54,7 +54,7 @@ def node_json(cloud: Cloud, node: NodePb) -> dict[str, Any]:
 
 
 def queued_json(cloud: Cloud, nodes: list[NodePb]) -> list[dict[str, Any]]:
-    """Return the queued resources in the form that the page shows."""
+    """Return the newest queued resources as JSON for the page that shows the state."""
     names: dict[str, list[str]] = {}
     for node in nodes:
         names.setdefault(last_part(node.queued_resource), []).append(node.name)

@@ -52,7 +52,7 @@ class HalfCreated:
         return True
 
     def waiting(self) -> list[Due]:
-        """Return the leftovers and the times at which they disappear."""
+        """Return the actions that remove the leftovers, and the times at which they are due."""
         return [
             Due(leftover.moment, f"leftover {name}", partial(self._roll_back, name))
             for name, leftover in self._leftovers.items()

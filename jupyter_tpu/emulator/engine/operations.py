@@ -1,4 +1,4 @@
-"""Long-running operations: API methods start them; each finishes with its effect, or is cancelled."""
+"""Long-running operations. API methods start them; each ends when its effect is applied or when it is cancelled."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Operations:
 
     @contextlib.contextmanager
     def planned(self, plan: Plan, version: str = V2) -> Iterator[None]:
-        """Apply the plan to operations that start in this context, and record this API version as theirs."""
+        """Apply the plan to operations that start in this context, and store the API version with each of them."""
         self._plan, self._version = plan, version
         try:
             yield

@@ -1,4 +1,4 @@
-"""The capacity of each zone and family (generation) in chips: whether nodes fit, and when this may change."""
+"""The chips of each family (generation) in each zone: whether nodes fit, and when the number of chips changes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Capacity:
         return all(self._has_room_in(family, nodes, zone, occupied) for family in families)
 
     def next_change(self, now: float) -> float | None:
-        """Return when a script or a seed next changes the size of a pool; None means never."""
+        """Return when a script or a random walk next changes the size of a pool; None means never."""
         moments = [pool.next_change(now) for pool in self._pools.values()]
         return min((moment for moment in moments if moment is not None), default=None)
 

@@ -148,7 +148,7 @@ def changed(switches: Switches, settings: Mapping[str, Any]) -> Switches:
 
 
 class Project:
-    """The current switches; each change is stored."""
+    """The project's current switches. Each change is stored."""
 
     @recorded(
         "E11-create-rate-default",

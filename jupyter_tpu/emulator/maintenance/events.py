@@ -1,4 +1,4 @@
-"""Maintenance of a node as a value: planned or ongoing, and its form in the API."""
+"""The planned or ongoing maintenance of a node as a value, and its form in the API."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ UNDER_MAINTENANCE = "The node is under maintenance and will resume running once 
 
 
 class Maintenance:
-    """Plan, begin and end the maintenance of all nodes; this is an agenda of the timeline.
+    """Plan, begin and end the maintenance of all nodes; implements `timeline.Agenda`.
 
     Calls `node_changed` with each node that changes, and `notice_changed` with the name of each node whose metadata
     changes.

@@ -11,7 +11,7 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, documented
 
 
 class Named(dict[str, Any]):
-    """A directory whose entries have names chosen by users; JSON keeps the spelling of these names."""
+    """A directory whose entries have names chosen by users. In JSON, these names are not changed to camelCase."""
 
 
 class Numbered(dict[str, Any]):

@@ -46,7 +46,7 @@ class Connection:
 
     @property
     def round_trips(self) -> int:
-        """How often the client has waited for a reply before it sent more data, including TCP's handshake.
+        """The number of times that the client waited for a reply before it sent more data, plus TCP's handshake.
 
         Data sent while replies are in flight does not count, so the number is exact only on a link with latency.
         """
@@ -67,7 +67,7 @@ class Connection:
             self._reset_if_lost()
 
     def set_trap(self, trap: Trap) -> None:
-        """Set a fault that waits for a certain byte of this connection."""
+        """Set a fault that takes effect at a certain byte of this connection."""
         for direction, pipe in self._pipes.items():
             if trap.fault.hits(direction):
                 pipe.set_trap(trap)

@@ -1,8 +1,8 @@
 """The faults of a link: verbs, their fields, and the effects of lasting faults on the link. Pure.
 
 Some faults last until they are cleared or for `for_s` seconds; faults with different verbs add up. Some faults happen
-immediately, to every open connection. Some wait for a certain byte, counted from the request for the fault, on `times`
-connections. `direction` is ``up`` (from the client to the server), ``down`` or ``both``.
+immediately, to every open connection. Some take effect at a certain byte, counted from when the fault was set, on
+`times` connections. `direction` is ``up`` (from the client to the server), ``down`` or ``both``.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ class Nodes:
         return new("GetGuestAttributesResponse", guest_attributes=shown)
 
     def _update_extras(self, name: str, call: ApiRequest, paths: list[str]) -> None:
-        """Replace the disk fields that only v2alpha1 has; they are replaced whenever the disks are replaced."""
+        """Replace the disk fields that only v2alpha1 has, if the request replaces the disks."""
         if "data_disks" in paths:
             kept = {key: value for key, value in self._store.extras(name).items() if key != "dataDisks"}
             added = {key: value for key, value in call.extras.items() if key == "dataDisks"}

@@ -33,7 +33,7 @@ class NodeExpiry:
         "After 24 hours, a preemptible node is PREEMPTED like any other pre-empted node, with the same notice.",
     )
     async def _end(self, name: str, moment: float) -> None:
-        """Announce the pre-emption; a node under maintenance is pre-empted when it is READY again."""
+        """Announce the pre-emption of an expired node; if it is under maintenance, try again later."""
         node = self._store.node(name)
         if node is not None and node.state == State.READY:
             # an expired node is then pre-empted with the usual notice

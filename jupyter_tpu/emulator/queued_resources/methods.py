@@ -202,7 +202,7 @@ def _counting(nodes: list[NodePb], extras: Mapping[str, Any]) -> list[NodePb]:
 
 
 def _flex_verdict(nodes: list[NodePb], zone: str, extras: Mapping[str, Any]) -> Any:
-    """Return the error for a create in a zone without flex-start (E12), or None."""
+    """Return the error for a flex-start create in a zone without flex-start, or None."""
     refused = [node for node in nodes if not offers_flex_start(node.accelerator_type, zone)] if is_flex(extras) else []
     return operation_errors.flex_start_unsupported(refused[0].accelerator_type, zone) if refused else None
 

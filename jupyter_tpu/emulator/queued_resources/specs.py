@@ -198,7 +198,7 @@ def run_end(extras: Mapping[str, Any], active_since: float) -> float | None:
 
 @assumed("run-ends-ahead", "A run duration that ends in the past is refused.")
 def check_run(extras: Mapping[str, Any], now: float) -> None:
-    """Raise an error if a new queued resource would have no time to run."""
+    """Raise an error if the run duration of a new queued resource ends in the past."""
     ends = run_end(extras, now)
     if ends is not None and ends <= now:
         raise bad_field("queued_resource.run_duration", "termination_time must be in the future")

@@ -67,7 +67,7 @@ def checked_upstream(text: str) -> str:
 
 @dataclass(slots=True)
 class Recording:
-    """The folder for the cases of one session, from all of its upstreams."""
+    """A recording session: all its proxies store their cases in one folder."""
 
     folder: Path
     on_case: Callable[[Case], None]

@@ -63,7 +63,7 @@ class VirtualClock:
         self._restart_at(max(moment, self.now()))
 
     def set_scale(self, scale: float) -> None:
-        """Change the scale from now on."""
+        """Change the virtual seconds per real second from now on."""
         self._restart_at(self.now())
         self._scale = scale
 

@@ -109,7 +109,7 @@ class QuotaLimit:
     source="full body in a public repository's log; marin-community/marin#1612",
 )
 def quota_exceeded(quota_id: str, limit: int, zone: str, project_number: str) -> Refusal:
-    """Return E2 for one limit of a zone."""
+    """Return the error for one exceeded quota limit of a zone."""
     return quotas_exceeded([QuotaLimit(quota_id, limit, f"zone {zone}")], project_number)
 
 
@@ -305,7 +305,7 @@ def already_exists(name: str) -> Refusal:
     "A request for a missing resource is refused with 404 NOT_FOUND and a ResourceInfo; the wording is invented.",
 )
 def not_found(name: str) -> Refusal:
-    """Return E14 for a resource that does not exist."""
+    """Return the error for a resource that does not exist."""
     info = error_details_pb2.ResourceInfo(resource_name=name)
     return Refusal(status_of(code_pb2.NOT_FOUND, f"Resource '{name}' was not found", [info]))
 

@@ -35,7 +35,7 @@ def flag(value: object) -> bool:
 
 
 def whole(value: object) -> int:
-    """Check a whole number, 0 or more."""
+    """Check that a value is a whole number and at least 0."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"{value!r} is not a whole number of at least 0")
     _check_size(value)

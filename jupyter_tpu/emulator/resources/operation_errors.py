@@ -1,6 +1,6 @@
-"""The errors E3, E10 and E12, with which operations and queued resources fail after their call was accepted.
+"""The errors with which operations and queued resources fail after their call was accepted.
 
-E1 and the internal error, which operations can also have, are in `errors`.
+Two further errors of operations are in `errors`: a lack of capacity, and the internal error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jupyter_tpu.emulator.resources.errors import error_id, status_of
     "With an exhausted reservation, the operation fails with code 8 for a node, and with code 9 for a queued resource.",
 )
 def reserved_capacity_short(*, is_queued: bool = False) -> status_pb2.Status:
-    """Return E3 for a reservation with too few free chips."""
+    """Return the error for a reservation with too few free chips."""
     code = code_pb2.FAILED_PRECONDITION if is_queued else code_pb2.RESOURCE_EXHAUSTED
     message = "Insufficient reserved capacity. Contact customer support to increase your reservation."
     return status_of(code, message + error_id())
@@ -33,7 +33,7 @@ def reserved_capacity_short(*, is_queued: bool = False) -> status_pb2.Status:
     source="logs of two public repositories",
 )
 def reservation_not_found() -> status_pb2.Status:
-    """Return E3 for a reservation that does not exist."""
+    """Return the error for a reservation that does not exist."""
     return status_of(code_pb2.NOT_FOUND, "Reservation not found")
 
 
@@ -44,7 +44,7 @@ def reservation_not_found() -> status_pb2.Status:
     source="notes of three public repositories (limits of 4 and 8 per region)",
 )
 def addresses_used_up() -> status_pb2.Status:
-    """Return E10, for a region without free external IP addresses."""
+    """Return the error for a region without free external IP addresses."""
     return status_of(code_pb2.RESOURCE_EXHAUSTED, "You have reached IN_USE_ADDRESSES limit." + error_id())
 
 
@@ -54,7 +54,7 @@ def addresses_used_up() -> status_pb2.Status:
     source="logs of four public repositories; accepted for v5litepod-1 in us-west4-a only",
 )
 def flex_start_unsupported(accelerator_type: str, zone: str) -> status_pb2.Status:
-    """Return E12, for a zone that does not offer flex-start for the type."""
+    """Return the error for a zone that does not offer flex-start for the type."""
     message = (
         f'FLEX_START provisioning model is not supported for accelerator type "{accelerator_type}" in location "{zone}"'
     )

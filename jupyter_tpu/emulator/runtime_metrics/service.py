@@ -33,7 +33,7 @@ LOOK_FOR_SCRIPT_S = 0.1
 
 
 def main(arguments: list[str]) -> int:
-    """Serve until the holder exits. `arguments` are the folder of the chips and the pid of the holder."""
+    """Serve until the process that uses the chips exits. `arguments` are the chips' folder and the process's pid."""
     folder, holder = Path(arguments[0]), int(arguments[1])
     is_gone = _watch(holder)
     # fork before gRPC starts threads

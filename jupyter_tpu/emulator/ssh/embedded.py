@@ -88,7 +88,7 @@ class WorkerServer(asyncssh.SSHServer):
         return True
 
     def public_key_auth_supported(self) -> bool:
-        """Offer only public keys."""
+        """Allow only public-key authentication."""
         return True
 
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
@@ -109,7 +109,7 @@ class WorkerServer(asyncssh.SSHServer):
         return dest_host in LOOPBACK
 
     def unix_connection_requested(self, dest_path: str) -> bool:
-        """Forward only to Unix sockets below the home folder and /tmp."""
+        """Allow forwarding only to Unix sockets below the home folder and /tmp."""
         # resolve first, so that no link leads out of these folders
         target = Path(dest_path).resolve()
         return any(target.is_relative_to(top) for top in (self._machine.home.resolve(), Path("/tmp").resolve()))

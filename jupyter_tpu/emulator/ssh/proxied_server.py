@@ -26,7 +26,7 @@ class ProxiedSshServer:
         return self.link.port
 
     def keys_changed(self) -> None:
-        """Notify the inner server that the authorised keys have changed."""
+        """Notify the server behind the proxy that the authorised keys have changed."""
         self._inner.keys_changed()
 
     async def close(self) -> None:

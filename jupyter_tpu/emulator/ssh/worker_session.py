@@ -46,7 +46,7 @@ class WorkerSession(asyncssh.SSHServerSession[bytes]):
         return True
 
     def exec_requested(self, command: str) -> bool:
-        """Accept the request for a command."""
+        """Accept the request to run a command."""
         self._command = command
         return True
 

@@ -159,7 +159,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
     # -- billing spans: a span is an interval in which a node was READY
 
     def open_span(self, span: Span) -> None:
-        """Store an open span: the node is READY from `started` on."""
+        """Store the start of a span, an interval in which the node is READY."""
         self._db.execute(
             "insert into spans (uid, name, accelerator_type, zone, spot, nanos_per_hour, started, mode)"
             " values (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -176,7 +176,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
         )
 
     def close_span(self, uid: str, ended: float, is_waived: bool) -> None:
-        """Close the node's open span, if it has one; with `waived`, the span costs nothing."""
+        """Set the end of the node's open span, if it has one. If `is_waived` is true, the span costs nothing."""
         self._db.execute(
             "update spans set ended = ?, is_waived = ? where uid = ? and ended is null", (ended, is_waived, uid)
         )

@@ -1,4 +1,4 @@
-"""The nodes of a project, counted by kind; quotas, capacity and addresses can be checked by these counts."""
+"""The nodes of a project, counted by kind, for checks of quotas, capacity and IP addresses."""
 
 from __future__ import annotations
 

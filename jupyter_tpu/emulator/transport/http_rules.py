@@ -1,7 +1,7 @@
 """Map the path and verb of an HTTP request to an API method, for each API version.
 
 The rules of v2 come from google-cloud-tpu's own REST transport. v2alpha1 has the same rules and a few more, which only
-its discovery document lists. Of v1, gcloud still uses the methods that list locations and types.
+its discovery document lists. gcloud still uses two methods of v1: those that list locations and types.
 """
 
 from __future__ import annotations

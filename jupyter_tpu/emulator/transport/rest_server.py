@@ -195,7 +195,7 @@ def _unrouted(verb: str, path: str) -> errors.Refusal:
 
 @web.middleware
 async def refuse_browsers(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Reject requests of web pages: from other origins, or by host names that resolve to loopback (DNS rebinding)."""
+    """Reject requests from web pages: from other origins, or to host names that resolve to loopback (DNS rebinding)."""
     # a web page can resolve its own host name to 127.0.0.1 but can't forge the Host header
     host = request.host.rpartition(":")[0] or request.host
     is_of_page = "Origin" in request.headers or request.headers.get("Sec-Fetch-Site", "none") not in _OF_NO_OTHER_SITE

@@ -115,7 +115,7 @@ def device_files(chips: Chips) -> list[str]:
 def write_chips(folder: Path, chips: Chips, port: int) -> dict[str, str]:
     """Write a worker's chips to its folder; return the environment variables with which its processes find them.
 
-    Does not change a lock in use, because workers keep running after a crash of the emulator.
+    Existing device files and locks are kept: workers' processes survive a crash of the emulator and may still use them.
     """
     names = device_files(chips)
     for name in names:
@@ -136,7 +136,7 @@ def write_chips(folder: Path, chips: Chips, port: int) -> dict[str, str]:
 
 
 def _service() -> Mapping[str, object]:
-    """Return the command with which a process that uses the chips starts its metrics service.
+    """Return the command that starts the metrics service of a process that uses the chips.
 
     The command uses the emulator's own Python, which has gRPC.
     """

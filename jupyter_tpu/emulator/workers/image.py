@@ -1,4 +1,4 @@
-"""The image of the emulated TPU VM: the Python and the tools on the PATH of a login.
+"""The image of the emulated TPU VM: the Python and the tools on the PATH of an SSH session.
 
 ``full`` means an environment that is ready for use (the Python of the emulator, or any other); ``bare`` resembles the
 real image: it has a Python with pip but without ipykernel, and it has no uv.

@@ -92,7 +92,7 @@ class SshServer(Protocol):
         """Read `Machine.authorized` again."""
 
     async def close(self) -> None:
-        """Stop listening and break all connections; processes of logins continue."""
+        """Stop listening and break all connections. Processes that were started over SSH keep running."""
 
 
 def open_machine(folder: Path, *, worker_id: int, hostname: str, accelerator_type: str, image: Image) -> Machine:

@@ -30,8 +30,9 @@ def processes_of(tokens: Iterable[str]) -> list[psutil.Process]:
 
 
 def kill_processes_of(tokens: Iterable[str]) -> None:
-    """Kill the processes repeatedly until none is left, because a process may fork while others are being killed.
+    """Kill all processes with these tokens and their descendants.
 
+    Searches and kills repeatedly until no process is left, because a process may fork while others are being killed.
     Blocks, but does not wait for individual processes: some are children of this process, and asyncio needs their exit
     status.
 

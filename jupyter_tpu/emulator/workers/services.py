@@ -88,7 +88,7 @@ class WorkerServices:
             self._machine.variables["CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU"] = self._surroundings.api
 
     async def _start_metadata(self) -> int:
-        """Listen on the last used port if it is free, because processes started under an earlier emulator use it."""
+        """Listen on the last used port if it is free: processes that an earlier emulator started still use it."""
         kept = self._machine.folder / "metadata_port"
         port_before = int(kept.read_text(encoding="ascii")) if kept.exists() else 0
         try:

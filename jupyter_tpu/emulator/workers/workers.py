@@ -1,4 +1,4 @@
-"""The workers of nodes: machines with SSH servers that start, stop and are deleted with their node."""
+"""The workers of nodes: machines with SSH servers. They are started, stopped and deleted with their node."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class Workers:
         source="cloud.google.com/compute/docs/connect/add-ssh-keys; dstack backends/gcp/compute.py",
     )
     def update_keys(self, node: NodePb) -> None:
-        """Update the keys after a change of the node's or the project's metadata."""
+        """Update the workers' authorised SSH keys after a change of the node's or the project's metadata."""
         for worker in self._running.get(str(node.id), []):
             worker.machine.authorized = _keys_of(node)
             if worker.ssh_server is not None:

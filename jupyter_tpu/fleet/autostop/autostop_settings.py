@@ -230,7 +230,7 @@ def _rules(document: Document, node: Node, wrong_s: float) -> Rules:
 
 
 def _keep(document: Document, node: Node, wrong_s: float) -> KeepRunning | None:
-    """Return the “keep running” setting if it was set for this node and not for an earlier one with its name."""
+    """Return the “keep running” setting, or None if it was set for an earlier node with the same name."""
     body: Mapping[str, Any] = document.body
     if body.get("uid") != node.uid:
         return None

@@ -69,7 +69,7 @@ class _End:
 
 
 class ExternalDeletions:
-    """The controller that logs stops and deletions of nodes that this computer did not request.
+    """The controller that logs when a node is stopped or deleted without a request from this computer.
 
     It runs after the `BudgetEnforcer`, which records in the ledger when nodes are no longer READY.
     """

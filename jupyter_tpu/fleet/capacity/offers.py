@@ -1,4 +1,4 @@
-"""The offers with local data about each offer: the grants that cover it and the results of recent creations."""
+"""Capacity offers with local data: for each offer, the grants that cover it and the results of recent creations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Queued resources: requests for nodes that the cloud creates when it has capacity, and leftovers of these requests.
 
-The queue is in the cloud; only the times of changes are stored here. A queued resource has the id of its node, so that
-two tabs or servers that request the same node create only one request.
+The queue is in the cloud; only the times of state changes are stored here. A queued resource has the id of its node, so
+that two tabs or servers that request the same node create only one request.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class Queue:
         return await self._found(name) or replace(known, state="DELETING")
 
     async def _left_of(self, known: QueuedResource) -> QueuedResource:
-        """Return the state after a deletion with an unclear response; raise if the queued resource still exists."""
+        """Check a deletion with an unclear response: return the new state, or raise an error if nothing was deleted."""
         now = (await self.list()).find(known.name)
         if now is None or now.state == "DELETING":
             return now or replace(known, state="DELETING")

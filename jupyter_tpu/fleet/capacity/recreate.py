@@ -76,7 +76,7 @@ class RecreateController:
         self._unreadable: set[str] = set()
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Apply each enabled setting; a failure with one setting does not affect the others."""
+        """Apply the auto-recovery setting of each node; a failure with one node does not affect the others."""
         for recovery in await asyncio.to_thread(self._recoveries.each):
             if isinstance(recovery, tuple):
                 name, error = recovery
@@ -181,7 +181,7 @@ class RecreateController:
 
     @contextlib.asynccontextmanager
     async def _claimed(self, recovery: Recovery, now: float) -> AsyncIterator[Recovery | None]:
-        """Claim the setting for the context; yield None if another process has claimed it."""
+        """Claim an auto-recovery setting within the context; yield None if another process has claimed it."""
         claimed = await asyncio.to_thread(self._recoveries.claim, recovery, now=now)
         try:
             yield claimed
@@ -248,7 +248,7 @@ async def queued_of(cloud: CloudApi, name: NodeName) -> QueuedResource | None:
 
 
 def _making(recovery: Recovery, intents: tuple[Intent, ...]) -> Intent | None:
-    """Return the intent of the latest attempt, or None."""
+    """Return the intent of the latest attempt to recreate the node, or None."""
     creations = (intent for intent in intents if intent.spec is not None)
     return next(
         (intent for intent in creations if intent.spec and intent.spec.labels.get(ATTEMPT_LABEL) == recovery.attempt),

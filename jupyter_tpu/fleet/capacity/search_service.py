@@ -132,7 +132,7 @@ class SearchService:
                 await asyncio.sleep(every_s)
 
     async def cancel(self, search_id: str) -> Search:
-        """Begin cancelling a search; the search's phase becomes ``cancelled`` when its open try has no leftovers.
+        """Begin to cancel a search. Its phase becomes ``cancelled`` when no resources of its last try are left.
 
         Raises:
             IntentNotFound: there is no such search.

@@ -41,7 +41,7 @@ class NodeCache:
         return self._nodes.get(name)
 
     def merge_list(self, listed: NodeList, *, asked: Moment) -> set[NodeName]:
-        """Merge a list; return the names of nodes that appeared, changed or disappeared."""
+        """Merge a new list of nodes; return the names of the nodes that appeared, changed or disappeared."""
         found = {node.name: node for node in listed.nodes}
         # keep the nodes of zones that did not respond
         kept = {name: node for name, node in self._nodes.items() if name.zone in listed.unreachable}
@@ -59,7 +59,7 @@ class NodeCache:
         return changed
 
     def merge_node(self, node: Node, at: Moment) -> set[NodeName]:
-        """Merge a read of one node; return the names that changed."""
+        """Add a node that was read from the cloud; return the names of the nodes that changed."""
         self._looked_at[node.name] = at
         return self._replace({**self._nodes, node.name: node})
 

@@ -104,7 +104,7 @@ class BudgetEnforcer:
         self._notify(fleet)
 
     def _notify(self, fleet: Fleet) -> None:
-        """Make all front ends fetch the budgets and notices again if another page or a command has changed them."""
+        """Make all front ends fetch the budgets and notices again, if these have changed."""
         applied = (self._budgets, self._notices)
         if applied != self._applied:
             self._applied = applied
@@ -320,9 +320,9 @@ class BudgetEnforcer:
         return account
 
     async def _update(self) -> None:
-        """List and record the nodes, unless this was done recently.
+        """List the nodes and record their states in the ledger, unless this was done recently.
 
-        Without this update, nodes that have stopped since the last record would count as READY.
+        Without this update, nodes that have stopped since the last list would count as READY.
         """
         if self._clock.now() - self._recorded.as_of <= FRESH_S:
             return

@@ -76,7 +76,7 @@ class QuotaReport:
 
 
 class QuotaService:
-    """A cache of the quota report. It counts the usage again when `seen`, which describes the nodes, changes."""
+    """A cache of the quota report. It counts the usage again when the state of the nodes (`seen`) has changed."""
 
     def __init__(self, cloud: CloudApi, *, keep_s: float = KEEP_S) -> None:
         self._cloud = cloud

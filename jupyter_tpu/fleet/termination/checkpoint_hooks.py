@@ -53,7 +53,7 @@ class CheckpointHooks:
     async def is_ready(self, node: Node, reason: str, *, ends_in_s: float = math.inf) -> bool:
         """Return whether the node may be stopped: it has no hooks, its hooks have run, or their time is over.
 
-        Call this in every turn when the stop is near; `ends_in_s` is how long the stop can be postponed, in seconds.
+        Call this repeatedly before the stop; `ends_in_s` is how long the stop can be postponed, in seconds.
         """
         if ends_in_s <= 0 or self._seconds_since_asked(node) > HOOK_S + _ANSWER_S:
             return True

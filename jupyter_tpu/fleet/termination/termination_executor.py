@@ -90,12 +90,12 @@ def ignore_result(result: Result) -> None:
 
 
 class TerminationExecutor:
-    """Stops and deletes items, and adds the results to the audit log. If one item fails, the others continue.
+    """Stops and deletes resources, and adds the results to the audit log. A failure does not affect the others.
 
     Args:
-        reason: why the items are stopped or deleted, for the audit log. because: reason shown to the users of a node's
-            kernels; None if the user requested it.
-        wait: whether to wait until an item is stopped or deleted, not only until the cloud has accepted the request.
+        reason: why the resources are stopped or deleted, for the audit log.
+        because: reason shown to the users of a node's kernels; None if the user requested it.
+        wait: whether to wait until a resource is stopped or deleted, not only until the cloud has accepted the request.
         on_result: called with each result as it arrives.
         accepted_s: timeout for the cloud to accept each request, in seconds.
         refused_s: how long a rejected stop is retried before the node is deleted with its disk, in seconds.
@@ -278,7 +278,7 @@ class DirectEnds:
         self._audit = Audit(journal, endpoint=settings.endpoint, project=settings.project)
 
     async def end(self, verb: Verb, node: NodeName, *, because: EndCause | None = None, wait: bool = False) -> Intent:
-        """Stop or delete a node, see `end_directly`; return an intent that no list contains, because it is not tracked.
+        """Stop or delete a node, see `end_directly`; return an intent for display, which the fleet does not run.
 
         Raises:
             TpuError: see `end_directly`.

@@ -41,7 +41,7 @@ class Answer:
     Attributes:
         content: the response; None before the first response.
         at: when the response arrived, in Unix seconds.
-        error: why no newer response is available; None if the response belongs to this request.
+        error: why the latest call failed; None if `content` is the response to the latest call.
     """
 
     worker_id: int

@@ -289,7 +289,7 @@ def _newest(runs: list[LoggedRun], most_bytes: int) -> list[LoggedRun]:
 
 
 def _read_runs(path: Path) -> list[LoggedRun]:
-    """Return the runs of all intact lines."""
+    """Return the runs in a file; skip damaged lines."""
     try:
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:

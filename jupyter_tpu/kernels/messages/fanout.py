@@ -164,7 +164,7 @@ class Subscriber:
         self.early: set[int] = set()
 
     def wants_live(self, live_seq: int | None) -> bool:
-        """Return whether this reader needs the live stream to continue: it reads the stream, or is ahead of it."""
+        """Return whether the live stream must continue for this reader: it reads the stream, or is ahead of it."""
         is_ahead = self._own is not None and (self.next_seq or 0) > (live_seq or 0)
         return is_ahead or (self._is_live and not self._is_paused)
 
@@ -258,7 +258,7 @@ class Subscriber:
                 self._join()
 
     def _restart_at_new_record(self) -> None:
-        """Restart at sequence number 1: the worker doesn't have this position, so the old record was deleted."""
+        """Restart at sequence number 1. The worker no longer has this position: the old record was deleted."""
         self._own = None
         if self.next_seq != 1:
             self.deliver_event([json.dumps({"event": "new_record"}).encode()])

@@ -66,7 +66,7 @@ class Secrets:
 
 
 class Bridge:
-    """Five sockets at `addresses`; `open` binds them in the running loop.
+    """A kernel's five local sockets, at `addresses`; `open` binds them in the running loop.
 
     Requests that arrive before `join` are queued, so clients may connect before the kernel runs.
 
@@ -113,7 +113,7 @@ class Bridge:
         self.publish()
 
     def publish(self) -> None:
-        """Create the sockets' public names again."""
+        """Recreate the names under which clients find the sockets."""
         self._addresses.publish()
 
     def join(self, stream: Stream, expected_info: Mapping[str, Any] | None = None) -> None:

@@ -60,7 +60,7 @@ class RegistrySync:
             await self._write(note)
 
     async def write_unwritten(self) -> None:
-        """Retry a failed write immediately."""
+        """Write the kernel's note now if an earlier write has failed."""
         async with self._changing:
             if self._unwritten:
                 await self._write(self._unwritten)

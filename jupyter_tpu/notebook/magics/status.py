@@ -48,7 +48,7 @@ class AgentAnswers:
 
 
 def status(context: MagicContext) -> MagicOutput:
-    """Show the whole screen; missing data in one section does not affect the other sections."""
+    """Show the node's status in sections; missing data in one section does not affect the other sections."""
     # Make all calls in parallel, so that the cell waits only for the slowest.
     replies = AgentAnswers(context.call_all(_CALLS), context.now)
     node = Section(title=_machine(context.environ), lines=[])

@@ -112,7 +112,7 @@ def _parts(shell: Any, source: str) -> tuple[CodeType, CodeType | None]:
 
 
 def _above(source: str) -> int:
-    """Return the number of lines above the code in its cell; with it, tracebacks show the right line numbers."""
+    """Return the number of lines above the code in its cell. Tracebacks need it to show the right line numbers."""
     return 1 + len(list(itertools.takewhile(lambda line: not line.strip(), source.splitlines())))
 
 

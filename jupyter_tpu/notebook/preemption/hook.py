@@ -59,7 +59,7 @@ class Hook:
         exec(self._code, self._namespace)
 
     def run_in_cell(self) -> None:
-        """Run the code so that its output appears in the running cell or, if none is running, in the defining cell."""
+        """Run the code. Its output appears in the running cell or, between cells, in the cell that defined the hook."""
         # ipykernel's stdout has an empty parent header between cells; other streams have no parent header.
         if getattr(sys.stdout, "parent_header", True):
             self.run()

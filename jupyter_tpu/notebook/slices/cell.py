@@ -294,7 +294,7 @@ class RunningCell:
                 self._interrupt_other(worker)
 
     def _interrupt_other(self, worker: int) -> None:
-        """Interrupt a worker through its control thread, or with a signal if this thread can't run."""
+        """Interrupt a worker with a message to its control thread, or with a signal if it does not respond soon."""
         answers: list[str] = []
 
         def answered(content: Mapping[str, Any]) -> None:

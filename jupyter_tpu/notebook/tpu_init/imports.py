@@ -70,7 +70,10 @@ def import_framework(framework: str, module: str, worker: ThisWorker) -> Any:
 
 
 def _refuse_impostor(framework: str, module: str, found: ModuleType) -> None:
-    """Raise an error if the module is a user's own file or folder: a framework is a package with an ``__init__.py``."""
+    """Raise an error if the module is a user's own file or folder instead of the framework.
+
+    A framework is a package with an ``__init__.py``.
+    """
     is_package, file = hasattr(found, "__path__"), getattr(found, "__file__", None)
     if "." not in module and not (is_package and file):
         raise diagnosis.hidden(framework, module, file or next(iter(found.__path__), module))

@@ -61,7 +61,7 @@ def _start_together(jax: Any, met: Meeting, worker: ThisWorker) -> Ready:
 
 @contextmanager
 def _hidden_gloo() -> Iterator[None]:
-    """Hide Gloo's output, which bypasses Python; Gloo connects CPU devices in place of the chips' own network."""
+    """Hide the output of Gloo, which connects CPU devices over TCP and does not print through Python."""
     sys.stdout.flush()
     output = os.dup(1)
     with Path(os.devnull).open("w") as nowhere:

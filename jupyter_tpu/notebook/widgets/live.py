@@ -79,8 +79,9 @@ def _allow_any_subshell(comm: Any) -> None:
 def _publish(comm: Any, state: Mapping[str, Any], *, is_answer: bool) -> None:
     """Send a state to all pages, through the kernel's own session.
 
-    The message has a parent only if a page requested the state; otherwise, hours of snapshots would count as output of
-    the running cell. The message bypasses the comm, which would record the current subshell; see `_allow_any_subshell`.
+    The message has a parent request only if a page requested the state. Otherwise, the message would count as output of
+    the running cell. It is not sent through the comm, because the comm would record the current subshell; see
+    `_allow_any_subshell`.
     """
     data = {"method": "update", "state": dict(state), "buffer_paths": []}
     kernel = getattr(comm, "kernel", None)

@@ -29,7 +29,7 @@ class View:
     Attributes:
         script: the JavaScript file that draws the widget in a page.
         every_s: seconds between two updates.
-        read: reads the agent and returns the data for the page, with the history if its second argument is true.
+        read: calls the agent and returns the data for the page, including the history if its second argument is true.
             ``at``, if present, is the time of the data in Unix seconds by the node's clock. Raises `TpuError`, or the
             exception caused by an unreadable response.
         subcommands: the subcommands of ``%tpu`` that show the same data, for front ends without live widgets.

@@ -1,8 +1,8 @@
 """Read the outputs of a notebook's cells from the record of its kernel, for a page that was disconnected.
 
-Reading waits for the worker; reducing runs in a thread, in steps that do not block the server's event loop. A response
-is a snapshot of the record up to its `seq`. Reading over a slow link may take many seconds; the snapshot shows the
-state at the end of reading. Requests that take too long to read are left for the page's next call.
+The event loop waits for the worker's messages. A thread reduces them to outputs, in steps that do not block the loop. A
+response is a snapshot of the record up to its `seq`. Reading over a slow link may take many seconds; the snapshot shows
+the state at the end of reading. Requests that take too long to read are left for the page's next call.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ async def outputs_of(
 
 
 def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Join pieces into larger pieces, because each piece requires a write and an iteration of the event loop."""
+    """Join small pieces into larger ones, because each piece costs a write and an iteration of the event loop."""
     waiting: list[bytes] = []
     size = 0
     for piece in pieces:

@@ -20,7 +20,7 @@ _CHANGES_NODES = frozenset(["clock", "maintenance", "preempt", "project", "reset
 
 
 class EmulatedApp(Protocol):
-    """The part of the extension that the routes of the failure simulator need in addition to `nodes.App`."""
+    """The attributes of the extension that the failure simulator needs in addition to those of `nodes.App`."""
 
     shown: ServedCloud
 
@@ -47,7 +47,7 @@ class FailureSimulatorHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def delete(self, part: str) -> None:
-        """Remove one entry of the part, or all entries."""
+        """Remove all entries of a part of the failure simulator, or only the entry whose id is in the query."""
         item = self.get_argument("id", "")
         if not re.fullmatch(r"\d{0,12}", item, re.ASCII):
             raise BadInput("The id is not a number.", hint="Use an id from `GET emulator/state`.")

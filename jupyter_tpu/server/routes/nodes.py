@@ -150,7 +150,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         await self.write_request(intent)
 
     async def write_request(self, intent: Intent) -> None:
-        """Finish the response with the user's intent, and add the intent to the audit log."""
+        """Respond with the intent that the user requested, and add the intent to the audit log."""
         await asyncio.to_thread((await self.audit()).record_user_request, intent)
         self.write_json(intent_view(intent), status=202)
 
@@ -202,7 +202,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
 async def _end_directly(
     opened: OpenFleet, verb: Literal["stop", "delete"], name: NodeName, unwritable: JournalUnwritable
 ) -> Intent:
-    """Send the request without recording it in the journal; return the intent, whose message explains why."""
+    """Send the request without the journal. The message of the returned intent says why the journal was not used."""
     intent = await DirectEnds(opened.cloud, opened.journal).end(verb, name)
     await opened.fleet.refresh()  # update the list with the node's new state
     return replace(intent, message=str(Text("{message} The request is sent anyway.", message=unwritable.message)))

@@ -335,7 +335,7 @@ class _Channel:
 
 
 def _retire(stale: Any) -> None:
-    """Close the old connection of a page that has reconnected, so that it does not change any cursor."""
+    """Close the old connection of a page that has reconnected; it must no longer change the page's position."""
     connection = getattr(stale, "connection", None)
     if isinstance(connection, KernelSocket):
         connection.disconnect()

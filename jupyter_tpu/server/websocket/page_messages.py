@@ -1,4 +1,4 @@
-"""Messages from a kernel's record in the form for a page: the parts from the kernel, with their seq in the record.
+"""Messages for a page: each is a message from a kernel's record, with its seq in the record.
 
 A kernel's bytes are forwarded unchanged: contents are decoded only if a page needs the old protocol, and messages are
 not signed.

@@ -283,7 +283,7 @@ class PageSession:
         self._use(await self._kernel.follow(from_seq, self._deliver))
 
     def _use(self, follower: LoopBridge) -> None:
-        """Store the follower and send the requests that were waiting for it."""
+        """Store the reader of the kernel's record, and send the requests that were waiting for it."""
         self._follower = follower
         unsent, self._unsent = self._unsent, []
         for channel, message in unsent:

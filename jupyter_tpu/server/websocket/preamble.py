@@ -94,7 +94,7 @@ def status_message(make_header: MakeHeader, state: str, parent_header: bytes = b
 
 
 def _last_begun(requests: Sequence[ListedRequest], before_seq: int) -> ListedRequest | None:
-    """Return the newest request that the kernel has started; queued requests have nothing to replay."""
+    """Return the newest request that the kernel has started. Queued requests have no messages to replay."""
     begun = (each for each in reversed(requests) if each.state != "queued" and each.first_seq < before_seq)
     return next(begun, None)
 

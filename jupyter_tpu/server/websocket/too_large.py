@@ -74,9 +74,9 @@ class Refusals:
             self._times.popitem(last=False)
 
     def has(self, place: Place, size: int) -> bool:
-        """Return whether a message counts as refused.
+        """Return whether this message counts as refused by clients.
 
-        A smaller message at the same place, which is part of a merged message, does not count.
+        If a merged message was refused, a smaller message at the same place does not count as refused.
         """
         times, refused = self._times.get(place, (0, 0))
         return size >= refused and times >= (_TIMES_LARGE if refused >= _LARGE_BYTES else _TIMES)

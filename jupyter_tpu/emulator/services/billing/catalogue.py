@@ -33,7 +33,7 @@ def billing_service(cloud: Cloud) -> GoogleService:
 
 
 class Billing:
-    """The API methods. Every caller can read prices; accounts and projects belong to the emulated owner."""
+    """The API methods. All callers can read prices; the other methods require an IAM permission."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
