@@ -38,8 +38,8 @@ RELEASE = Command(
     help="end the processes that use a worker's chips",
     here="End the processes that use the chips, after asking.",
     examples={
-        "%tpu release": "all your processes",
-        "%tpu release --pid 1234": "this process; another user's needs a confirmation of its own",
+        "%tpu release": "all of your own processes",
+        "%tpu release --pid 1234": "only this process; another user's process needs a separate confirmation",
         "%tpu release --yes": "skip the confirmation for your own processes",
     },
     arguments=(
@@ -63,8 +63,8 @@ AUTOSTOP = Command(
     name="autostop",
     aliases=("idle",),
     help="show or set the auto-stop rules of nodes",
-    here="Show the activity on this node and when auto-stop will end it.",
-    examples={"%tpu autostop": "running cells, chips and people, each with its age, and the auto-stop rules"},
+    here="Show the activity on this node and when auto-stop will stop or delete the node.",
+    examples={"%tpu autostop": "running cells, chips and users, how old each value is, and the auto-stop rules"},
 )
 EXTEND = Command(
     name="extend",
@@ -143,13 +143,13 @@ COST = Command(
 QUOTA = Command(
     name="quota",
     help="show quota limits, how much is used (leftovers included) and how much is left",
-    here="Show the quotas that this node counts against, and what is free.",
+    here="Show the quotas that this node counts against, and how much of each is left.",
     examples={"%tpu quota": _SENT},
 )
 GRANT = Command(
     name="grant",
     help="list, add or remove TRC grants and credits, and see what is left",
-    here="Show TRC grants and credits: until when they are valid, and what is left.",
+    here="Show TRC grants and credits, until when they are valid, and how much is left.",
     examples={"%tpu grant": _SENT},
 )
 
@@ -157,7 +157,7 @@ GRANT = Command(
 
 PYTHON = Command(
     name="python",
-    here="Show this kernel's Python, the packages that matter and the variables that frameworks read.",
+    here="Show this kernel's Python, the packages relevant for TPUs, and the variables that frameworks read.",
     examples={"%tpu python": "works without the agent"},
 )
 LOGS = Command(

@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
         "requires a token, which jupyter_tpu finds through the variable that the emulator prints.",
     )
     options.add_argument("--port", type=_port, default=0, help=f"port of the gRPC endpoint ({_ANY_PORT})")
-    options.add_argument("--rest-port", type=_port, default=0, help=f"port of REST and control ({_ANY_PORT})")
+    options.add_argument("--rest-port", type=_port, default=0, help=f"port of the REST and control APIs ({_ANY_PORT})")
     options.add_argument("--host", default=LOOPBACK, help=f"must be {LOOPBACK}: this machine only")
     options.add_argument("--state-dir", type=Path, help="folder that keeps nodes across restarts (default: a new one)")
     options.add_argument("--project", type=_project, default="demo-project", help="id of the emulated project")

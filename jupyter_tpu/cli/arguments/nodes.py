@@ -59,7 +59,7 @@ COMMANDS = (
     ),
     Command(
         name="search",
-        help="try zones and types until a node is READY; without NODE: list searches",
+        help="try zones and types until a node is READY, or list searches if NODE is omitted",
         arguments=(
             argument("node", nargs="?", metavar="NODE", help="name of the new node"),
             argument("--types", metavar="TYPE,…", help="acceptable accelerator types"),

@@ -23,11 +23,11 @@ _OPTIONS: Mapping[str, tuple[type, str]] = {
     "ms": (float, "latency: milliseconds each way"),
     "jitter_ms": (float, "latency: vary by up to this many milliseconds"),
     "kib_per_s": (float, "rate: KiB per second"),
-    "bytes": (int, "slice: bytes of a piece"),
+    "bytes": (int, "slice: bytes in each piece"),
     "gap_ms": (float, "slice: milliseconds between pieces"),
     "after": (int, "cut: bytes that still arrive"),
     "at": (int, "corrupt: which byte, counted from now"),
-    "times": (int, "cut, corrupt: how many connections it hits (default: 1)"),
+    "times": (int, "cut, corrupt: number of connections to affect (default: 1)"),
     "for_s": (float, "seconds until a lasting fault ends"),
 }
 
