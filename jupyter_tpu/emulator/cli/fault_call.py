@@ -14,15 +14,15 @@ from jupyter_tpu.emulator.workers.worker_faults import MEANINGS
 
 _OPTIONS: Mapping[str, tuple[Callable[[str], Any], str]] = {
     "target": (str, "only calls that name this node (alone or in full) or this zone"),
-    "times": (int, "number of calls it hits (default: 1; some kinds last until cleared)"),
-    "nth": (int, "first call that it hits, counted from now (default: 1)"),
-    "probability": (number, "probability of hitting a call (default: 1)"),
+    "times": (int, "number of calls to affect (default: 1; some kinds last until cleared)"),
+    "nth": (int, "first call to affect, counted from now (default: 1)"),
+    "probability": (number, "probability that a call is affected (default: 1)"),
     "seed": (int, "seed that makes the draws repeatable (default: random; `fault list` shows it)"),
     "code": (str, "code of the refusal: HTTP (429, 500, 503, 504) or gRPC (UNAVAILABLE, 14)"),
     "message": (str, "text of the refusal (default: the text of Google's APIs for the code)"),
     "seconds": (number, "duration; its meaning depends on the kind"),
-    "quota_id": (str, "quota of a refusal by quota"),
-    "limit": (int, "limit of a refusal by quota or by rate"),
+    "quota_id": (str, "quota: id of the exceeded quota"),
+    "limit": (int, "quota, rate: the limit that is exceeded"),
 }
 
 
