@@ -290,7 +290,7 @@ def _use(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: float
     proofs = [each for each in activity.in_state("active") if each[0] in _proofs(activity)]
     if proofs:
         return _Use(verdict="busy", reason=_joined_details([*running, *proofs]))
-    # All sources are readable and quiet: the idle timeout counts from the last activity.
+    # All sources are readable and quiet, so the idle timeout counts from the last activity.
     if not running and not hidden:
         since = _latest(activity, ("execution", *_proofs(activity)), ready_since)
         reason = Text("no activity")

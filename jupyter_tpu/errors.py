@@ -523,7 +523,7 @@ def text_from_json(data: Any, english: str, deepest: int = _DEEPEST_TEXT) -> str
         return english
     fields = _FIELD.findall(template)
     arguments = {name: values[name] for name in fields if isinstance(values.get(name), (str, int))}
-    # Check the length before formatting: a few long values, repeated often, would fill the memory.
+    # Check the length before formatting: long values that are repeated often could fill the memory.
     if sum(len(str(arguments.get(name, ""))) for name in fields) > len(english):
         return english
     for name in arguments.keys() & texts.keys():

@@ -102,7 +102,7 @@ RELEASES: tuple[Release, ...] = (
         python_min=(3, 11),
         requires=("torch>=2.11,<2.16", "torch_tpu==0.2.0"),
     ),
-    # Its libtpu is in no package index, but part of the runtime version tpu-vm-tf-2.18.0.
+    # This libtpu is in no package index. It is part of the runtime version tpu-vm-tf-2.18.0.
     Release(framework="tf", version="2.18.0", libtpu="==2.18.0", python_min=(3, 9), python_max=(3, 12)),
     Release(
         framework="tf",

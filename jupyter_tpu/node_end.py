@@ -86,7 +86,7 @@ class NodeEnd:
     @property
     def message(self) -> str:
         """Return one sentence with the event, its time (local to this machine) and its cause."""
-        # front ends format the time themselves, so it needs no template
+        # the time is a separate argument, because front ends format it themselves
         return _SENTENCES[self.why.cause].format(
             node=self.node.node_id,
             what=_WHAT[self.is_deleted],

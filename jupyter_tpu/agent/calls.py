@@ -188,7 +188,8 @@ class Methods:
         number = _signal(params.get("signal", int(signal.SIGKILL)))
         if not kernel.signal_for(params["caller"], number):
             return kernel.describe()
-        # Respond to a kill only after the process's exit is recorded, so that the next call can start a new process.
+        # Respond to SIGKILL only after the process's exit has been recorded, so that the next call can start a new
+        # process.
         if number == signal.SIGKILL:
             await kernel.kill()
         else:

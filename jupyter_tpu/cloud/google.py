@@ -52,10 +52,11 @@ _HOST = "tpu.googleapis.com:443"
 _CHANNEL_OPTIONS = [
     # No limit: by default, gRPC rejects responses over 4 MiB, but a list of many nodes may be larger.
     ("grpc.max_receive_message_length", -1),
-    # gRPC's own delays grow to 2 min, too long for a laptop that has just woken up.
+    # gRPC's default delays grow to 2 min, which is too long for a laptop that has just woken up.
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 5000),
-    # Off by default. Without keepalive, a silently lost connection is noticed only when a call times out.
+    # Keepalive is off by default. Without it, a connection that was lost silently is noticed only when a call times
+    # out.
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 10_000),
 ]

@@ -87,7 +87,7 @@ def node_to_create(spec: NodeSpec) -> tpu_v2.Node:
 def operation_of(message: operations_pb2.Operation, request: Request) -> Operation:
     """Convert an operation. If it failed, the error message names `request`."""
     metadata = tpu_v2.OperationMetadata.pb(tpu_v2.OperationMetadata())
-    # Metadata of another type, which a newer API may send, leaves verb and target empty.
+    # A newer API may send metadata of another type. Verb and target are then empty.
     if message.metadata.Is(metadata.DESCRIPTOR):
         message.metadata.Unpack(metadata)
     failed = message.WhichOneof("result") == "error"

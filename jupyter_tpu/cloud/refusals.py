@@ -37,7 +37,7 @@ class Rule:
 
 def error_of_refusal(request: Request, refusal: Refusal) -> TpuError:
     """Convert a refusal to one of our errors, with the cloud's message in ``raw``."""
-    # The last rule has no condition, so one rule always matches.
+    # There is always a matching rule, because the last rule has no condition.
     rule = next(rule for rule in RULES if rule.fits(refusal))
     error = rule.build(Case(request, refusal))
     error.raw = refusal.text
@@ -104,7 +104,7 @@ RULES: tuple[Rule, ...] = (
     _rule(
         3, text=r"zonal accelerator configurations|accelerator \S+ was not found in zone", build=messages.not_in_zone
     ),
-    # A node in the wrong state is INVALID_ARGUMENT in practice, not only FAILED_PRECONDITION.
+    # If a node is in the wrong state, the API may return INVALID_ARGUMENT instead of FAILED_PRECONDITION.
     _rule(3, 9, text=r"while in state", build=messages.wrong_state),
     _rule(9, build=messages.wrong_state),
     _rule(5, text=r"Reservation not found", build=messages.reservation_unknown),

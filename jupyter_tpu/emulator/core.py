@@ -83,11 +83,11 @@ class Cloud:
             store=self.store, clock=self.clock, project=project, project_number=PROJECT_NUMBER
         )
         self.workers = workers
-        # a lambda, because the dispatcher needs the operations and is created after them
+        # use a lambda, because the dispatcher is created later: it needs the operations
         self.operations = Operations(self.store, self.clock, lambda operation: self._dispatcher.roll_back(operation))
         self._new_nodes = NewNodes(self.clock, PROJECT_NUMBER)
         self._queue_nodes = QueueNodes(self.store, self.clock, self.ledger, self.operations)
-        # shared: single nodes and the queue compete for the same chips
+        # nodes and queue share the placement, because they compete for the same chips
         placement = Placement(self.store, self.rules)
         self.queue = Queue(
             store=self.store,
@@ -150,7 +150,7 @@ class Cloud:
         nodes = self.store.nodes()
         # restore endpoints before a new node can take them
         self.effects.restore_endpoints(nodes)
-        # worker processes outlive a killed emulator
+        # worker processes keep running if the emulator is killed
         await self.workers.kill_strays(node for node in nodes if node.state not in (State.STOPPED, State.PREEMPTED))
         for node in nodes:
             if node.state == State.READY:

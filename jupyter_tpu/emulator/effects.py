@@ -77,7 +77,7 @@ class Effects:
         elif operation.verdict is not None:
             # the cause is a scripted fault, or flex-start in a zone that doesn't offer it
             self._fail(operation, operation.verdict)
-        # the first time that the operation is due: look for chips
+        # the operation is due for the first time, so look for chips
         elif operation.ready_at is not None:
             self._place(node, operation)
         else:
@@ -125,7 +125,7 @@ class Effects:
     def _schedule_end(self, node: NodePb) -> None:
         if node.scheduling_config.preemptible:
             ends = self._clock.now() + PREEMPTIBLE_S
-            # the expiry is the time of the notice, so that the node stops after 24 h and not later
+            # the expiry is the time of the notice, so that the node stops after exactly 24 h
             self._store.set_expiry(node.name, ends - NOTICE_S)
             self._store.save_extras(node.name, with_termination(self._store.extras(node.name), ends))
 

@@ -102,8 +102,8 @@ async def open_fleet(
         # load the prices first, because budgets and offers need them
         if not _is_trial(cloud.settings):
             stack.callback((await asyncio.to_thread(_pricing, cloud)).close)
-        # load the key before the journal, because on a full disk, a failed key leaves nothing behind that must be
-        # closed
+        # load the key before the journal, because if loading the key fails, as on a full disk, there is nothing to
+        # close
         key = await asyncio.to_thread(_Key.of_user)
         journal = await asyncio.to_thread(_open_journal, cloud, stack)
         braking = AutostopController(cloud, journal, agents, login_key=key.public_line)
@@ -112,7 +112,7 @@ async def open_fleet(
         fleet = await asyncio.to_thread(
             _assembled, cloud, journal, key, ssh_user, on_change, limits, braking, publisher
         )
-        # closed in reverse order: the loop ends before the journal and the cloud that it uses
+        # these are closed in reverse order, so the loop ends before the journal and the cloud that it uses
         stack.push_async_callback(fleet.close)
         await fleet.start()
         searches, queue = SearchService(cloud, journal), Queue(fleet, cloud, journal)

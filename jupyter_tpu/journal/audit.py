@@ -89,13 +89,13 @@ class Audit:
 
         If several processes call this at the same time, only one adds the line. Raises the same errors as `record`.
         """
-        # one transaction, so that no other process adds the same line between the two statements
+        # use one transaction, so that no other process adds the same line between the two statements
         with self._journal.writing() as database:
             rows = database.execute(
                 "SELECT reason, detail FROM audit WHERE endpoint = ? AND project = ? AND action = ? AND subject = ?",
                 (*self._place, entry.action, entry.subject),
             ).fetchall()
-            # convert as if read from the file, because JSON has no tuples
+            # convert the detail as if it were read from the file, because JSON has no tuples
             wanted = json.loads(json.dumps(dict(entry.detail)))
             is_new = all(_read(*row)[1] != wanted for row in rows)
             if is_new:
@@ -120,7 +120,7 @@ class Audit:
 
     def insert(self, database: sqlite3.Connection, entry: Entry) -> None:
         """Add a line within an open transaction of the same journal."""
-        # next to the detail, where earlier versions ignore it
+        # store the reason next to the detail, where earlier versions ignore it
         made_of = {_REASON: entry.reason.to_json()} if isinstance(entry.reason, Text) else {}
         detail = json.dumps({**entry.detail, **made_of})
         database.execute(

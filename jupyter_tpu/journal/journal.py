@@ -98,7 +98,7 @@ class Journal:
             NodeExists, WrongState: the intent conflicts with an open intent; see `settle_conflict`.
             JournalUnwritable: the intent was not written, so it must not be performed.
         """
-        # one transaction: between the check and the insertion, no other process may start the same intent
+        # use one transaction: between the check and the insertion, no other process may start the same intent
         with self.writing() as database:
             known = _open_intents(database)
             chosen = settle_conflict(known, wanted)
@@ -141,7 +141,7 @@ class Journal:
         if intent is None or intent.settled or not is_gone(intent.owner):
             return None
         with self.writing() as database:
-            # take over only from the owner that has exited: another process may have been faster
+            # take over only from the owner that has exited, because another process may have been faster
             _change_owner(database, intent_id, intent.owner, self.owner)
             taken = _find(database, intent_id)
         return taken if taken and taken.owner == self.owner and not taken.settled else None
@@ -182,7 +182,7 @@ class Journal:
                 " ORDER BY created_at, intent_id",
                 (endpoint, failed_since),
             ).fetchall()
-        # filtered here: the project is part of the node's name, not a column
+        # filter here, because the project is part of the node's name and not a column
         ours = (each for each in intents_of(rows) if each.node_name.project == project)
         return tuple(intents_to_show(ours))
 

@@ -89,7 +89,7 @@ class Ledger:
 
     def _rows(self, database: sqlite3.Connection, rest: str) -> sqlite3.Cursor:
         return database.execute(
-            # substr rather than LIKE, in which _ and % of a project's name would be patterns
+            # use substr instead of LIKE, because LIKE treats _ and % in a project's name as wildcards
             f"SELECT {_COLUMNS} FROM spans WHERE endpoint = ? AND substr(node_name, 1, ?) = ? {rest}",
             (self._endpoint, len(self._prefix), self._prefix),
         )

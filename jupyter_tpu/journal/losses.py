@@ -62,7 +62,7 @@ class Losses:
     def open(self) -> tuple[Loss, ...]:
         """Return the losses that the user has not confirmed, oldest first; raises `JournalUnwritable`."""
         lost = self._everywhere.all(LOSS)
-        # confirmed per project, because each project has its own budgets
+        # losses are confirmed per project, because each project has its own budgets
         seen = {each.name for each in self._seen.all(_SEEN)} if lost else set[str]()
         return tuple(Loss(copy=each.name, at=each.updated_at) for each in lost if each.name not in seen)
 

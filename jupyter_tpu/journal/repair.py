@@ -101,7 +101,7 @@ def _mended(path: Path) -> tuple[Path, bool]:
     with _scratch(path) as folder:
         copy, new = folder / "damaged", folder / path.name
         for suffix in ("", "-wal"):
-            # without the -shm file, which SQLite rebuilds
+            # don't copy the -shm file, because SQLite rebuilds it
             with suppress(FileNotFoundError):
                 shutil.copyfile(f"{path}{suffix}", f"{copy}{suffix}")
         found, aside = salvage(copy), _free_name(path)
@@ -164,7 +164,7 @@ def _carry_over(database: sqlite3.Connection, found: Salvage, copy: str, now: fl
     for table, rows in found.rows.items():
         names = [column.name for column in schema.columns_of(database, table)]
         statement = f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
-        # a row that the new table ignores as a duplicate is a loss too
+        # a row that the new table ignores as a duplicate is lost, too
         if database.executemany(statement, rows).rowcount < len(rows):
             lost.add(table)
     # budgets are documents, and spans are the usage that counts against them

@@ -58,7 +58,7 @@ class Searches:
             known = self._find(database, search.search_id)
             if known is None or known.owner != self._journal.owner:
                 raise ClaimLost(search.search_id)
-            # the only field that another process may set
+            # this is the only field that another process may set
             saved = replace(search, is_cancelled=search.is_cancelled or known.is_cancelled)
             self._put(database, saved)
             return saved
@@ -73,7 +73,7 @@ class Searches:
         if known.has_ended or not is_gone(known.owner):
             return None
         with self._journal.writing() as database:
-            # take over only from the owner that has exited: another process may have been faster
+            # take over only from the owner that has exited, because another process may have been faster
             search = self._find(database, known.search_id)
             if search is None or search.owner != known.owner:
                 return None

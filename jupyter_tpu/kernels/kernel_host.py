@@ -106,7 +106,8 @@ class KernelHost:
         self._runs = ExecutionWatch(runs) if runs else None
         self._environment = environment or KernelEnvironment(key, "")
         self._slice = Slice(key, workers, pool, self.notify) if workers > 1 else None
-        # Sends each message to all readers: to local clients through the bridge, and to pages through a `LoopBridge`.
+        # The fan-out sends each message to all readers: to local clients through the bridge, and to pages through a
+        # `LoopBridge`.
         self._fanout = RecordFanout(self._observe)
         self._clients = LocalClients(self._bridge, self._fanout, 0)
         self._shared: WorkerLink | None = None
@@ -159,7 +160,8 @@ class KernelHost:
         """
         async with self._changing:
             with self.naming_worker():
-                # Sockets first: VS Code tests the ports of the connection file while the kernel is still starting.
+                # Open the sockets first, because VS Code tests the ports of the connection file while the kernel is
+                # still starting.
                 await self._open_bridge(on_progress)
                 if self._runs:
                     self._runs.begin()

@@ -182,7 +182,8 @@ class RemoteKernel:
             async with asyncio.timeout(FIRST_SIGN_S):
                 await self._first_sign.wait()
         except TimeoutError:
-            # Not an error: the process is running and may be importing a lot. Its clients have their own time limits.
+            # This is not an error: the process is running and may be importing many packages. Its clients have their
+            # own time limits.
             log.warning("kernel %s has sent no message for %s s", self._kernel_id, FIRST_SIGN_S)
         if self.exit_code is not None:
             raise KernelFailed(

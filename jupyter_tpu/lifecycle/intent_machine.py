@@ -36,7 +36,7 @@ def step(intent: Intent, event: Event, limits: Limits = _DEFAULT_LIMITS) -> Outc
     Raises:
         IllegalEvent: the event cannot happen in the intent's phase.
     """
-    # in any phase: a newer deletion or stop must not wait for a response
+    # do this in any phase: a newer deletion or stop must not wait for a response
     if isinstance(event, Overruled) and intent.verb != "delete" and not intent.settled:
         return cancelled(intent, event.at)
     handler = None if intent.settled else TABLES[intent.verb].get((intent.phase, type(event)))

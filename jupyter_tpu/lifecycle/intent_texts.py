@@ -41,7 +41,7 @@ def cost(accelerator_type: str, zone: str, provisioning: Provisioning) -> str:
 
 def terms(spec: NodeSpec) -> str:
     """Return a description such as ``a spot v6e-8 in us-east1-d``."""
-    # 70 characters: the type may be a typo of any length
+    # show at most 70 characters, because a mistyped type may have any length
     kind, zone = spec.accelerator_type[:70], spec.name.zone
     if spec.provisioning == "on-demand":
         return Text("an on-demand {type} in {zone}", type=kind, zone=zone)

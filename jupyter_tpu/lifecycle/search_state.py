@@ -157,7 +157,7 @@ class Search:
 
     def to_json(self) -> dict[str, Any]:
         """Return all fields in the journal's format; `from_json` is the inverse."""
-        # uses field names, so renaming a field would change the journal
+        # this uses the names of the fields, so renaming a field would change the journal's format
         return {**asdict(self), "candidates": [each.to_json() for each in self.candidates]}
 
     @classmethod

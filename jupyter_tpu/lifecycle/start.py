@@ -72,7 +72,7 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
     """Fail the intent, because there is no node to start."""
     intent, missing_s = missing_for(intent, event.at)
-    # the error and the response agree, so there is no need to wait
+    # the earlier error and this response agree that the node is missing, so there is no need to wait
     if missing_s <= limits.vanished_s and not isinstance(intent.cause, NodeNotFound):
         return unchanged(intent)
     error = NodeNotFound(

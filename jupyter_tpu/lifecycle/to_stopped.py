@@ -138,7 +138,7 @@ def watched(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     intent = seen(intent)
     if event.node.state == BY_VERB[intent.verb].end_state:
         return _ended(intent, event)
-    # without an operation or a transitional state, nothing shows that the cloud has started
+    # if there is no operation and no transitional state, the cloud may not have begun yet
     promised = intent.operation or event.node.state == BY_VERB[intent.verb].under_way
     if event.at - intent.phase_since <= (limits.change_s if promised else limits.unsure_s):
         return unchanged(intent)

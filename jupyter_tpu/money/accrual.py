@@ -90,7 +90,7 @@ def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], ob
         gone_at: when each node was last observed as not READY (Unix seconds).
     """
     ready = {node.name: node for node in observation.ready}
-    # first process the open spans: extend, close, or close and reopen at a new price
+    # first process the open spans: extend each span, close it, or close it and open a new span at a new price
     extended, closed, opened, repriced = list[Span](), list[Span](), list[Span](), set[NodeName]()
     for name, span in spans.items():
         at, node = observation.seen_at(name), ready.get(name)

@@ -53,7 +53,7 @@ def allot(
     places = [(grant, number) for grant in grants if grant.holds(today) for number in range(len(grant.rows))]
     if nodes is None:
         return Allotment(unknown={(grant.name, number): "the nodes are not listed yet" for grant, number in places})
-    # oldest first, so that a new node never takes coverage from a running one
+    # count the oldest nodes first, so that a new node never takes coverage from a running node
     listed, missing = sorted(nodes, key=_age), set(unreachable)
     used: Counter[RowKey] = Counter()
     for node in listed:

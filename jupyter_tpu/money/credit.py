@@ -41,7 +41,7 @@ def steady_periods(
 
     Periods without nodes are skipped. The spans of a period are sorted by start time, so older nodes use a grant first.
     """
-    # split the time wherever a grant or a node starts or ends, so that nothing changes within an interval
+    # split the time wherever a grant or a node's span starts or ends, so that prices are constant within each interval
     waiting = sorted((span for span in spans if _end(span, now) > since), key=lambda span: span.began_at, reverse=True)
     days = (day for grant in grants for day in (began_at(grant.first_day), began_at(grant.last_day + 1)))
     moments = {since, now, *days, *(moment for span in waiting for moment in (span.began_at, _end(span, now)))}

@@ -194,7 +194,7 @@ def _day(stated: str) -> str | None:
 
 def _cleaned(text: str) -> str:
     """Return the words of a text, separated by single spaces or line breaks."""
-    # decodes quoted-printable text
+    # this decodes quoted-printable text
     text = _ESCAPED.sub(_unescaped, text.replace("=\r\n", "").replace("=\n", ""))
     text = _TAG.sub("", _CELL_TAG.sub(" ", _BLOCK_TAG.sub("\n", _with_rows_on_lines(text))))
     text = unicodedata.normalize("NFKC", html.unescape(text)).translate(_DASHES)

@@ -50,7 +50,7 @@ class _Packing:
 
     def packed(self, value: Any) -> Any:
         """Return a value that `json.dumps` accepts; `jupyter_tpu.local.variables` reads the tags."""
-        # A rough size for each item, so that a list of millions of small numbers is bounded too.
+        # Count a rough size for each item, so that a list of millions of small numbers is limited, too.
         self._spend(8)
         kind = type(value)
         if kind is int and value.bit_length() > _LONG_BITS:

@@ -47,7 +47,8 @@ def _output_message(request: Request, part: Part) -> dict[str, Any]:
 
 
 def _message(request: Request, source: Message | None, kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    # our own message uses a header of the request, because front ends drop their queue when the session changes
+    # our own message uses a header from the request, because front ends drop their queue if the session in the header
+    # changes
     origin = source or request.busy
     header = origin.header if origin else {"msg_id": f"{request.msg_id}_{kind}", **_UNSENT}
     return {

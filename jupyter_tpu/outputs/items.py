@@ -74,7 +74,7 @@ def display_id_of(message: Message) -> str:
         Malformed: the display_id is not a string.
     """
     transient = message.content.get("transient") or {}
-    # 0 is not text, so a malformed `transient` is rejected below like a malformed ID
+    # use 0, which is not text, so that a malformed `transient` is rejected below like a malformed ID
     display_id = transient.get("display_id", "") if isinstance(transient, dict) else 0
     if not isinstance(display_id, str | None):
         raise Malformed("a display_id that is not text")

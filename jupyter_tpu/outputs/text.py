@@ -111,7 +111,7 @@ class StreamText:
             self._trim_tail()
 
     def _trim_tail(self) -> None:
-        # drop whole pieces first, so that the work is linear; cut a piece only if it alone exceeds the limit
+        # drop whole pieces first, so that the work is linear; cut a piece only if it exceeds the limit by itself
         while self._tail_size - len(self._tail[0]) >= self._tail_limit and len(self._tail) > 1:
             old = self._tail.popleft()
             self._tail_size -= len(old)

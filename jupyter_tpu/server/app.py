@@ -265,7 +265,7 @@ class TPUApp(ExtensionApp):
                 each.push_async_callback(self.metrics_pool.close)
                 each.push_async_callback(self._end_tasks)
                 each.push_async_callback(self.adoption.leave if self.keep_kernels else self.adoption.close)
-                # close it first, because its kernels are shut down with it
+                # close the trial first, because its kernels are shut down with it
                 each.push_async_callback(self.trial.close)
         except Exception:
             self.log.exception("jupyter_tpu did not close cleanly; its journal and the list of kernels are intact.")

@@ -59,7 +59,7 @@ class EmulatedCloud:
 def emulator_argv(state_dir: Path) -> list[str]:
     """Return the command for an emulated cloud with its state in this folder."""
     options = ["--json", "--link-faults", "--show-time", "--state-dir", str(state_dir)]
-    # -P: the server runs in the user's folder, where a random.py must not shadow Python's module
+    # -P: the server runs in the user's folder, and a file random.py there must not replace Python's module
     return [sys.executable, "-P", "-m", "jupyter_tpu.emulator", *options]
 
 

@@ -42,7 +42,7 @@ async def first_outcome(
             left_s = last_activity + silence_s - loop.time()
             done, _ = await asyncio.wait(tasks, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
             if done:
-                # Accept a failure as well: a refusal or a wrong key would be the same for the other attempts.
+                # Also accept a failure: after a refusal or a wrong key, the other attempts would fail as well.
                 first = done.pop()
                 tasks.discard(first)
                 return first.result()

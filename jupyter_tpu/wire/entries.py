@@ -190,7 +190,7 @@ def _bytes_needed(data: bytearray) -> int:
         return HEADER_BYTES
     length: int = span[1] - HEADER_BYTES
     count: int = _HEADER.unpack_from(data)[4]
-    # The number of parts is as untrusted as the length, so don't wait for its table of lengths either.
+    # The number of parts isn't trusted either, so check it before waiting for the table of the parts' lengths.
     if 4 * count > length:
         raise DamagedEntry(f"an entry of {count} parts in {length} bytes")
     if len(data) < HEADER_BYTES + 4 * count:

@@ -97,7 +97,7 @@ class ActivityWatch:
         async with self._measuring:
             if this_moment().steady - self._used_at >= _FRESH_S and not self._notices.are_open:
                 use = await asyncio.to_thread(self._chips.measure)
-                # Hooks that started in the meantime may have used the chips; their use does not count.
+                # Hooks that started in the meantime may have used the chips, which does not count as activity.
                 if self._hooks_before == self._notices.notified:
                     self._use = use
                 self._hooks_before, self._used_at = self._notices.notified, this_moment().steady

@@ -100,7 +100,7 @@ class AutostopDaemon:
         if self._policy.keep.while_busy and self._activity.execution.state == "quiet":
             self._policy = replace(self._policy, keep=replace(self._policy.keep, while_busy=False))
         self._save()
-        # Repeat the check until it succeeds: clients show whether the node can stop itself.
+        # Repeat the check until it succeeds, because clients show whether the node can stop itself.
         if not self._checked:
             await self._check()
         verdict = self._verdict()

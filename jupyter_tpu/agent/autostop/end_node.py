@@ -43,7 +43,7 @@ class EndNodeMethod:
 
 
 def _refused(action: str, error: CannotEnd) -> CloudRefused:
-    # If the API refuses a stop, as for a slice, deleting the node still works.
+    # If the API refuses to stop the node, as it does for a slice, deleting it still works.
     other = "Delete it with %tpu delete, or run" if error.is_refused and action == "stop" else "Run"
     return CloudRefused(
         f"This node cannot stop or delete itself: {error}.",

@@ -78,12 +78,12 @@ class OwnNode:
             else:
                 self._call("DELETE", name)
         except CannotEnd as error:
-            # A refusal in a transitional state such as STOPPING is temporary; only a refusal for a READY node is final.
+            # In a transitional state such as STOPPING, a refusal is temporary. Only if the node is READY, it is final.
             error.is_refused = error.is_refused and self._call("GET", name).get("state") == "READY"
             raise
 
     def _name(self) -> str:
-        # The attribute `tpu-env` names the node. The instance's general attributes are the fallback for missing parts.
+        # The attribute `tpu-env` names the node. Parts that it lacks are taken from the instance's general attributes.
         env = dict(_lines(self._read_metadata("instance/attributes/tpu-env")))
         project = env.get("CONSUMER_PROJECT_ID") or self._read_metadata("project/project-id")
         zone = env.get("ZONE") or self._read_metadata("instance/zone").rpartition("/")[2]

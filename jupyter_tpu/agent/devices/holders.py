@@ -146,7 +146,8 @@ def _kernel_of(process: psutil.Process, kernels: Kernels) -> tuple[str, str]:
         for one in (process, *process.parents()):
             if one.pid in kernels:
                 return kernels[one.pid]
-    # If a parent has exited, the session ID still identifies the kernel, because each kernel starts in its own session.
+    # Even if the process's parent has exited, the session ID identifies the kernel, because each kernel starts in its
+    # own session.
     with suppress(OSError):
         return kernels.get(os.getsid(process.pid), ("", ""))
     return "", ""

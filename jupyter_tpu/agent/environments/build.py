@@ -147,8 +147,8 @@ class Build:
             wanted, lock = Path(folder) / "wanted.in", Path(folder) / "lock.txt"
             wanted.write_text("\n".join((*release.requires, *_NEEDS, *requirements)))
             made = self.files.usable()
-            # uv prefers the versions in its output file. So installed versions stay, and a new environment gets the
-            # versions of our lock, whose hashes are known.
+            # uv prefers the versions in its output file. So an existing environment keeps its versions, and a new
+            # environment gets the versions of our lock, whose hashes are known.
             lock.write_text("\n".join(made.pins) if made else lock_text())
             argv = [
                 uv,

@@ -116,7 +116,7 @@ class KernelDirectory:
             draft.replace(self._path / "kernel.json")
             self._is_saved = True
         except OSError as error:
-            # Don't retry every second if the disk is full, but do so if `rm` is removing the folder.
+            # If the disk is full, don't retry every second. If `rm` is removing the folder, do retry.
             self._is_saved = self._is_saved and isinstance(error, FileNotFoundError)
             log.error("%s: the kernel's state cannot be saved: %s", self._path, error)
 

@@ -71,7 +71,7 @@ class SpareKernel:
         # The user's code must not read the agent's socket as its standard input.
         with Path(os.devnull).open("rb") as nothing:
             os.dup2(nothing.fileno(), 0)
-        # The notebook module was loaded before it was known whether the kernel belongs to a slice.
+        # Join now, because it wasn't known whether the kernel belongs to a slice when the notebook module was loaded.
         importlib.import_module("jupyter_tpu.notebook.slices").join(self._app.shell)
         self._forget()
         self._app.kernel._publish_status("starting", "shell")

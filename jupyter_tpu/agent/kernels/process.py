@@ -106,7 +106,7 @@ class Process:
             OSError: the command can't be run.
         """
         output.write_bytes(b"")
-        # Append mode, so that the file can be truncated while the process writes.
+        # Open the file in append mode, so that it can be truncated while the process writes.
         with output.open("ab") as file:
             child = subprocess.Popen(
                 argv,

@@ -60,7 +60,8 @@ class SampleHistory:
         Args:
             since: Unix seconds.
         """
-        # Order from the oldest to the newest: the ring buffer starts at the position that is written next.
+        # Order the samples from the oldest to the newest: in the ring buffer, the oldest is at the position that is
+        # written next.
         order = [(self._next - self._count + index) % self._size for index in range(self._count)]
         chosen = [index for index in order if self._at[index] > since]
         keys = sorted(self._series)

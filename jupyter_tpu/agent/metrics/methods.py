@@ -75,7 +75,7 @@ class Metrics:
     async def who(self, _params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the TPU processes and the state of libtpu's lock."""
         holders = await asyncio.to_thread(self._holders.scan)
-        # A lock without a visible holder explains a TPU that looks free but can't be used.
+        # If no visible process holds the lock, this explains why a TPU looks free but can't be used.
         lock = await asyncio.to_thread(self._holders.lock_file)
         return {
             "holders": [asdict(holder) for holder in holders],

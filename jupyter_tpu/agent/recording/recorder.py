@@ -82,7 +82,8 @@ class Recorder:
         for entry, size in self._record.entries(min(seq, self._watermark.next_seq)):
             if entry.seq >= seq:
                 self.requests.observe(entry.seq, entry.time, entry.channel, entry.parts, size)
-            # Entries written after the watermark's last update: each is another numbered message of the kernel.
+            # Entries that were written after the watermark's last update: each of them is a numbered message of the
+            # kernel.
             if entry.seq >= self._watermark.next_seq and entry.channel in _NUMBERED and not _is_agents(entry):
                 self._number += 1
         while (given := self._watermark.seq_of(self._number + 1)) is not None and given < self._record.tail_seq:

@@ -220,7 +220,7 @@ class RequestIndex:
 
     def _add(self, seq: int, time: float, header: dict[str, Any], rest: Sequence[bytes], size: int) -> None:
         msg_id, metadata, content = text_of(header, "msg_id"), json_object(rest[0]), json_object(rest[1])
-        # ipykernel aborts the requests queued behind a failed one, except in these three cases.
+        # ipykernel aborts the requests queued behind a failed one, except in the three cases below.
         is_alone = content.get("silent", False) or header.get("subshell_id") or not content.get("stop_on_error", True)
         self._requests.pop(msg_id, None)
         self.unanswered.pop(msg_id, None)

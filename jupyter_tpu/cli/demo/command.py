@@ -45,7 +45,7 @@ def run_demo(options: argparse.Namespace) -> int:
 
     _require_packages()
     folder = DemoFolder((options.dir or default_folder()).expanduser().resolve())
-    # one demo per folder: two would overwrite each other's state
+    # allow only one demo per folder, because two demos would overwrite each other's state
     with folder.locked():
         if options.reset:
             folder.reset()
@@ -83,7 +83,7 @@ async def _until_signalled(work: Awaitable[None]) -> None:
     await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
     if leaving.done():
         note(_("\nStopping …"))
-        # cancelling runs the cleanup in `_serve`; `wait` does not raise, so further signals are ignored
+        # the cancellation makes `_serve` clean up; `wait` does not raise, so further signals are ignored
         task.cancel()
         await asyncio.wait({task})
     leaving.cancel()

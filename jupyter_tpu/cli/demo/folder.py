@@ -96,7 +96,7 @@ class DemoFolder:
         """Delete all data of earlier demos, including notebooks; call this while `locked`."""
         for path in self.root.iterdir():
             if path.name == _MARKER:
-                # keep the marker, because it is the locked file
+                # keep the marker file, because it is locked
                 path.write_text("")
             elif path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)

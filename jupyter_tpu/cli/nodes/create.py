@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def run_create(options: argparse.Namespace) -> int:
     """Create the node, wait until it is READY and print its cost."""
     wanted = _wanted(options)
-    # read the notebook first, so that a mistyped file name costs no node
+    # read the notebook first, so that no node is created if its file name is mistyped
     buckets = (
         buckets_in(Path(options.notebook).read_text(encoding="utf-8", errors="replace")) if options.notebook else ()
     )

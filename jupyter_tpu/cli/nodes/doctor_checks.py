@@ -242,7 +242,7 @@ def _state(node: Node) -> Finding:
 async def _worker(settings: CloudSettings, node: Node) -> list[Finding]:
     from jupyter_tpu.kernels.agents.open_links import WorkerAgents
 
-    # compare the clocks at the middle of the call, which halves the network's error
+    # compare the clocks at the middle of the call, which halves the error that the network causes
     agents = WorkerAgents(settings, (node,))
     try:
         examined = await agents.call(node.name, "examine", {}) or {"findings": []}

@@ -57,7 +57,7 @@ def _intended(settings: CloudSettings, node_id: str) -> list[Node]:
             warn(_(notice))
         listed = journal.listed(time.time(), endpoint=settings.endpoint, project=settings.project)
     return [
-        # only the fields that the prompt and the deletion need
+        # set only the fields that the prompt and the deletion need
         Node(
             name=spec.name,
             state="CREATING",

@@ -89,5 +89,5 @@ def _include_in_user_config(file: Path) -> None:
     if line in present.splitlines():
         return
     target.parent.mkdir(mode=0o700, exist_ok=True)
-    # preserve a symbolic link into a dotfiles folder: replace the file that it points to
+    # keep a symbolic link, for example into a dotfiles folder: replace the file that it points to
     write_whole(target.resolve(), f"{line}\n\n{present}".encode())

@@ -50,7 +50,7 @@ _HEADER = ("AT (UTC)", "ACTION", "SUBJECT", "REASON")
 
 def run_audit(options: argparse.Namespace) -> int:
     """Print the newest entries of the audit log."""
-    # an upper bound, so that a typo can't exhaust the memory
+    # limit the number, so that a typo can't exhaust the memory
     if not 1 <= options.limit <= 1_000_000:
         raise BadInput(
             Text("{limit} is not a valid number of entries.", limit=options.limit),

@@ -109,7 +109,7 @@ def say_budgets(views: Sequence[dict[str, Any]], account: Account) -> None:
     for view in views:
         if view["error"]:
             note(plain(_(view["error"])))
-        # a warning-only budget leaves nodes running on purpose
+        # a budget that only warns leaves nodes running on purpose
         elif view["level"] == "100" and view["action"] != "warn":
             _say_still_ready(view, account)
     if any(view["unwatched"] for view in views):
@@ -205,7 +205,7 @@ def _remove(options: argparse.Namespace) -> int:
 
 async def _removed(options: argparse.Namespace) -> None:
     async with ledger_of_cloud(options) as (_, ledger):
-        # this machine's clock is good enough, because nothing depends on the time of a removal
+        # use this machine's clock, because nothing depends on the exact time of a removal
         ledger.remove_budget(options.name, now=time.time())
 
 

@@ -205,7 +205,7 @@ async def _stop_all(options: argparse.Namespace) -> tuple[tuple[Result, ...], st
 
     async with _open(options) as opened:
         results = await stop_all(opened, _result_printer(options))
-        # a stopped node is still billed for its disk; not urgent, but show it
+        # show stopped nodes, because their disks are still billed
         stopped = [node.name.node_id for node in opened.fleet.snapshot().nodes if node.state == "STOPPED"]
     if not stopped:
         return results, _("Nothing in the project costs money.")

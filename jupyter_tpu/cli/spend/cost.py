@@ -123,7 +123,7 @@ def doubts(view: dict[str, Any], *, all_answered: bool) -> Iterable[str]:
     if view["unpriced"]:
         types = plain(", ".join(view["unpriced"]))
         yield _("No list price is known for {types}; budgets use the highest known price for the size.", types=types)
-    # one line for all successive nodes with the same name and zone
+    # print one line for all successive nodes with the same name and zone
     gaps_s = Counter[tuple[str, str]]()
     for node in view["nodes"]:
         gaps_s[node["node_id"], node["zone"]] += node["unwatched_s"]

@@ -43,7 +43,7 @@ class AccessTokens:
         claims = {"email": email, "scopes": list(scopes), "exp": self._now() + LIFETIME_S, "jti": secrets.token_hex(4)}
         payload = _text(json.dumps(claims).encode())
         token = f"{_PREFIX}{payload}.{self._signature(payload)}"
-        # a second less, so that a client never uses a token that has just expired
+        # return a second less, so that a client never uses a token that has just expired
         return {"access_token": token, "expires_in": LIFETIME_S - 1, "token_type": "Bearer"}
 
     @documented(

@@ -54,7 +54,7 @@ def _owner(peer: Address, ours: Address) -> int | None:
 
 def _owner_by_kernel(peer: Address, ours: Address) -> int | None:
     """Ask the kernel for this socket only, like ``ss``; reading its tables takes milliseconds. Raises OSError."""
-    # a new socket for each query, so that its response can't belong to another query
+    # use a new socket for each query, so that its response can't belong to another query
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
         # query all connection states, because a closing connection has an owner too
         question = _QUESTION.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, 0xFFFFFFFF)
@@ -84,7 +84,7 @@ def owner_in(lines: Iterable[str], peer: Address, ours: Address) -> int | None:
 
     A socket that its process has closed has no inode and is always shown as root's.
     """
-    # look up the peer's side, because we need the owner of that end
+    # look up the peer's end of the connection, because we need the owner of that end
     wanted = (_in_table(peer), _in_table(ours))
     for line in lines:
         words = line.split()

@@ -95,7 +95,7 @@ class ScriptedFaults:
         return formatdate(time.time() + _skew_s.get(), usegmt=True)
 
     def _call_of(self, method: str, request: Any) -> Call:
-        # for a create call, the name of the new resource, so that a fault can target it before it exists
+        # for a create call, use the name of the new resource, so that a fault can target it before it exists
         target = made_by(method, request)
         # a fault can also target a call on an operation by the operation's node
         operation = self._store.operation(target)
@@ -149,7 +149,7 @@ class ScriptedFaults:
         """Return the error that a fault specifies, with the text of the real service."""
         target = target_of(request)
         zone, number = zone_of(target), self._project_number
-        # functions, so that only the error that is returned gets an error ID
+        # use functions, so that only the error that is returned gets an error ID
         refusals: Mapping[str, Callable[[], errors.Refusal]] = {
             "error": lambda: errors.Refusal(errors.status_of(fault.code, fault.text)),
             "unavailable": lambda: errors.Refusal(errors.status_of(fault.code, fault.text)),

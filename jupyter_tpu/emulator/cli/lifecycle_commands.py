@@ -91,7 +91,7 @@ def _metrics(control: EmulatorControl, options: argparse.Namespace) -> Any:
         "idle_s": options.idle,
         "lie": options.lie,
     }
-    # omit unset options from the request: without any option, the control API goes back to measuring
+    # omit unset options from the request: without any option, the control API measures the metrics again
     given = {name: value for name, value in metrics.items() if value is not None}
     return control.set_metrics(options.node, options.worker, **given)
 

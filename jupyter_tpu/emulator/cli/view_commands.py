@@ -108,7 +108,7 @@ def _format_queued(queued: Mapping[str, Any]) -> str:
 
 def format_fault(fault: Mapping[str, Any]) -> str:
     """Format a fault: ``3: error of CreateNode for n1, UNAVAILABLE "…", 2 times more, hit 1 of 1 call``."""
-    # `times` is None for lasting kinds
+    # `times` is None for kinds of faults that last until they are cleared
     left = "until it is cleared" if fault["times"] is None else f"{counted(fault['times'], 'time')} more"
     target = f" for {fault['target']}" if fault["target"] else ""
     seconds = f" {fault['seconds']:g} s," if fault["seconds"] else ""

@@ -131,7 +131,7 @@ class EmulatorControl:
 
     def set_quota(self, quota_id: str, place: str, limit: int | None) -> None:
         """Limit a quota in its zone or region; None means no limit."""
-        # the ID itself shows the quota's scope
+        # the quota's ID shows its scope
         scope = "region" if "PerRegion" in quota_id else "zone"
         self._request("POST", "quotas", {"quota_id": quota_id, scope: place, "limit": limit})
 
@@ -230,10 +230,10 @@ class EmulatorControl:
         # ignore proxies from the environment: the emulator is on loopback
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            # longer than the longest time jump takes (`virtual_time.PATIENCE_S`)
+            # the timeout is longer than the longest time jump takes (`virtual_time.PATIENCE_S`)
             with opener.open(request, timeout=30) as answer:
                 return dict(json.load(answer))
         except urllib.error.HTTPError as error:
             with error:
-                # from None: the HTTP error would only repeat it
+                # raise from None, because the HTTP error would only repeat the message
                 raise ControlRefused(error.read().decode(errors="replace")) from None

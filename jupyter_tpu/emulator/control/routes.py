@@ -210,7 +210,7 @@ class ControlRoutes:
         settings = await json_object(request)
         node, worker_id = fields.text(settings.pop("node")), settings.pop("worker_id", None)
         fault = link_fault_from_json(settings)
-        # one worker or all; for an unknown worker the list is empty, which is rejected below
+        # select one worker or all workers; for an unknown worker, the list is empty, which is rejected below
         links = [link for link in links_to(self._cloud, node) if worker_id in (None, link.worker_id)]
         if not links:
             raise self._no_link(node, worker_id)
@@ -245,7 +245,7 @@ def _handler(answer: Answer) -> Callable[[web.Request], Awaitable[web.StreamResp
             return refused(refusal.status)
         except DiskFull as error:
             return refused(errors.status_of(code_pb2.UNAVAILABLE, f"Not done: {error}; free some space and try again."))
-        # raised by the value parsers with the name of the field
+        # the value parsers raise this with the name of the field
         except KeyError as error:
             return _bad_request(f"{error.args[0]} is missing or unknown")
         except (TypeError, ValueError) as error:

@@ -42,7 +42,7 @@ class HalfCreated:
 
         Call this in the transaction that stores the failure of the create.
         """
-        # look up by operation: only the create call that the fault hit leaves its node behind
+        # look up the operation: only the create call to which the fault applied leaves its node behind
         delay = self._delays.pop(operation.name, None)
         node = self._store.node(operation.target)
         if delay is None or node is None:

@@ -67,7 +67,7 @@ class Operations:
         try:
             yield
         finally:
-            # a plan must not leak to the next call
+            # the plan must not affect the next call
             self._plan, self._version = Plan(), V2
 
     @property
@@ -259,7 +259,7 @@ def _metadata(operation: OperationRecord) -> Any:
         cancel_requested=operation.is_cancel_requested,
         api_version=operation.version,
     )
-    # virtual time, like every timestamp of the API
+    # use virtual time, as in all timestamps of the API
     metadata.create_time.FromNanoseconds(int(operation.created * 1e9))
     if operation.ended is not None:
         metadata.end_time.FromNanoseconds(int(operation.ended * 1e9))

@@ -49,7 +49,7 @@ class Timeline:
             self._timer = None
         moment = self.next_moment()
         delay = math.inf if moment is None else self._clock.real_seconds_until(moment)
-        # infinite while the clock is paused; resuming it calls `arm` again
+        # the delay is infinite while the clock is paused; when it is resumed, `arm` is called again
         if delay < math.inf:
             self._timer = asyncio.get_running_loop().call_later(delay, self._fire)
 

@@ -53,7 +53,7 @@ class Pool:
         return past[-1] if past else None
 
     def _at_random(self, seed: int, now: float) -> int:
-        # a separate generator for each period, so that any time can be queried in any order
+        # use a separate generator for each period, so that periods can be queried in any order
         return random.Random(f"{seed}:{now // RANDOM_PERIOD_S:.0f}").randint(0, self.most)
 
     def to_json(self) -> dict[str, Any]:

@@ -158,7 +158,7 @@ class Project:
     def __init__(self, facts: Facts) -> None:
         self._setting = StoredSetting(facts, "project:switches")
         stored = {name: value for name, value in (self._setting.read() or {}).items() if name not in FORMER}
-        # validate again: a switch from a newer emulator must not go unnoticed
+        # validate the stored switches, so that a switch from a newer emulator doesn't go unnoticed
         self._switches = changed(Switches(), stored)
 
     @property

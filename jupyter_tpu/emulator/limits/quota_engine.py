@@ -114,7 +114,7 @@ class QuotaEngine:
         for node, zone in nodes:
             _count(wanted, node, zone, 1)
         total = usage(held) + wanted
-        # only the quotas that the request counts against: others may already be exceeded
+        # check only the quotas that the request counts against, because others may already be exceeded
         uses = (self._use(quota, place, total[quota, place]) for quota, place in wanted)
         exceeded = [use for use in uses if use.is_exceeded]
         if exceeded:

@@ -63,7 +63,7 @@ def _instance(facts: WorkerFacts) -> dict[str, Any]:
         "network-interfaces": Numbered({"0": _network_interface(facts)}),
         "preempted": _word(facts.is_preempted),
         "scheduling": _scheduling(facts),
-        # the same account twice, as on Compute Engine: under its alias and its email address
+        # the same account appears twice, as on Compute Engine: under its alias and under its email address
         "service-accounts": Named({"default": _service_account(facts), facts.email: _service_account(facts)}),
         "tags": list(facts.node.tags),
         "upcoming-maintenance": _upcoming_maintenance(facts),

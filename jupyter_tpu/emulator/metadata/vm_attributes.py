@@ -41,7 +41,7 @@ def tpu_attributes(facts: WorkerFacts) -> dict[str, str]:
 def tpu_env(facts: WorkerFacts) -> Mapping[str, str]:
     """Return the names and values of the lines in the attribute ``tpu-env``, sorted by name."""
     kind = accelerators.accelerator(facts.node.accelerator_type)
-    # a slice's topology is the bounds of one VM and the number of VMs in each dimension
+    # in each dimension, a slice's topology is the product of one VM's bounds and the number of VMs
     per_host = _HOST_BOUNDS[kind.chips_per_worker]
     shape = _three(kind.topology)
     hosts = [max(1, length // own) for length, own in zip(shape, per_host, strict=True)]

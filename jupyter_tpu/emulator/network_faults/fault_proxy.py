@@ -80,7 +80,7 @@ class FaultProxy:
         for timer in self._timers:
             timer.cancel()
         self._stop_listening()
-        # a copy: each connection removes itself when it is closed
+        # use a copy, because each connection removes itself from the set when it is closed
         closing = list(self._connections)
         for connection in closing:
             connection.reset()
@@ -163,7 +163,7 @@ class FaultProxy:
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
         except OSError:
-            # out of descriptors: the listener remains readable, so the loop would spin
+            # if no descriptor is left, the listener remains readable, and the loop would run continuously
             self._accept_later(self._socket)
         else:
             self._admit_or_not(accepted)

@@ -212,7 +212,7 @@ class Pipe:
         while self._line and self._is_open() and self._line[0][0] <= now:
             self._deliver_first()
         if self._line and self._is_open():
-            # one timer for the first chunk, because later chunks are never due earlier
+            # one timer, for the first chunk, is enough, because later chunks are never due earlier
             self._timer = self._loop.call_at(self._line[0][0], self._pump)
         # the link is idle, so the next chunk can use the fast path in `_pass_on`
         elif not self._line and self._bottleneck_free_at <= now:

@@ -125,7 +125,7 @@ class Connection:
             # the client may send at once, but its bytes leave only after the handshake
             self._up.wait_until(loop.time() + there + back)
             await loop.connect_accepted_socket(lambda: End(self, out=self._up, into=self._down, turn=1), accepted.dup())
-        # SYN, SYN-ACK and ACK: the server would see the connection only after these
+        # wait for SYN, SYN-ACK and ACK, because the server would see the connection only after these packets
         await asyncio.sleep(there + back + there)
         try:
             await self._reach_target()

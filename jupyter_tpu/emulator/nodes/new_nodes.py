@@ -60,7 +60,7 @@ class NewNodes:
         "gives such a node no external addresses; gcloud requests them explicitly.",
     )
     def _fill_in(self, node: NodePb, location: Location) -> None:
-        # unlike the real API (see the behaviour above)
+        # this differs from the real API (see the behaviour above)
         if not node.HasField("network_config") and not node.network_configs:
             node.network_config.enable_external_ips = True
         if node.HasField("network_config") and "/" not in node.network_config.network:

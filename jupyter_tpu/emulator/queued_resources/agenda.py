@@ -178,7 +178,7 @@ class Queue:
     async def _provision(self, name: str) -> None:
         with self._store.transaction():
             queued = self._store.queued(name)
-            # since the listing, the capacity may have been used or the request deleted
+            # since the requests were listed, the capacity may have been used or the request deleted
             is_waiting = queued is not None and queued.state == QueuedState.WAITING_FOR_RESOURCES
             if queued is not None and is_waiting and self._request(name).can_be_provisioned(self._room()):
                 self._create_nodes_of(queued)
@@ -259,7 +259,7 @@ class Queue:
             self._follow_progress(queued, states)
 
     def _follow_progress(self, queued: QueuedRecord, states: Sequence[int]) -> None:
-        # a node disappeared during creation: the others are useless without it
+        # a node disappeared during creation, and the other nodes are useless without it
         if len(states) < len(wanted_nodes(queued.body, last_part(queued.name), {})):
             self._suspend(replace(queued, verdict=errors.internal_error()))
         elif set(states) == {State.READY} and queued.verdict is None:

@@ -42,7 +42,7 @@ class QueueEffects:
 
     def _finish(self, operation: OperationRecord) -> None:
         queued = self._store.queued(operation.target)
-        # deleted before its operation was due, so only finish the operation
+        # the queued resource was deleted before its operation was due, so only finish the operation
         if queued is None:
             self._operations.finish(operation)
         elif operation.verdict is not None:

@@ -43,7 +43,7 @@ def in_state(
     """
     body = type(queued.body)()
     body.CopyFrom(queued.body)
-    # clear the data of the old state before setting those of the new one
+    # clear the data of the old state before setting the new state
     body.ClearField("state")
     body.state.state = state
     body.state.state_initiator = initiator

@@ -72,7 +72,7 @@ def scheduled(requested: NodePb, queued: Any, extras: Mapping[str, Any]) -> Node
     model = extras.get("provisioningModel", "")
     if queued.HasField("spot") or model == "SPOT":
         node.scheduling_config.spot = True
-    # v2alpha1 only; v2 has no such tier
+    # only v2alpha1 has this tier
     elif "bestEffort" in extras:
         node.scheduling_config.preemptible = True
     elif is_reserved(queued, extras):

@@ -89,7 +89,7 @@ class Recording:
         case = _case(exchange, self.scrubber, self._number, upstream, exchange.began - self._first)
         try:
             write_case(self.folder, case)
-        # the session is more important than the recording: a full disk must not break it
+        # the session is more important than the recording, so a full disk must not interrupt the session
         except OSError as error:
             self.on_trouble(f"{case.name} cannot be written: {error}")
         else:

@@ -117,7 +117,7 @@ class Scrubber:
 
     def text(self, value: str) -> str:
         """Return a text without private data."""
-        # secrets first: their text may contain what the other patterns match
+        # replace secrets first, because their text may contain something that other patterns match
         for secret in [word for word in self._words if self._words[word].startswith("<secret")]:
             value = value.replace(secret, self._words[secret])
         for kind, pattern in _FOUND:
@@ -127,7 +127,7 @@ class Scrubber:
         return self._words_replaced(value)
 
     def _words_replaced(self, value: str) -> str:
-        # longest first, because a project ID may contain another one
+        # replace the longest word first, because a project ID may contain another project ID
         for word in sorted(self._words, key=len, reverse=True):
             if word in value:
                 pattern = rf"(?<![\w<]){re.escape(word)}(?![\w>])(?!-[a-z0-9]+>)"

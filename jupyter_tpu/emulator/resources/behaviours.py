@@ -49,7 +49,7 @@ def behaviour(name: str, standing: Standing, statement: str, *, source: str) -> 
     """Tag a function with the behaviour that it imitates."""
 
     def tag(function: Tagged) -> Tagged:
-        # registered at import, so that the list is derived from the code
+        # behaviours are registered at import, so that their list is derived from the code
         _REGISTER[name] = Behaviour(name=name, standing=standing, statement=statement, source=source)
         return function
 

@@ -124,7 +124,7 @@ def quotas_exceeded(exceeded: Sequence[QuotaLimit], project_number: str) -> Refu
     # the real service joins each column with commas, without spaces (E2b)
     names, limits, places = (",".join(map(str, column)) for column in zip(*map(astuple, exceeded), strict=True))
     message = f"Quota limit '{names}' has been exceeded. Limit: {limits} in {places}."
-    # one violation per limit: assumed (behaviour `E2b-details`)
+    # it is assumed that there is one violation per limit (behaviour `E2b-details`)
     violations = [
         error_details_pb2.QuotaFailure.Violation(
             subject=f"project:{project_number}",

@@ -59,7 +59,7 @@ def last_part(name: str) -> str:
 )
 def new_operation_name(location: Location, now: float) -> str:
     """Generate a name; `now` is virtual time."""
-    # 13 digits, because token_hex only returns an even number
+    # cut to 13 digits, because token_hex returns only an even number of digits
     middle = secrets.token_hex(7)[:13]
     return f"{location}/operations/operation-{int(now * 1000)}-{middle}-{secrets.token_hex(4)}-{secrets.token_hex(4)}"
 

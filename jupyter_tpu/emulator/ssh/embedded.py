@@ -55,7 +55,7 @@ async def start_embedded_server(machine: Machine, port: int) -> EmbeddedSshServe
         agent_forwarding=False,
         x11_forwarding=False,
         gss_host=None,
-        # notices a vanished client after about 90 s, so that its sessions don't accumulate
+        # a lost client is noticed after about 90 s, so that its sessions don't accumulate
         keepalive_interval=30,
         login_timeout=60,
     )
@@ -93,7 +93,7 @@ class WorkerServer(asyncssh.SSHServer):
 
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
         """Accept the public keys that the metadata lists for this user."""
-        # compared without the comment, as `machine.key_lines` stores it
+        # compare the key without its comment, as `machine.key_lines` stores it
         offered = " ".join(key.export_public_key().decode().split()[:2])
         return (username, offered) in self._machine.authorized
 
@@ -110,6 +110,6 @@ class WorkerServer(asyncssh.SSHServer):
 
     def unix_connection_requested(self, dest_path: str) -> bool:
         """Allow forwarding only to Unix sockets below the home folder and /tmp."""
-        # resolve first, so that no link leads out of these folders
+        # resolve the path first, so that no symbolic link leads out of these folders
         target = Path(dest_path).resolve()
         return any(target.is_relative_to(top) for top in (self._machine.home.resolve(), Path("/tmp").resolve()))

@@ -64,9 +64,9 @@ def behind_fault_proxy(open_door: StartSshServer) -> StartSshServer:
     """Return a function that starts SSH servers with the given function, each behind a fault proxy."""
 
     async def open_proxied(machine: Machine, port: int) -> ProxiedSshServer:
-        # on any port, because clients see only the proxy's port
+        # use any port, because clients see only the proxy's port
         inner = await open_door(machine, 0)
-        # one proxy per worker, so that links can fail individually
+        # use one proxy per worker, so that links can fail individually
         link = FaultProxy(("127.0.0.1", inner.port), admit=_is_ours)
         try:
             link.listen(("127.0.0.1", port))

@@ -155,7 +155,7 @@ class SessionProcess(asyncio.SubprocessProtocol):
     async def _start_in_terminal(
         self, terminal: Terminal, argv: list[str], environment: dict[str, str], folder: str
     ) -> None:
-        # the terminal is the only output, represented by 0
+        # 0 stands for the terminal, which is the only output
         self._open_pipes = {0}
         slave = await terminal.open(self._output_ended)
         try:

@@ -76,7 +76,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
         Raises:
             DiskFull: none of the changes was stored.
         """
-        # lock for writing at once: every transaction writes at least the time
+        # take the write lock at the start, because every transaction writes at least the time
         self._db.execute("begin immediate")
         changes = self._db.total_changes
         try:

@@ -94,7 +94,7 @@ def _names(mask: Mask, name: str) -> bool:
 
 def check_mask(mask: Mask, kind: Descriptor, text: str) -> None:
     """Raise an error if the mask contains a field that messages of this kind don't have."""
-    # their fields are unknown until there is a response
+    # the fields of these messages are unknown until there is a response
     if kind.full_name in _OPEN_KINDS:
         return
     fields = {field.json_name: field for field in kind.fields}

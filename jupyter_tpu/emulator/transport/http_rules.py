@@ -111,7 +111,7 @@ def _old() -> Iterator[Rule]:
         ("ListOperations", "GET", f"{{name={_LOCATION}}}/operations"),
         ("DeleteOperation", "DELETE", operation),
         ("CancelOperation", "POST", f"{operation}:cancel"),
-        # prefixed, so that they never match a v2 handler
+        # these names have a prefix, so that they never match a v2 handler
         ("v1.ListNodes", "GET", f"{{parent={_LOCATION}}}/nodes"),
         ("v1.CreateNode", "POST", f"{{parent={_LOCATION}}}/nodes"),
         ("v1.GetNode", "GET", node),

@@ -148,7 +148,7 @@ def _sentence(error: json.JSONDecodeError, text: str) -> str:
 
 def _sentence_of(error: json.JSONDecodeError, text: str) -> str:
     if error.msg == "Expecting ',' delimiter":
-        # an approximation: Python's parser doesn't report whether it was in an object or an array
+        # this is an approximation, because Python's parser doesn't report whether it was in an object or an array
         inside_object = text.rfind("{", 0, error.pos) > text.rfind("[", 0, error.pos)
         return "Expected , or } after key:value pair." if inside_object else "Expected , or ] after array value."
     if error.msg == "Expecting value" and text[error.pos : error.pos + 1].isalpha():

@@ -65,7 +65,7 @@ def _again(saved: int, reserved: set[int]) -> int:
 
 def _try(port: int) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # like the servers, so that connections in TIME_WAIT from the last run don't count
+        # set the same option as the servers, so that connections of the last run in TIME_WAIT don't count
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))

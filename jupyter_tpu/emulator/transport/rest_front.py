@@ -40,7 +40,7 @@ async def google_front(request: web.Request, handler: Handler) -> web.StreamResp
     except Refusal as refusal:
         return refused(refusal.status)
     answer = await handler(request)
-    # errors are never partial, and a stream or an empty body has no fields
+    # a mask doesn't apply to an error, and a stream or an empty body has no fields
     if mask is None or answer.status != HTTPStatus.OK or not isinstance(answer, web.Response) or not answer.text:
         return answer
     is_pretty = request.query.get("prettyPrint", "true").lower() != "false"

@@ -122,7 +122,7 @@ def split(fields: Mapping[str, Any], kind: Descriptor) -> tuple[Fields, Fields]:
         mine, rest = _split_value(names.get(name), value)
         if mine is not None:
             known[name] = mine
-        # stored separately, so that REST clients get back what they sent
+        # store these fields separately, so that REST clients get back what they sent
         if rest:
             extras[name] = rest
         elif name not in names:

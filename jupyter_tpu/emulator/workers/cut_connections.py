@@ -75,7 +75,7 @@ def _ends_between(first: str, second: str) -> Iterator[Place]:
     table = _sockets()
     for mine, others in ((ours, theirs), (theirs, ours)):
         reached = {table[inode].local for inode in others if inode in table}
-        # a server that listens on all addresses of its machine
+        # find servers that listen on all addresses of their machine
         ports = {each.local.rpartition(":")[2] for each in _listening(table, others)}
         for inode, places in mine.items():
             found = table.get(inode)

@@ -82,7 +82,7 @@ def passed_on_settings() -> dict[str, str]:
     found = {
         name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)
     }
-    # one cache for all workers, because each has a new home and would otherwise download every wheel again
+    # share one cache, because each worker has a new home folder and would otherwise download every wheel again
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     found.setdefault("UV_CACHE_DIR", str(cache / "uv"))
     found.setdefault("PIP_CACHE_DIR", str(cache / "pip"))

@@ -57,7 +57,7 @@ class Machine:
         """Return the environment of a clean login."""
         user = user or getpass.getuser()
         return {
-            # first, so that the emulator's own environment doesn't override the worker's
+            # these come first, so that the emulator's own environment doesn't override the worker's environment
             **passed_on_settings(),
             "HOME": str(self.home),
             "USER": user,
@@ -70,7 +70,7 @@ class Machine:
             "TPU_WORKER_ID": str(self.worker_id),
             "JUPYTER_TPU_EMULATED": "1",
             **self.variables,
-            # last, because no setting may override the token that identifies processes
+            # this comes last, because no setting may override the token that identifies processes
             TOKEN_VARIABLE: self.token,
         }
 
@@ -98,7 +98,7 @@ class SshServer(Protocol):
 def open_machine(folder: Path, *, worker_id: int, hostname: str, accelerator_type: str, image: Image) -> Machine:
     """Return the machine in this folder; create it if it does not exist."""
     (folder / "home").mkdir(parents=True, exist_ok=True)
-    # even if the folder existed: other users must not read what notebooks write
+    # set the mode even if the folder existed, because other users must not read what notebooks write
     (folder / "home").chmod(0o700)
     return Machine(
         folder=folder,
@@ -118,7 +118,7 @@ def machine_folders(folder: Path) -> Iterator[Path]:
     """
     for place, folders, files in os.walk(folder):
         if "token" in files:
-            # keeps os.walk out of the home folder
+            # clear the list, so that os.walk doesn't enter the home folder
             folders.clear()
             yield Path(place)
 

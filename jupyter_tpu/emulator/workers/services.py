@@ -108,7 +108,7 @@ class WorkerServices:
         """Return the current facts for the metadata server."""
         cloud = self._surroundings.cloud
         name = self.node_name
-        # the current node, or the original one if it has been deleted
+        # use the current node, or the original node if it has been deleted
         node = (cloud.store.node(name) if cloud is not None else None) or self._node
         return WorkerFacts(
             node=node,

@@ -90,7 +90,7 @@ class Workers:
         uid = str(node.id)
         if uid in self._running:
             return
-        # before the first await, so that a second call returns at once
+        # set this before the first await, so that a second call returns at once
         self._running[uid] = []
         try:
             for worker_id in range(accelerators.accelerator(node.accelerator_type).workers):
@@ -177,7 +177,7 @@ class Workers:
         if node.state != State.READY or worker_id >= len(workers):
             return []
         worker = workers[worker_id]
-        # 0 while a fault keeps the server closed
+        # the port is 0 while a fault keeps the server closed
         port = worker.ssh_server.port if worker.ssh_server else 0
         return [
             ("hostkeys", "ssh-ed25519", worker.published_key),
@@ -225,8 +225,8 @@ class Workers:
         return workers[worker_id]
 
     def _place(self, node: NodePb) -> Path:
-        # short, because Unix sockets below it have paths of at most 108 bytes; the UID distinguishes nodes of the same
-        # name
+        # the name is short, because the paths of Unix sockets in the folder have at most 108 bytes; the UID
+        # distinguishes nodes with the same name
         return self._folder / f"{node.name.rpartition('/')[2]}-{node.id % 10**8}"
 
     async def _boot(self, node: NodePb, worker_id: int) -> RunningWorker:

@@ -151,7 +151,7 @@ class AgentPoller:
         if not node.is_billed:  # don't use earlier reports
             return not_running(node.state)
         last = self._reports.get(_key(node))
-        # only for our own nodes: other users may be using a node that this computer has never reached
+        # report this only for our own nodes: other users may be using a node that this computer has never reached
         if last is None and settings.is_ours and self._agents is not None and not self._agents.was_reached(node):
             return never_connected()
         if last is None or last.activity is None:
@@ -244,7 +244,7 @@ def _news(answer: Mapping[str, Any], settings: NodeSettings, now: Moment) -> dic
         for_s = None if settings.keep.until is None else settings.keep.until - now.wall
         keep = {"for_s": for_s, "while_busy": settings.keep.while_busy}
         news |= {"keep": keep, "keep_revision": settings.keep_revision}
-    # the ledger may have a better READY time than the guard
+    # the ledger may know the READY time more exactly than the guard
     ready_s = None if settings.ready_since is None else now.wall - settings.ready_since
     if ready_s is not None and abs(ready_s - agent_ready_s) > _READY_DIFFERS_S:
         news |= {"ready_for_s": max(0.0, ready_s)}

@@ -109,7 +109,7 @@ class AutostopController:
         self._ledger = SpendLedger(journal, cloud.settings)
         self._costs: NodeCosts = NO_COSTS
         self._cost_again_at = -math.inf
-        # the time of both clocks when a stop time was first seen, see `_earliest`
+        # the times of both clocks when a stop time was first seen, see `_earliest`
         self._first_seen: dict[tuple[object, ...], Moment] = {}
         self._asked: dict[tuple[str, str], EndRequest] = {}
         self._warned: set[tuple[str, str]] = set()
@@ -248,7 +248,7 @@ class AutostopController:
         )
 
     def _earliest(self, node: Node, what: str, end_at: float, now: Moment) -> float:
-        # rounded to a minute, because an agent's response differs a little each time
+        # round the time to a minute, because an agent's response differs a little each time
         first = self._first_seen.setdefault((str(node.name), node.uid, what, round(end_at / 60)), now)
         # a local clock that is ahead of the cloud's must not stop a node days early
         ahead_s = max(0.0, self._cloud_clock.wrong_s)
@@ -258,7 +258,8 @@ class AutostopController:
         """Return when the node became READY. If the clock is set back, the node's age does not decrease."""
         if settings.ready_since is None:
             return None
-        # rounded to a minute, because the offset of our clock becomes more exact with each response from the cloud
+        # round the time to a minute, because the offset of our clock becomes more exact with each response from the
+        # cloud
         first = self._first_seen.setdefault((str(node.name), node.uid, "ready", round(settings.ready_since / 60)), now)
         counted_s = (first.wall - settings.ready_since) + first.age_s(now)
         return now.wall - max(now.wall - settings.ready_since, counted_s)
@@ -271,7 +272,7 @@ class AutostopController:
         is_near = left_s <= (0.0 if status.verdict.ends_why == "idle" else HOOK_S)
         if self.checkpoint_hooks is None or not is_near or not status.node.is_billed:
             return True
-        # only a deadline is never postponed for a hook
+        # hooks may postpone any stop except one by deadline
         deadline_at = status.rules.deadline_at
         ends_in_s = math.inf if deadline_at is None else deadline_at - self._clocks().wall
         return await self.checkpoint_hooks.is_ready(status.node, why_text(status), ends_in_s=ends_in_s)

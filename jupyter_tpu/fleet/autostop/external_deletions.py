@@ -123,7 +123,7 @@ class ExternalDeletions:
         zones = {end.span.name.zone for end in ends if can_be_preempted(end.span.terms) and not end.is_left}
         found: dict[NodeName, str] = {}
         for zone in sorted(zones):
-            # the fact that the node is gone is more important than the reason
+            # if this fails, report the deletion without its reason
             with contextlib.suppress(TpuError):
                 listed = (await self._cloud.list_queued_resources(zone)).items
                 found |= {node: each.state for each in listed if each.was_preempted for node in each.nodes}
@@ -136,7 +136,7 @@ class ExternalDeletions:
         seen_at = _moment(self._clock.to_local(span.ended_at))
         reason = Text("{how} It was last seen READY at {time}.", how=self._how(end, suspended, now), time=seen_at)
         detail = {"uid": span.uid, "last_seen_ready_at": span.ended_at}
-        # record once for all processes of the user
+        # record the deletion only once, even if several processes of the user notice it
         if self._audit.record_once(Entry(at=now, action=ACTION, subject=str(span.name), reason=reason, detail=detail)):
             log.warning("%s: %s", span.name, reason)
         self._settled.add(_key(span))
@@ -207,7 +207,7 @@ class ExternalDeletions:
             ),
             "",
         )
-        # a placeholder with the node's data from the ledger
+        # the node is gone, so create a placeholder with its data from the ledger
         gone = Node(
             name=span.name,
             state="",

@@ -116,7 +116,7 @@ class SnapshotPublisher:
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
         """Start sending the data that is due, unless the previous round is still running."""
-        # use the data's clock, not the loop's: times are sent in cloud time
+        # use the clock of the data, because times are sent in cloud time
         now = self._real_now()
         is_busy = self._task is not None and not self._task.done()
         if self._agents is None or is_busy or now < self._check_at:
@@ -136,7 +136,7 @@ class SnapshotPublisher:
     async def _send_all(self, agents: Agents, snapshot: FleetSnapshot, nodes: Sequence[Node]) -> None:
         """Send the data to all nodes whose agent responds. A failure with one node does not affect the others."""
         try:
-            # make a cheap call first: if no agent is connected, nothing needs to be read
+            # make a small call first: if no agent is connected, nothing needs to be read
             is_up = await asyncio.gather(*(self._has_answer(agents, node, "told", {"kind": "node"}) for node in nodes))
             if any(is_up):
                 known = await self._known(snapshot)

@@ -42,7 +42,7 @@ async def annotated_offers(
     usage = await read_grant_usage(journal, settings, fleet.snapshot())
     place = {"endpoint": settings.endpoint, "project": settings.project}
     intents = await asyncio.to_thread(journal.creations, now - LOOK_BACK_S, **place)
-    # use a thread, because there are many offers times several provisioning models
+    # use a thread, because there are many offers, each with several provisioning models
     return await asyncio.to_thread(annotated, offers, usage, creation_counts(intents))
 
 

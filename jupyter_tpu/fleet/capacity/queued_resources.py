@@ -192,7 +192,7 @@ class Queue:
         reason = Text("The user deleted a queued resource that was {state}.", state=known.state)
         await self._note("unqueue", name, reason, nodes=[str(node) for node in known.nodes])
         try:
-            # force: delete its nodes too
+            # force: delete the nodes of the queued resource, too
             await self._cloud.delete_queued_resource(name, force=True)
         except (NodeNotFound, WrongState, CloudUnavailable):
             return await self._left_of(known)

@@ -94,7 +94,7 @@ class RecreateController:
     async def _reconcile_one(self, fleet: Fleet, recovery: Recovery, now: float) -> None:
         if await self._is_idle(fleet, recovery, now):
             return
-        # a claim is a write, so claim only when there is something to do
+        # a claim writes to the journal, so claim the setting only if there is something to do
         if decide(recovery, await self._observe(recovery, now), self._limits) == (recovery, None):
             return
         async with self._claimed(recovery, now) as claimed:
@@ -294,7 +294,7 @@ async def set_recovery(
     # turning the setting off needs no node, which may have been deleted
     if known is not None and not is_on:
         return await _store(recoveries, _off(known, now), now)
-    # keep the attempts of a re-creation in progress: only its limits change
+    # if the node is being recreated, keep the number of attempts and change only the limits
     if known is not None and known.is_being_recreated:
         await _require_price(cloud, journal, known.spec, max_usd)
         capped = replace(known, max_attempts=max_attempts, max_usd=max_usd)

@@ -60,7 +60,7 @@ class SearchController:
             await asyncio.to_thread(self._searches.forget, now - _SHOWN_S)
 
     async def _reconcile_one(self, fleet: Fleet, search: Search, now: float) -> None:
-        # even after the search has ended, because a late node costs money
+        # do this even after the search has ended, because a late node costs money
         await self._delete_latecomers(fleet, search, now)
         last = search.last
         if search.has_ended:

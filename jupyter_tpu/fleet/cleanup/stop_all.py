@@ -52,7 +52,7 @@ def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] =
     """
     waiting = [each for each in holdings.queued if each.state not in _ALREADY_OVER]
     nodes = {node.name: node for node in _known_nodes(holdings, snapshot)}
-    # nodes that are not listed yet: deleting them cancels their intents
+    # include nodes that are not listed yet, because deleting them cancels their intents
     coming = [
         intent.node_name
         for intent in snapshot.intents
@@ -60,7 +60,7 @@ def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] =
     ]
     ending = {node.name: _step_for(node) for node in nodes.values() if _may_cost(node, snapshot)}
     doomed = {name for name, step in ending.items() if step.verb == "delete"}
-    # only requests whose nodes are all deleted: the others keep nodes that can be started again
+    # include only requests whose nodes are all deleted; other requests keep nodes that can be started again
     with_nodes = [
         each
         for each in holdings.queued

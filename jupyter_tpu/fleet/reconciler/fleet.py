@@ -119,7 +119,7 @@ class Fleet:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         # allow only one request at a time per node, even if several intents change the node
         self._locks: defaultdict[NodeName, asyncio.Lock] = defaultdict(asyncio.Lock)
-        # `refresh` may be called while the loop does the same
+        # `refresh` may be called while the loop is listing or reconciling
         self._listing = asyncio.Lock()
         self._reconciling = asyncio.Lock()
         self._loop: asyncio.Task[None] | None = None
@@ -135,7 +135,7 @@ class Fleet:
         performed = list(self._tasks)
         await _cancelled({task for task in (self._loop, *self._tasks.values()) if task})
         with contextlib.suppress(TpuError):
-            # release now, so that the next process need not wait for this one to exit
+            # release the intents now, so that the next process need not wait until this process exits
             await asyncio.to_thread(self._release, performed)
         self._state.wake_waiting()
 

@@ -45,7 +45,7 @@ class Holdings:
 
 async def list_holdings(cloud: CloudApi) -> Holdings:
     """List all nodes and queued resources. A failure is not raised; it is in `Holdings.error`."""
-    # the time of the requests: changes during the requests are newer
+    # use the time of the requests, because changes during the requests are newer
     as_of = time.time()
     (nodes, first), (queued, second) = await asyncio.gather(
         _listed(cloud.list_nodes(), NodeList(nodes=())),

@@ -14,8 +14,8 @@ class Polling:
         idle_s: the interval while no change is in progress.
     """
 
-    # like gcloud, which first polls after 1 s (api_lib/util/waiter.py)
+    # the same interval as gcloud's first one (api_lib/util/waiter.py)
     open_s: float = 1.0
-    # our choice: a compromise between the delay until others' changes are noticed and the API calls, which count
-    # towards the quota
+    # our choice: with a longer interval, changes by others are noticed later; with a shorter interval, more API calls
+    # count towards the quota
     idle_s: float = 15.0

@@ -24,7 +24,7 @@ class BillCache:
 
     async def view(self) -> JSON:
         """Return the billed amounts; ``as_of`` is the time of the query. Raises the same errors as `read_billed`."""
-        # lock, so that two simultaneous requests don't pay for two queries
+        # use a lock, so that two simultaneous requests don't cause two queries, which cost money
         async with self._lock:
             if self._kept is None or time.time() - self._kept["as_of"] > KEPT_S:
                 self._kept = await read_billed(self._settings, self._table)

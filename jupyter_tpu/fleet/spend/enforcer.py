@@ -76,7 +76,7 @@ class BudgetEnforcer:
         # the last observation that this process has recorded
         self._recorded = NEVER
         self._asked: dict[tuple[str, str], EndRequest] = {}
-        # node IDs by the action requested at the budget limit, for the notice
+        # for the notice: the IDs of the nodes for which each action was requested at the budget limit
         self._ended: dict[Verb, set[str]] = {"stop": set(), "delete": set()}
         self._logged: set[tuple[object, ...]] = set()
         self._notices: tuple[str, ...] = ()

@@ -158,7 +158,7 @@ class PriceUpdater:
             "rows": list(stored.rows),
         }
         try:
-            # in case no journal has created the folder yet
+            # create the folder, because no journal may have created it yet
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_whole(self._file, json.dumps(body).encode())
         except OSError as error:

@@ -344,7 +344,7 @@ def _sight(node: Node, look: NodesObservation, before: NodesObservation) -> Obse
 def _unwatched_s(node: Node, seen_at: float, seen_before_at: float) -> float:
     """Return the maximum time that the node may have been READY without being observed, in seconds."""
     created_at = _unix_seconds(node.create_time)
-    # seen a moment ago, so the ledger has the node's state at that time
+    # the node was seen a moment ago, so the ledger knows its state at that time
     if created_at is None or seen_at - seen_before_at <= FRESH_S:
         return 0.0
     return max(0.0, seen_at - max(created_at, seen_before_at))

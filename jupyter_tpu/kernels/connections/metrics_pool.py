@@ -146,7 +146,7 @@ class _Node:
     def _open_some(self) -> None:
         missing = [key for key, held in self._held.items() if held.shared is None and not self._up(key)]
         now = time.monotonic()
-        # Retry at once if the node has been restarted since; other lost links wait.
+        # Retry at once if the node has been restarted in the meantime; other lost links must wait.
         due = [
             key
             for key in missing

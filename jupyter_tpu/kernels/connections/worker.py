@@ -146,7 +146,7 @@ class Worker:
         self, there: asyncio.Task[SshConnection], known: WorkerAddress, user_key: UserKey
     ) -> SshConnection:
         """Query the cloud for the address and connect to it, unless the first attempt already uses the same address."""
-        # Also returns when the first attempt fails, because there is nothing to wait for.
+        # This also returns when the first attempt fails, because then there is nothing to wait for.
         await asyncio.wait([there], timeout=_KNOWN_ANSWERS_S)
         if _has_succeeded(there):
             return there.result()

@@ -80,7 +80,7 @@ def download_wheels(platform: WorkerPlatform, wanted: Wanted) -> tuple[Path, ...
     """
     uv = uv_command()
     lock = _resolved(uv, platform, wanted)
-    # One folder per set of versions: files from an earlier run are complete or will be overwritten.
+    # Use one folder per set of versions. Files from an earlier run are complete or will be overwritten.
     folder = data_dir() / "wheels" / hashlib.sha256(f"{platform} {lock}".encode()).hexdigest()[:32]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     # pip matches platform tags literally, so list all tags that the worker's glibc supports.
@@ -88,7 +88,8 @@ def download_wheels(platform: WorkerPlatform, wanted: Wanted) -> tuple[Path, ...
     tags += ["--platform", f"manylinux2014_{platform.machine}"]
     python = ["--python-version", platform.python, "--implementation", "cp", "--only-binary", ":all:", *tags]
     pip = ["pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest", str(folder)]
-    # Two runs: with one hash, pip requires hashes for all packages, but packages from a repository have none.
+    # Run pip twice: if one package has a hash, pip requires hashes for all of them, but packages from a repository have
+    # none.
     hashed, bare = _by_hashes(lock)
     for lines, options in ((hashed, ["--require-hashes"]), (bare, [])):
         if lines:

@@ -125,7 +125,7 @@ class KernelEnvironment:
             return
         place = header_place(parts)
         if place and b'"execute_reply"' in parts[place]:
-            # One task at a time: if the flag is set in the meantime, the task runs once more.
+            # Run only one task at a time. If the flag is set in the meantime, the task runs once more.
             self._is_due = True
             self._learning = self._learning or asyncio.create_task(self._learn(self._call))
 

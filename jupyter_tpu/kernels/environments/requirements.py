@@ -92,7 +92,8 @@ def _lines_of(path: Path) -> Iterator[str]:
 
 def _lines_with_included(path: Path, seen: set[tuple[int, int]], depth: int) -> Iterator[str]:
     status = path.stat()
-    # Compare inodes, not names: files that include each other 20 times would be read 20^5 times.
+    # Compare inodes instead of names, and read each file once: files that include each other 20 times would be read
+    # 20^5 times.
     if (status.st_dev, status.st_ino) in seen:
         return
     seen.add((status.st_dev, status.st_ino))

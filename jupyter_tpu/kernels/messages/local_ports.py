@@ -186,7 +186,7 @@ def _is_listening(path: Path) -> bool:
 def _short_folder() -> Path:
     """Create a folder with mode 0700 whose path is short enough for socket addresses."""
     for parent in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):
-        # 40 characters: the folder's name with the PID and a random part, and the socket's name.
+        # The 40 characters are for the folder's name, with the PID and a random part, and for the socket's name.
         if parent and len(parent) + 40 < _LONGEST_PATH and os.access(parent, os.W_OK):
             _remove_abandoned(Path(parent))
             return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))

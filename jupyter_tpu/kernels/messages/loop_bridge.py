@@ -179,7 +179,7 @@ class LoopBridge:
         self._undelivered += _size(message)
         if self._reader and self._undelivered > FULL_BYTES:
             self._reader.pause()
-        # One wake-up for any number of messages, because each wake-up costs a system call.
+        # Wake the loop only once for any number of messages, because each wake-up takes a system call.
         if not self._is_waking:
             self._is_waking = True
             try:

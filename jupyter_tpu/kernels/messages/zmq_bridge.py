@@ -85,7 +85,8 @@ class Bridge:
         self._addresses = addresses
         self._secrets = secrets
         self._context = context
-        # Signs only messages created here: replies to kernel_info, notices, and replies for cells that were not run.
+        # This session signs only messages that are created here: replies to kernel_info, notices, and replies for cells
+        # that were not run.
         self._session = Session(key=secrets.key, signature_scheme=secrets.signature_scheme, username="kernel")
         self._sockets: dict[str, LoopSocket] = {}
         self._waiting: list[tuple[str, Parts]] = []  # requests that arrived before `join`

@@ -145,7 +145,8 @@ class KernelRegistry:
         """
         path = self._path(note.kernel_id)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Durable: after a power loss of the laptop, the kernel is still running on its node and is billed.
+        # Make the note durable: after a power loss of the laptop, the kernel is still running on its node, which is
+        # billed.
         write_whole(path, json.dumps(note.to_json()).encode(), is_durable=True)
 
     def remove(self, kernel_id: str) -> None:

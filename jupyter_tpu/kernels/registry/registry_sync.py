@@ -40,7 +40,7 @@ class RegistrySync:
         self._is_on_disk = False
         self._changing = asyncio.Lock()  # writes run in threads and must reach the disk in order
         self._sending: asyncio.Task[None] | None = None
-        # the note that could not be written, and the task that retries it
+        # the note that could not be written, and the task that tries again
         self._unwritten: RegisteredKernel | None = None
         self._retrying: asyncio.Task[None] | None = None
 

@@ -62,7 +62,7 @@ def _judged(facts: Facts, check: str, name: str, judge: Callable[[Answer], Findi
         yield found if answer.hint else found.fixed_by("ask-again")
         return
     try:
-        # as a list, so that an incomplete response yields no partial findings
+        # collect the findings in a list first, so that an incomplete response yields no findings
         yield from list(judge(answer))
     except (LookupError, TypeError, ValueError, AttributeError):
         text = Text("This version can't read the agent's response.")
@@ -237,7 +237,7 @@ def _versions(facts: Facts, framework: str) -> Findings:
     check = Text("versions of {framework}", framework=title)
     found = (Text("{name} {version}", name=name, version=it or Text("missing")) for name, it in versions.items())
     listed = joined(found, ", ")
-    # In order, from certain faults to mere suspicions: report only the first one that applies.
+    # The checks are ordered from certain faults to mere suspicions. Report only the first finding.
     if not versions["libtpu"] and not facts.worker.is_emulated:
         yield Finding(
             check=check, state=FAULT, text=Text("libtpu is missing: {versions}.", versions=listed), fix=install

@@ -92,7 +92,7 @@ def _platforms() -> dict[str, str]:
 
 
 def _disks() -> dict[str, tuple[int, int]]:
-    # the two folders that fill up: home with checkpoints and caches, /tmp with libtpu's logs
+    # check the two folders that fill up: home with checkpoints and caches, /tmp with libtpu's logs
     found = dict[str, tuple[int, int]]()
     for folder in (Path.home(), Path("/tmp")):
         with suppress(OSError):

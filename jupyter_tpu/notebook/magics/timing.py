@@ -124,7 +124,7 @@ def lines_of(timed: Timed, context: MagicContext) -> list[str]:
 
     The line of an unknown value gives the reason.
     """
-    # A few seconds more than the cell took, because the first sample may be from before the cell started.
+    # Request a few seconds more than the cell took, because the first sample may be from before the cell started.
     length_s = min(_HISTORY_S, math.ceil(timed.wall_s) + 5)
     calls = {
         "metrics": ("metrics", {"history_s": length_s, "points": min(_POINTS, math.ceil(length_s))}),

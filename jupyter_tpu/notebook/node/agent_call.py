@@ -94,7 +94,7 @@ def _answers(path: str, calls: Mapping[str, Call], deadline: float) -> Iterator[
 
 
 def _results(connection: socket.socket, path: str, calls: list[Call], deadline: float) -> Iterator[Frame]:
-    # One deadline for the whole exchange: each step gets only the remaining time.
+    # There is one deadline for all calls: each step gets only the remaining time.
     _allow_until(connection, deadline)
     connection.connect(path)
     # Send the hello and all calls at once, so that the agent can process the first ones while later ones arrive.

@@ -30,7 +30,7 @@ def find_holder(pid: int, proc: Path = PROC, kernels: Path | None = None) -> Hol
     noted = _noted_notebook(pid, kernels or Path.home() / ".jupyter-tpu" / "kernels")
     return Holder(
         pid=pid,
-        # enough to identify a program; kernels' command lines have several hundred characters
+        # 120 characters are enough to identify a program; a kernel's command line has several hundred
         command=" ".join(command)[:120],
         notebook=_variables(proc / str(pid) / "environ").get("JPY_SESSION_NAME", "") or noted or "",
         is_kernel=noted is not None or _FOREIGN_KERNEL in command,

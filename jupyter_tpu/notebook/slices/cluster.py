@@ -99,7 +99,7 @@ class Cluster:
         if "shell" not in answers or "iopub" not in answers:
             sent = self._send(worker, "pass", {}, lambda *_: None, silent=True)
             sent.add_done_callback(lambda _: answer("shell", True))
-            # the engine's "idle", which arrives as output
+            # the engine responds with "idle", which arrives as output
             sent.output.add_done_callback(lambda _: answer("iopub", True))
         self.call_later(_PROBE_AGAIN_S, lambda: self._probe(worker, answers))
 

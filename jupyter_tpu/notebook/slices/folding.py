@@ -169,7 +169,7 @@ def _html_body(group: Group) -> str:
         elif "image/png" in value:
             elements.append(f'<img src="data:image/png;base64,{html.escape(str(value["image/png"]))}">')
         elif "text/html" in value:
-            # the user's own output, as on worker 0
+            # show the user's own output as on worker 0
             elements.append(str(value["text/html"]))
         else:
             elements.append(_pre(str(value.get("text/plain", ""))))

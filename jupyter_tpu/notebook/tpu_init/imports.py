@@ -61,7 +61,7 @@ def import_framework(framework: str, module: str, worker: ThisWorker) -> Any:
             raise diagnosis.diagnose_start(str(error), worker, framework) from error
         raise diagnosis.missing(framework, worker, str(error)) from error
     except (ImportError, RuntimeError, ValueError, TypeError, OSError) as error:
-        # jax and jaxlib of different versions, PyTorch without its CUDA libraries, PyTorch/XLA without its metadata
+        # for example, jax and jaxlib have different versions, or PyTorch lacks its CUDA libraries
         raise diagnosis.diagnose_start(str(error), worker, framework) from error
     except Exception as error:  # a broken package may raise anything
         raise diagnosis.does_not_load(framework, worker, f"{type(error).__name__}: {error}") from error

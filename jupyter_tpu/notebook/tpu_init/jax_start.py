@@ -187,7 +187,7 @@ def _prove(jax: Any, mesh: Any, own: list[Any]) -> None:
     # Create the numbers on the devices, because data can't be sent to other workers' devices from here.
     numbers = jax.jit(lambda: jax.numpy.arange(count, dtype="int32"), out_shardings=sharding)()
     total = int(jax.jit(jax.numpy.sum)(numbers))
-    # A correct sum is not enough: every device must have computed it.
+    # A correct sum is not enough: every device must have taken part.
     if total != exact or {shard.device for shard in numbers.addressable_shards} != set(own):
         raise diagnosis.wrong_sum(total, exact)
 

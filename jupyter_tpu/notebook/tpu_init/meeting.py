@@ -206,7 +206,7 @@ def _try(place: ThisSlice, port: int) -> _Line | None:
         line.settimeout(_CONNECTS_WITHIN_S)
         line.send({"kernel_id": place.kernel_id, "worker": place.worker})
         answer = line.receive()
-        # another program is listening there, or another kernel's worker 0
+        # another program is listening at this address, or worker 0 of another kernel
         if answer is None or answer.get("kernel_id") != place.kernel_id:
             return None
         line.settimeout(None)

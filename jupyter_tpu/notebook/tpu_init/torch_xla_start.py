@@ -91,7 +91,7 @@ def _prove(spmd: Any, mesh: Any, device: Any) -> None:
     spread = spmd.mark_sharding(numbers, mesh, ("devices",))
     total = int(numbers.sum().cpu())
     used = {shard.shard_device for shard in spread.local_shards}
-    # A correct sum is not enough: every device must have computed it.
+    # A correct sum is not enough: every device must have taken part.
     if total != exact or len(used) != devices:
         raise diagnosis.wrong_sum(total, exact)
 

@@ -203,7 +203,7 @@ class Adoption:
         self._kernels.stop_watching_activity(kernel_id)
         self._kernels.stop_buffering(kernel_id)
         manager.stop_restarter()
-        # remove it from Jupyter's list, because Jupyter shuts down all kernels on that list
+        # remove the kernel from Jupyter's list, because Jupyter shuts down all kernels on that list
         self._kernels.remove_kernel(kernel_id)
         manager.cleanup_connection_file()
         if provisioner:
@@ -222,6 +222,6 @@ def _show(manager: Any, info: Mapping[str, Any]) -> None:
         manager.execution_state = str(info.get("execution_state", "unknown"))
     seen = [float(info[name]) for name in _LAST_SEEN if info.get(name)]
     if seen:
-        # use an age, because the worker's clock may be wrong, and then the local culler would see a wrong idle time
+        # use an age instead of a time: if the worker's clock is wrong, the local culler would see a wrong idle time
         age_s = max(0.0, float(info.get("now") or time.time()) - max(seen))
         manager.last_activity = datetime.fromtimestamp(time.time() - age_s, UTC)

@@ -73,7 +73,7 @@ class BilledHandler(TpuHandler):
         """Return the bill."""
         table = ExportTable.parse(self.app.billing_export or os.environ.get(EXPORT_VARIABLE, ""))
         settings = (await self.app.fleet.get()).settings
-        # one cache per cloud, because each BigQuery query costs money
+        # cache the result per cloud, because each BigQuery query costs money
         export: BillCache = self.app.shown.caches.setdefault(_EXPORT, BillCache(settings, table))
         self.write_json(await export.view())
 

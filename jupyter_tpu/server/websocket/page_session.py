@@ -422,7 +422,7 @@ class PageSession:
                 return
             ping = None
             if seq is not None:
-                # store the cursor first: after a crash the page must be assumed to have read the messages
+                # store the cursor first: after a crash, assume that the page has read the messages
                 ping = self._acks.write(seq, has_messages=bool(messages))
                 self._store_cursor()
             with suppress(PageGone), self._socket.at_once():

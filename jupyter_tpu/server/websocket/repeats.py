@@ -47,11 +47,12 @@ async def with_cells_refilled(
     result = []
     for message in messages:
         result.append(message)
-        # right after the last repeated output, so that the live messages of the cell come after the restored outputs
+        # insert the restored outputs right after the last repeated output, so that the cell's live messages come after
+        # them
         if last_outputs.get(message.parent_id) is message:
             outputs = await _refill(kernel, message, make_header)
             filling = [each.at(message.seq) for output in outputs for each in unless_left_out(output)]
-            # with a margin, because `size` is only approximate
+            # leave a margin, because `size` is only approximate
             result += filling if all(each.size < 0.9 * refused_bytes for each in filling) else []
     return result
 

@@ -118,7 +118,7 @@ class BigQuery:
         sql = str(call.body.get("query", ""))
         # compare the queries without the table's name, which the user chooses
         named = _TABLE.search(sql)
-        # exact match: a changed query of the product must fail here, because the emulator doesn't parse SQL
+        # require an exact match: the emulator doesn't parse SQL, so a changed query of the product must fail here
         answer = self._answers().get(sql.replace(named[1], "{table}", 1) if named else "")
         if answer is None or call.body.get("useLegacySql", True) or named is None:
             message = "The emulator understands only the queries of jupyter tpu cost --billed."

@@ -60,7 +60,7 @@ def skus_of(service: str) -> tuple[Mapping[str, Any], ...]:
     """Return the TPU SKUs of a service by id, each with its newest price."""
     newest: dict[str, Mapping[str, Any]] = {}
     prices = accelerators.catalogue()["prices"]
-    # by date, so that the newest row of a SKU is the last; equal dates by price, so that the order is fixed
+    # sort by date, so that the newest row of a SKU comes last, and then by price, so that the order is fixed
     for row in sorted(prices, key=lambda row: (str(row["as_of"]), row["usd_per_chip_hour"])):
         for sku in _skus_of_row(row):
             newest[f"{sku['description']} {sku['serviceRegions']}"] = sku
@@ -107,7 +107,7 @@ def _description(row: Mapping[str, Any]) -> str:
     "Other SKU names of the Cloud TPU service follow the same pattern. The service lists no commitments.",
 )
 def _legacy_description(row: Mapping[str, Any]) -> str:
-    # empty, because the real service lists no such SKU (behaviour `sku-legacy-others`)
+    # return an empty text, because the real service lists no such SKU (behaviour `sku-legacy-others`)
     if row["mode"] not in ("on-demand", "spot"):
         return ""
     is_pod = row["generation"] == "v4" or str(row.get("variant", "")).endswith("pod")

@@ -98,7 +98,7 @@ class ServiceSwitches:
                 with self._cloud.store.transaction():
                     self._cloud.rules.project.change({"api_enabled": is_on})
                 self._cloud.timeline.arm()
-            # rejected, because the emulator would have to stop the service
+            # reject this, because the emulator would have to stop the service
             elif not is_on:
                 raise invalid_argument(f"The emulator cannot turn {service} off.", "name")
             return self._done(is_on, self._shown(project, service))

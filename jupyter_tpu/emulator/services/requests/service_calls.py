@@ -111,7 +111,7 @@ class GoogleService:
         last, _, action = last.partition(":")
         _, _, path = f"{above}{slash}{last}".partition("/")
         path = re.sub(f"^(?:{self.unnamed})", "", path) if self.unnamed else path
-        # shortened, because the error message repeats them
+        # shorten the segments, because the error message repeats them
         segments = [unquote(segment)[:60] for segment in path.split("/")]
         if self.has_actions and _ends_with_action(verb, segments):
             action = segments.pop()
