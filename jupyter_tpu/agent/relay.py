@@ -29,7 +29,7 @@ def downwards(connection: socket.socket) -> None:
 
 
 def main() -> None:
-    """Relay in both directions until the agent closes the connection."""
+    """Copy data in both directions until the agent closes the connection."""
     request = json.loads(sys.stdin.buffer.readline())
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(request["socket"])

@@ -56,7 +56,7 @@ def resource_text(name: str) -> str:
 
 
 def charge_text(node: Node, *, emulated: bool) -> str:
-    """Return the node's cost in its current state."""
+    """Return a sentence about the node's cost in its current state."""
     price = _("It is {state}: {billing}.", state=node.state, billing=_(billing(node)))
     if node.state == "READY":
         price = _("It is billed now ({price}).", price=price_text(node_price(node)))

@@ -35,7 +35,7 @@ class CloudApi(Protocol):
 
     @property
     def clock(self) -> CloudClock:
-        """The cloud's clock, set from the dates of its responses."""
+        """The cloud's clock, set from the dates in the cloud's responses."""
         ...
 
     async def list_nodes(self, zone: str = "-") -> NodeList:

@@ -26,7 +26,7 @@ _READER = "jupyter_tpu.fleet.node_snapshots"
 
 
 async def keep_sending(node: NodeName, endpoint: str, call: Call) -> None:
-    """Read the data and send it to the node, after a short delay and then every 10 minutes, until cancelled.
+    """Send costs, quota, grants and budgets to the node after a short delay, then every 10 minutes, until cancelled.
 
     Args:
         call: calls a method of the node's agent.

@@ -69,7 +69,7 @@ class Replay:
             yield from self._apply(entry)
 
     def skip(self) -> Cut:
-        """Skip the entry `next_seq`, so that the client next requests the position after it."""
+        """Skip the entry `next_seq`; the client next requests the entry after it."""
         self.next_seq += 1
         return Cut(self.next_seq - 1, self.next_seq - 1)
 

@@ -47,7 +47,7 @@ class ActivityPeriod:
     ended_at: float
 
     def continues_in(self, other: ActivityPeriod) -> bool:
-        """Whether this period and `other`, the next one, have the same verdict and sources and can be merged."""
+        """Whether the next period, `other`, can be merged with this one: verdict and sources are the same."""
         if (self.verdict, self.sources) != (other.verdict, other.sources):
             return False
         if self.quiet_since is None or other.quiet_since is None or self.verdict != "idle":

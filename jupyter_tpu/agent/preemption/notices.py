@@ -194,7 +194,7 @@ class Notices:
 
 
 def _message(outcome: Mapping[str, Any], reason: str) -> str:
-    """Describe an outcome for display."""
+    """Describe a hook's outcome for display."""
     if outcome["status"] == "unfinished":
         return f"checkpoint hook did not finish in time ({reason})"
     if outcome["status"] == "failed":

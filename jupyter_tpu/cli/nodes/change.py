@@ -104,7 +104,7 @@ def run_delete(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace, change: Change) -> int:
-    """Stop, start or delete the node, after a confirmation if data is lost."""
+    """Stop, start or delete the node; ask for confirmation first if data would be lost."""
     # fetch the current node, so that the prompt shows the cost and the data that would be lost
     node = asyncio.run(_find(options))
     if change.loss and not options.yes:

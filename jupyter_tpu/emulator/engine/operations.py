@@ -187,7 +187,7 @@ class Operations:
     # -- the methods of google.longrunning.Operations
 
     def get_operation(self, request: Any) -> Message:
-        """Handle ``GetOperation``; raise NOT_FOUND (E14) if there is no such operation."""
+        """Handle ``GetOperation``; raise NOT_FOUND if there is no such operation."""
         return rendered(self._required(request.name))
 
     def list_operations(self, request: Any) -> Message:

@@ -42,7 +42,7 @@ class Admission:
         "reports the first refusal.",
     )
     def check_call(self, method: str, target: str) -> None:
-        """Raise E9, E8, E6 or E11 if the switches don't allow the call; `target` is the resource in the request."""
+        """Raise an error if the switches don't allow the call; `target` is the resource in the request."""
         switches = self._project.switches
         if not switches.api_enabled:
             raise errors.api_disabled(self._project_number)
@@ -56,7 +56,7 @@ class Admission:
             self._count_create(switches.creates_per_minute)
 
     def check_nodes(self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held], *, is_queued: bool = False) -> None:
-        """Raise the error E7 or E2 if the project may not create these new nodes in one zone.
+        """Raise an error if the allowlist or a quota forbids these new nodes in one zone.
 
         `held` lists what all nodes and queued resources of the project use, including leftovers; `is_queued` selects
         the text for a queued resource.
@@ -71,7 +71,7 @@ class Admission:
         source="google-cloud-tpu, NetworkConfig.enable_external_ips; compute.googleapis.com quota IN_USE_ADDRESSES",
     )
     def addresses_left(self, held: Iterable[Held], zone: str) -> bool:
-        """Return whether the region of a zone has enough external IP addresses for `held`. If not, the error is E10.
+        """Return whether the region of a zone has enough external IP addresses for `held`.
 
         `held` lists the new nodes and all nodes that have VMs (stopped and pre-empted nodes have none).
         """

@@ -1,4 +1,4 @@
-"""The number of chips of one family in a zone over time, as pure values. A restart does not change them.
+"""Pools: how many chips of one family a zone has over time. Pure values, which a restart does not change.
 
 A pool is unlimited until it is set to a number, a script of numbers or a seeded random walk.
 """

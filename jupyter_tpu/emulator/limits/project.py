@@ -29,13 +29,13 @@ class Switches:
     """The switches of a project, one field each; the fields have the names that the control API uses.
 
     Attributes:
-        api_enabled: if off, every call is rejected with E9.
-        denied_permissions: IAM permissions such as ``tpu.nodes.list``, or ``tpu.nodes.*`` (E8).
-        denied_locations: zones or regions that an organisation's policy forbids (E6).
+        api_enabled: whether the API is enabled; if not, every call is rejected.
+        denied_permissions: IAM permissions such as ``tpu.nodes.list``, or ``tpu.nodes.*``.
+        denied_locations: zones or regions that an organisation's policy forbids.
         allowlist: generations (``v5p``) or types (``v5p-8``) that the project may request; a suffix such as
-            ``@us-east5-a`` limits an entry to a zone; None for all (E7).
-        addresses_per_region: maximum number of external IP addresses in a region; None for unlimited (E10).
-        creates_per_minute: maximum number of CreateNode calls in a virtual minute; None for unlimited (E11).
+            ``@us-east5-a`` limits an entry to a zone; None for all.
+        addresses_per_region: maximum number of external IP addresses in a region; None for unlimited.
+        creates_per_minute: maximum number of CreateNode calls in a virtual minute; None for unlimited.
         quota_profile: the default limits: one of `quota_profiles.PROFILES`.
         stop_refused_for: the kinds of nodes that can't be stopped: ``multi_host``, ``spot`` or both.
         numbers_in_names: whether names in queued resources contain the project's number instead of its id.

@@ -84,7 +84,7 @@ class Reservations:
     def verdict(
         self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held], *, name: str = "", is_queued: bool = False
     ) -> status_pb2.Status | None:
-        """Return the error E3 if the reservation has too few chips for these new nodes, or None.
+        """Return an error if the reservation has too few chips for these new nodes, or None.
 
         Args:
             held: the nodes that occupy chips, as for `Capacity.has_room`.

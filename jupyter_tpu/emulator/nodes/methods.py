@@ -71,7 +71,7 @@ class Nodes:
         return new("ListNodesResponse", nodes=nodes, next_page_token=token)
 
     def get_node(self, request: Any) -> NodePb:
-        """Handle ``GetNode``; raise NOT_FOUND (E14) if there is no such node."""
+        """Handle ``GetNode``; raise NOT_FOUND if there is no such node."""
         return self._required(request.name)
 
     def create_node(self, call: ApiRequest) -> Message:

@@ -59,7 +59,7 @@ class Reference:
         return new("ListAcceleratorTypesResponse", accelerator_types=types, next_page_token=token)
 
     def get_accelerator_type(self, request: Any) -> Any:
-        """Handle ``GetAcceleratorType``; raise NOT_FOUND (E14) if the zone does not offer the type."""
+        """Handle ``GetAcceleratorType``; raise NOT_FOUND if the zone does not offer the type."""
         location = location_of(request.name)
         name = last_part(request.name)
         if name not in accelerators.types_in_zone(location.zone):
@@ -75,7 +75,7 @@ class Reference:
         return new("ListRuntimeVersionsResponse", runtime_versions=versions, next_page_token=token)
 
     def get_runtime_version(self, request: Any) -> Any:
-        """Handle ``GetRuntimeVersion``; raise NOT_FOUND (E14) if the zone does not list the version."""
+        """Handle ``GetRuntimeVersion``; raise NOT_FOUND if the zone does not list the version."""
         location = location_of(request.name)
         if last_part(request.name) not in runtime_versions_in(location.zone):
             raise errors.not_found(request.name)

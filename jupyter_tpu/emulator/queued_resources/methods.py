@@ -82,7 +82,7 @@ class QueuedResources:
         return _message(new("ListQueuedResourcesResponse", queued_resources=shown, next_page_token=token))
 
     def get_queued_resource(self, call: ApiRequest) -> Message:
-        """Handle ``GetQueuedResource``; raise NOT_FOUND (E14) if there is no such queued resource."""
+        """Handle ``GetQueuedResource``; raise NOT_FOUND if there is no such queued resource."""
         return _message(self._required(call.request.name).body)
 
     @documented(

@@ -86,7 +86,7 @@ def error_id() -> str:
     source="thevasudevgupta/gsoc-wav2vec2#11; terraform-provider-google#21243; SkyPilot cloud_vm_ray_backend.py",
 )
 def stockout(zone: str) -> status_pb2.Status:
-    """Return E1, the error of an operation in a zone without capacity."""
+    """Return the error of an operation in a zone without capacity."""
     message = (
         f'There is no more capacity in the zone "{zone}"; you can try in another zone where Cloud TPU Nodes are '
         f"offered (see {REGIONS_PAGE})"
@@ -120,7 +120,7 @@ def quota_exceeded(quota_id: str, limit: int, zone: str, project_number: str) ->
 )
 @assumed("E2b-details", "When several limits are exceeded, the error details contain one violation for each limit.")
 def quotas_exceeded(exceeded: Sequence[QuotaLimit], project_number: str) -> Refusal:
-    """Return E2 for all exceeded limits."""
+    """Return the error for exceeded quotas, which lists all exceeded limits."""
     # the real service joins each column with commas, without spaces (E2b)
     names, limits, places = (",".join(map(str, column)) for column in zip(*map(astuple, exceeded), strict=True))
     message = f"Quota limit '{names}' has been exceeded. Limit: {limits} in {places}."
@@ -142,7 +142,7 @@ def quotas_exceeded(exceeded: Sequence[QuotaLimit], project_number: str) -> Refu
     source="logs of two public repositories, on create of nodes and of queued resources",
 )
 def type_not_in_zone(accelerator_type: str, zone: str) -> Refusal:
-    """Return the error E4, for a type that the zone does not offer."""
+    """Return the error for a type that the zone does not offer."""
     message = (
         f"{BAD_REQUEST}The requested accelerator configuration for accelerator type, "
         f'"{accelerator_type}", could not be found in the zonal accelerator configurations for "{zone}".; '
@@ -157,7 +157,7 @@ def type_not_in_zone(accelerator_type: str, zone: str) -> Refusal:
     source="SkyPilot sky/backends/cloud_vm_ray_backend.py (update of a PREEMPTED node)",
 )
 def wrong_state(verb: str, state: str) -> Refusal:
-    """Return E5, for a method that the state does not allow."""
+    """Return the error for a method that the state does not allow."""
     message = f"{BAD_REQUEST}{verb} is not supported while in state {state}"
     return Refusal(status_of(code_pb2.INVALID_ARGUMENT, message + error_id()))
 
@@ -168,7 +168,7 @@ def wrong_state(verb: str, state: str) -> Refusal:
     source="log of a public repository; SkyPilot's handler",
 )
 def zone_unknown(zone: str, project: str) -> Refusal:
-    """Return E6, for a zone that is unknown or not allowed."""
+    """Return the error for a zone that is unknown or not allowed."""
     info = error_details_pb2.ErrorInfo(
         reason="LOCATION_POLICY_VIOLATED",
         domain="googleapis.com",
@@ -184,7 +184,7 @@ def zone_unknown(zone: str, project: str) -> Refusal:
     source="logs of three public repositories",
 )
 def not_allowlisted(accelerator_type: str, zone: str) -> Refusal:
-    """Return E7 for a node whose type the project may not use."""
+    """Return the error for a node whose type the project may not use."""
     message = (
         "User does not have permission to submit requests for accelerator type "
         f'"{accelerator_type}" in location {zone}.'
@@ -198,7 +198,7 @@ def not_allowlisted(accelerator_type: str, zone: str) -> Refusal:
     source="logs of three public repositories",
 )
 def not_allowlisted_in_queue(accelerator_type: str, zone: str) -> Refusal:
-    """Return E7 for a queued resource whose type the project may not use."""
+    """Return the error for a queued resource whose type the project may not use."""
     message = (
         "User does not have permission to submit requests into this queue for accelerator type "
         f"{accelerator_type} in location {zone}."
@@ -212,7 +212,7 @@ def not_allowlisted_in_queue(accelerator_type: str, zone: str) -> Refusal:
     source="SkyPilot instance_utils.filter; tensorflow/tpu#227, #284",
 )
 def permission_denied(permission: str, resource: str) -> Refusal:
-    """Return E8 for a missing IAM permission."""
+    """Return the error for a missing IAM permission."""
     message = f"Permission '{permission}' denied on '{resource}' (or it may not exist)."
     return Refusal(status_of(code_pb2.PERMISSION_DENIED, message))
 
@@ -223,7 +223,7 @@ def permission_denied(permission: str, resource: str) -> Refusal:
     source="tensorflow/tpu#227, #284",
 )
 def project_denied(project: str) -> Refusal:
-    """Return E8 for a project that the caller may not access."""
+    """Return the error for a project that the caller may not access."""
     return Refusal(status_of(code_pb2.PERMISSION_DENIED, f"Read access to project '{project}' was denied"))
 
 
@@ -237,7 +237,7 @@ def project_denied(project: str) -> Refusal:
     "The error of a disabled API contains an ErrorInfo SERVICE_DISABLED, as in other Google APIs.",
 )
 def api_disabled(project_number: str) -> Refusal:
-    """Return E9, for a project in which the API is disabled."""
+    """Return the error for a project in which the API is disabled."""
     message = (
         f"Cloud TPU API has not been used in project {project_number} before or it is disabled. Enable it by visiting "
         f"{CONSOLE}?project={project_number} then retry. If you enabled this API recently, wait a few minutes for the "
@@ -262,7 +262,7 @@ def api_disabled(project_number: str) -> Refusal:
     "in other Google APIs.",
 )
 def create_rate_exceeded(limit: int, project_number: str) -> Refusal:
-    """Return E11, for too many creates per minute."""
+    """Return the error for too many creates per minute."""
     # only the limit's name was recorded; the other words of the sentence are ours (behaviour `E11-words`)
     quota = "Maximum number of CreateNode requests"
     message = (
@@ -285,7 +285,7 @@ def create_rate_exceeded(limit: int, project_number: str) -> Refusal:
     source="dstackai/gpuhunt providers/gcp.py (ListAcceleratorTypes in us-east1-b)",
 )
 def zone_unavailable() -> Refusal:
-    """Return E13, for a zone with a broken front end."""
+    """Return the error for a zone with a broken front end."""
     return Refusal(status_of(code_pb2.UNAVAILABLE, "502:Bad Gateway"))
 
 
@@ -295,7 +295,7 @@ def zone_unavailable() -> Refusal:
     "wording is invented.",
 )
 def already_exists(name: str) -> Refusal:
-    """Return E14 for a name that already exists."""
+    """Return the error for a name that already exists."""
     info = error_details_pb2.ResourceInfo(resource_name=name)
     return Refusal(status_of(code_pb2.ALREADY_EXISTS, f"Resource '{name}' already exists", [info]))
 
@@ -329,5 +329,5 @@ def cancelled() -> status_pb2.Status:
 
 
 def internal_error() -> status_pb2.Status:
-    """Return the error with which the real service reports its own failures (E10, E11)."""
+    """Return the error with which the real service reports its own failures."""
     return status_of(code_pb2.INTERNAL, "an internal error has occurred" + error_id())

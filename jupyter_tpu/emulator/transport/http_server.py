@@ -1,4 +1,4 @@
-"""The HTTP server of the REST port: aiohttp's server, except that it rejects malformed requests like Google."""
+"""The HTTP server of the REST port: aiohttp's server, but it rejects malformed requests as Google does."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _for_each_end(first: str, second: str, act: Callable[[socket.socket], None])
 
 
 def _ends_between(first: str, second: str) -> Iterator[Place]:
-    """Yield both ends of each connection between two workers, or only one end if the other is not accepted yet."""
+    """Yield both ends of each connection between two workers, or only the client's end before the server accepts it."""
     ours, theirs = _sockets_of(first), _sockets_of(second)
     table = _sockets()
     for mine, others in ((ours, theirs), (theirs, ours)):

@@ -12,7 +12,7 @@ JSON = dict[str, Any]
 
 
 def autostop_status_view(status: AutostopStatus) -> JSON:
-    """Return the auto-stop status of one node. Escape texts from its agent before showing them."""
+    """Return the auto-stop status of one node. It contains texts from the agent; escape them before you show them."""
     verdict, rules, name = status.verdict, status.rules, status.node.name
     return {
         "name": str(name),

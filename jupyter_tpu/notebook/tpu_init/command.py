@@ -44,7 +44,7 @@ NAME = "tpu"
 
 
 class _Running:
-    """The framework that uses the chips in this process; libtpu supports only one."""
+    """The framework that uses the chips in this process; libtpu supports only one framework per process."""
 
     framework = ""
 

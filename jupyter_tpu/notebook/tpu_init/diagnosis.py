@@ -129,7 +129,7 @@ def install_command(framework: str, worker: ThisWorker) -> str:
 
 
 def missing(framework: str, worker: ThisWorker, raw: str) -> TpuError:
-    """Return the error for a missing package, the framework or one of its dependencies; `raw` contains its name."""
+    """Return the error for a missing package (the framework or a dependency of it); `raw` contains its name."""
     return AcceleratorFailed(
         Text("{framework} is not installed in this kernel's Python.", framework=TITLES[framework]),
         hint=Text("Install it with: {install}, then run %tpu_init again.", install=install_command(framework, worker)),

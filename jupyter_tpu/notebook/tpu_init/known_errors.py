@@ -221,5 +221,5 @@ def find_known_error(message: str) -> tuple[KnownError, re.Match[str]] | None:
 
 
 def known_error(name: str) -> KnownError:
-    """Return the entry with that name."""
+    """Return the known error with this name."""
     return next(refusal for refusal in KNOWN_ERRORS if refusal.name == name)

@@ -39,7 +39,7 @@ def outputs_response(
     Args:
         chosen: the requests to show, in this order.
         excerpts: the record entries of these requests and of other requests that may have updated their displays.
-        arrived: as in `Reducer`: what pages have received.
+        arrived: what pages have received; see `Reducer`.
 
     Raises:
         ProtocolError: `excerpts` are not entries of a record.
