@@ -53,7 +53,7 @@ def import_framework(framework: str, module: str, worker: ThisWorker) -> Any:
         AcceleratorFailed: the module is not installed, does not load, or is hidden by a file or folder with the same
             name.
     """
-    importlib.invalidate_caches()  # %pip may have just installed it
+    importlib.invalidate_caches()  # %pip may have just installed the module
     try:
         found = importlib.import_module(module)
     except ModuleNotFoundError as error:
