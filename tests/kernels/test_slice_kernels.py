@@ -195,13 +195,15 @@ def test_tpu_init_starts_jax_on_all_workers_and_only_there(manager: KernelManage
     client = started(manager)
     assert "this cell runs only on some of them" in outputs_of(client, "%%worker 0\n%tpu_init jax")
 
-    report = outputs_of(client, "%tpu_init jax")
+    report = outputs_of(client, "%tpu_init jax\nprint('ready')")
 
     assert "JAX is ready on 8 devices of v4-16" in report
     assert "the sum of 0 to 1023, spread over all devices, is 523776" in report
     hosts = [line.split()[1] for line in report.splitlines() if "4 × cpu" in line]
     assert len(hosts) == len(set(hosts)) == 2
-    assert "worker 1:" not in report
+    assert "worker 1: same output" in report
+    workers = outputs_of(client, "%tpu workers")
+    assert [line.split()[-1] for line in workers.splitlines()[1:]] == hosts
     assert "2 8 4" in outputs_of(
         client, "import jax; print(jax.process_count(), len(tpu.devices), len(jax.local_devices()))"
     )

@@ -67,8 +67,10 @@ class Magics:
         """
         from jupyter_tpu.notebook.magics.context import MagicContext
         from jupyter_tpu.notebook.magics.subcommands import run_line
+        from jupyter_tpu.notebook.slices import showing_for_all
 
-        self._shell.display_pub.publish(data=run_line(line, MagicContext()).to_mimebundle())
+        with showing_for_all():
+            self._shell.display_pub.publish(data=run_line(line, MagicContext()).to_mimebundle())
 
     def tpu_time(self, line: str, cell: str | None = None) -> Any:
         """Time a cell, with chip use and cost.

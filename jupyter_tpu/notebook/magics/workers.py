@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from typing import Any
 
 from jupyter_tpu.errors import AgentBroken, BadInput, Text, plain
 from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, text_output
 from jupyter_tpu.notebook.magics.context import MagicContext
 from jupyter_tpu.notebook.slices import current
+from jupyter_tpu.notebook.slices.worker_facts import worker_facts
 
 
 def workers(_: MagicContext) -> MagicOutput:
     """Show each worker of the slice."""
     slice_ = _slice()
-    rows = [("0", Text("ready"), str(os.getpid()), socket.gethostname())]
-    for worker in range(1, slice_.count):
-        facts = slice_.joined.get(worker, {})
+    rows: list[tuple[str, ...]] = []
+    for worker in range(slice_.count):
+        facts = slice_.joined.get(worker, {}) if worker else worker_facts()
         rows.append((str(worker), _state(slice_, worker), str(facts.get("pid", UNKNOWN)), facts.get("host", UNKNOWN)))
     header = (Text("worker"), Text("state"), Text("process"), Text("host"))
     return MagicOutput(sections=[Section(header=header, rows=rows)])
@@ -50,4 +49,4 @@ def _state(slice_: Any, worker: int) -> Text:
         return Text("lost")
     if worker in slice_.running:
         return Text("runs: {code}", code=plain(slice_.cell.target.code.strip(), 60))
-    return Text("ready") if worker in slice_.joined else Text("starting")
+    return Text("ready") if worker == 0 or worker in slice_.joined else Text("starting")

@@ -58,13 +58,18 @@ class ThisWorker:
         return bool(self.accelerator_type)
 
 
+def host_name(environ: Mapping[str, str]) -> str:
+    """Return this worker's host name; only a login's environment has that of an emulated worker."""
+    return environ.get("HOSTNAME") or platform.node()
+
+
 def this_worker(environ: Mapping[str, str]) -> ThisWorker:
     """Read the worker from the environment of a login shell on a TPU VM or emulated worker."""
     accelerator_type = environ.get("TPU_ACCELERATOR_TYPE", "")
     # libtpu accepts both names; TPU_VISIBLE_DEVICES is the older name.
     chips = environ.get("TPU_VISIBLE_CHIPS") or environ.get("TPU_VISIBLE_DEVICES") or ""
     return ThisWorker(
-        node_id=environ.get("JPY_TPU_NODE") or platform.node(),
+        node_id=environ.get("JPY_TPU_NODE") or host_name(environ),
         accelerator_type=accelerator_type,
         accelerator=find_accelerator(accelerator_type),
         is_emulated=environ.get("JUPYTER_TPU_EMULATED") == "1",

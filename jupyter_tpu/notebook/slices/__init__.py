@@ -8,6 +8,7 @@ other worker. `targets`, `collected`, `folding` and `course` are pure. Only `clu
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 FILE_VARIABLE = "TPU_SLICE_FILE"
@@ -38,6 +39,11 @@ def join(shell: Any) -> None:
 def current() -> Any:
     """Return the `Slice` on worker 0, the `Engine` on any other worker, or None outside a slice."""
     return _current
+
+
+def showing_for_all() -> AbstractContextManager[None]:
+    """Return a context in which worker 0 shows something for all workers, which the others don't repeat."""
+    return nullcontext() if _current is None else _current.showing_for_all()
 
 
 def runs_here_only() -> bool:

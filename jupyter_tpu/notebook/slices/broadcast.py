@@ -8,7 +8,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,10 @@ class Slice:
     def cell_workers(self) -> tuple[int, ...] | None:
         """The workers that run the current cell of this worker, or None between cells."""
         return self._target.workers if self._target else None
+
+    def showing_for_all(self) -> AbstractContextManager[None]:
+        """Return a context whose output is not compared with the other workers' output."""
+        return self._recorder.paused()
 
     def output_end(self, worker: int, lines: int, patience_s: float) -> Mapping[str, Any] | None:
         """Return the path and last `lines` lines of a worker's newest long output, or None if it does not respond."""
@@ -199,10 +203,16 @@ class Slice:
         interrupted: list[bool] = []
         loop = asyncio.get_running_loop()
         begin = loop.time()
-        while not needed <= set(self.joined) | self.lost and self._failure is None:
-            text = self._missing_text(needed - set(self.joined), loop.time() - begin)
+        while missing := self._missing(needed):
+            text = self._missing_text(missing, loop.time() - begin)
             publisher.show({"text/plain": shown(text), "text/html": f"<small>{shown(text)}</small>"})
-            await self._until_changed(self._when_changed, lambda: interrupted.append(True), _SLOW_S)
+
+            def listen(changed: Callable[[], None], seen: set[int] = missing) -> None:
+                self._changed = changed
+                if self._missing(needed) != seen:  # since then
+                    changed()
+
+            await self._until_changed(listen, lambda: interrupted.append(True), _SLOW_S)
             if interrupted:
                 return "KeyboardInterrupt", text
             if loop.time() > begin + _JOIN_S:
@@ -210,6 +220,10 @@ class Slice:
         publisher.show({"text/plain": "", "text/html": ""})
         self._report_differences(publisher)
         return self._problem()
+
+    def _missing(self, needed: set[int]) -> set[int]:
+        """Return the workers to wait for."""
+        return set() if self.lost or self._failure is not None else needed - set(self.joined)
 
     def _missing_text(self, missing: set[int], waited_s: float) -> Text:
         text = Text(
@@ -249,9 +263,6 @@ class Slice:
         if self.running:
             return "WorkerBusy", self.cell.waiting_text() if self.cell else Text("")
         return None
-
-    def _when_changed(self, callback: Callable[[], None]) -> None:
-        self._changed = callback
 
     async def _until_changed(
         self,

@@ -76,7 +76,6 @@ class RunningCell:
         self._live = {each: Collector() for each in self.others}
         self._outputs: dict[int, Collected] = {}
         self._errors: dict[int, CellError] = {}
-        self._quiet: set[int] = set()
         self._asking: set[int] = set()
         self._is_drawing = False
         self._is_drawn = False
@@ -167,7 +166,8 @@ class RunningCell:
             own = None
             if 0 in self.target.workers:
                 own = Part(output=self._own.collected(), error=self._errors.get(0))
-            groups = grouped(own, {each: self._part(each) for each in self.others})
+            parts = {worker: part for worker in self.others if (part := self._part(worker)) is not None}
+            groups = grouped(own, parts)
             if groups:
                 # show worker 0's output first
                 sys.stdout.flush()
@@ -215,8 +215,6 @@ class RunningCell:
     def _end(self, worker: int, content: Mapping[str, Any]) -> None:
         self._outputs[worker] = Collected.from_json(content["output"])
         self._asking.discard(worker)
-        if content["is_quiet"]:
-            self._quiet.add(worker)
         error = content["error"]
         if error is not None and worker not in self._errors:
             self._errors[worker] = CellError(
@@ -258,17 +256,16 @@ class RunningCell:
 
     # -- with the lock
 
-    def _part(self, worker: int) -> Part:
-        error = self._errors.get(worker)
-        if worker not in self._course.running:
-            output = self._outputs.get(worker) or self._live[worker].collected()
-            return Part(output=output, error=error, is_quiet=worker in self._quiet)
-        output = self._live[worker].collected()
-        if self._course.has_given_up:
+    def _part(self, worker: int) -> Part | None:
+        """Return a worker's part; None while it may still turn out equal to worker 0's."""
+        error, is_running = self._errors.get(worker), worker in self._course.running
+        output = self._outputs.get(worker) or self._live[worker].collected()
+        if is_running and self._course.has_given_up:
             return Part(output=output, state=self._why_it_waits(), is_urgent=True)
-        if output.is_silent or self._is_same_so_far(output):
-            return Part(is_quiet=True)
-        return Part(output=output, state=_STILL_RUNNING)
+        is_open = is_running or 0 in self._course.running
+        if is_open and not error and (output.is_silent or self._is_same_so_far(output)):
+            return None
+        return Part(output=output, error=error, state=_STILL_RUNNING if is_running else "")
 
     def _is_same_so_far(self, output: Collected) -> bool:
         own, other = self._own.collected().text, output.text

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -41,7 +41,6 @@ class Engine:
         self._skipped = 0
         self._changing_cell = threading.Lock()
         self._answers = Answers()
-        self._is_quiet = False
         self._live_left = 0
         self._recorder = Recorder(shell, is_shown_here=False, may_pass=self._may_pass)
         self._output = OutputFile(Path(self._kernel.parent.profile_dir.location) / "output.txt")
@@ -63,9 +62,9 @@ class Engine:
         cell = self._cell
         return tuple(cell["workers"]) if cell else None
 
-    def be_quiet(self) -> None:
-        """Show nothing for this worker if it has no output in this cell: worker 0 shows the output for all workers."""
-        self._is_quiet = True
+    def showing_for_all(self) -> AbstractContextManager[None]:
+        """Return a context without effect, because worker 0 takes no part in a cell that shows something here."""
+        return nullcontext()
 
     # -- a cell; in the main thread
 
@@ -91,7 +90,6 @@ class Engine:
 
     def _begin(self, cell: Mapping[str, Any]) -> bool:
         """Start a cell; return False if it has already been interrupted."""
-        self._is_quiet = False
         self._live_left = LIMIT // 2
         self._output.begin()
         self._recorder.begin(Collector(self._output.write))
@@ -112,8 +110,7 @@ class Engine:
         self._recorder.end()
         self._output.flush()
         output = (collector or Collector()).collected()
-        content = {"output": output.to_json(), "error": error, "is_quiet": self._is_quiet}
-        self._publish(ENDED, content)
+        self._publish(ENDED, {"output": output.to_json(), "error": error})
 
     def _may_pass(self, text: str) -> bool:
         """Return whether to send text while the cell is running; worker 0 gets the whole output when the cell ends."""
@@ -144,10 +141,7 @@ class Engine:
         magic = self._shell.find_line_magic(name)
 
         def shown_there(line: str) -> Any:
-            if 0 in (self.cell_workers or ()):
-                self.be_quiet()
-                return None
-            return magic(line)
+            return None if 0 in (self.cell_workers or ()) else magic(line)
 
         if magic is not None:
             shown_there.__doc__ = magic.__doc__

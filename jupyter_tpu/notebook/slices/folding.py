@@ -45,14 +45,12 @@ class Part:
     Attributes:
         state: the state in the label, such as ``still running``; empty if the part has finished.
         is_urgent: whether the state needs attention.
-        is_quiet: whether to omit the part if it has no output, because worker 0 shows the output for all workers.
     """
 
     output: Collected = field(default_factory=Collected)
     error: CellError | None = None
     state: str = ""
     is_urgent: bool = False
-    is_quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,18 +96,18 @@ def grouped(own: Part | None, others: Mapping[int, Part]) -> list[Group]:
         if key == "same":
             if not own_is_silent:
                 shown_groups.append(Group(workers=tuple(workers), part=None))
-        elif not (is_silent and (own_is_silent or part.is_quiet)):
+        elif not (is_silent and own_is_silent):
             shown_groups.append(Group(workers=tuple(workers), part=part))
     return shown_groups
 
 
 def _key(own: Part | None, part: Part) -> object:
     error = str(part.error) if part.error else ""
-    if own is not None and not part.state and not part.is_quiet:
+    if own is not None and not part.state:
         own_error = str(own.error) if own.error else ""
         if (part.output.digest, error) == (own.output.digest, own_error):
             return "same"
-    return part.output.digest, error, part.state, part.is_quiet
+    return part.output.digest, error, part.state
 
 
 def to_mimebundle(groups: list[Group]) -> dict[str, str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from jupyter_tpu.notebook.slices.collected import Collector
@@ -37,6 +38,15 @@ class Recorder:
     def end(self) -> None:
         """Stop recording."""
         self.collector = None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Record nothing within this context."""
+        collector, self.collector = self.collector, None
+        try:
+            yield
+        finally:
+            self.collector = collector
 
     def _wrap_stream(self, name: str) -> None:
         stream = getattr(sys, name)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import platform
-import socket
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+
+from jupyter_tpu.notebook.node.this_worker import host_name
 
 _PACKAGES = ("ipykernel", "ipyparallel", "jax", "jaxlib", "libtpu", "numpy", "torch", "torch-xla", "tensorflow")
 
 
 def worker_facts() -> dict[str, Any]:
     """Return the process id, host name and library versions of this worker."""
-    return {"pid": os.getpid(), "host": socket.gethostname(), "versions": _versions()}
+    return {"pid": os.getpid(), "host": host_name(os.environ), "versions": _versions()}
 
 
 def difference(own: Mapping[str, Any], other: Mapping[str, Any]) -> str:

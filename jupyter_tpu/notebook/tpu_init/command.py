@@ -70,11 +70,10 @@ def tpu_init(line: str, shell: Any) -> None:
     shell.push({NAME: ready.tpu})
     if worker.place is not None and worker.place.worker:
         # only worker 0 prints the report, for all workers
-        if (engine := slices.current()) is not None:
-            engine.be_quiet()
         return
     report = _report(worker, choice, ready, explained, time.monotonic() - began)
-    shell.display_pub.publish(data=report.to_mimebundle())
+    with slices.showing_for_all():
+        shell.display_pub.publish(data=report.to_mimebundle())
 
 
 def _refuse_hopeless_start(framework: str, worker: ThisWorker) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import platform
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_tpu.errors import Text
-from jupyter_tpu.notebook.node.this_worker import ThisWorker
+from jupyter_tpu.notebook.node.this_worker import ThisWorker, host_name
 from jupyter_tpu.notebook.tpu_init import diagnosis
 from jupyter_tpu.notebook.tpu_init.claim_chips import claim_chips
 from jupyter_tpu.notebook.tpu_init.imports import import_framework, set_environment
@@ -199,9 +198,8 @@ def _describe(device: Any) -> Device:
 
 
 def _facts(worker_id: int, devices: list[Any]) -> dict[str, Any]:
-    # Only this variable contains an emulated worker's name.
-    host = os.environ.get("HOSTNAME") or platform.node()
-    return {"worker": worker_id, "host": host, "devices": [asdict(_describe(each)) for each in devices]}
+    described = [asdict(_describe(each)) for each in devices]
+    return {"worker": worker_id, "host": host_name(os.environ), "devices": described}
 
 
 def _host(facts: Mapping[str, Any]) -> Host:

@@ -71,6 +71,7 @@ def test_what_only_shows_is_shown_by_worker_0_alone(shared_slice):
     ran = shared_slice.run("%tpu --help")
     assert ran.outputs
     assert ran.others == ""
+    assert shared_slice.run("%tpu --help\nprint('hello')").others == "workers 1, 2: same output"
 
 
 def test_progress_bars_of_other_workers_are_plain_text(shared_slice):

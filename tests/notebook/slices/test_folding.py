@@ -24,8 +24,6 @@ def said(text: str = "", error: CellError | None = None, state: str = "", **fact
         (said(), [said("a\n"), said("a\n")], "workers 1, 2:\na"),
         (said("a\n"), [said("b\n"), said("c\n"), said("b\n")], "workers 1, 3:\nb\nworker 2:\nc"),
         (said("a\n"), [said(), said()], "workers 1, 2: no output"),
-        (said("a\n"), [said(is_quiet=True), said(is_quiet=True)], ""),
-        (said("a\n"), [said("log\n", is_quiet=True)], "worker 1:\nlog"),
         (None, [said(), said("a\n")], "worker 2:\na"),
         (said(error=FAILED), [said(error=FAILED)], "worker 1: same output"),
         (
