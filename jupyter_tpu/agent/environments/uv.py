@@ -21,7 +21,8 @@ Report = Callable[[str, str, float], None]
 
 NO_INDEX = (
     "The worker must reach a Python package index: give the node an external IP or Cloud NAT, set a mirror in "
-    "~/.config/uv/uv.toml on the worker, or send the packages from here: `jupyter tpu env make NODE jax --push`."
+    "~/.config/uv/uv.toml on the worker, or send the packages from here to all workers: `jupyter tpu env make NODE jax "
+    "--push`."
 )
 _WAYS_OUT = (
     (

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jupyter_tpu.agent.environments.venv import Environments
+from jupyter_tpu.agent.lock import SLICE_NEEDS
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import EnvironmentFailed
 
@@ -47,6 +48,12 @@ class Packages:
         """Whether an engine can run with these packages."""
         return bool(_FITS.match(self.version))
 
+    @property
+    def unfit_text(self) -> str:
+        """Return why an engine can't run with these packages."""
+        has = f"has ipyparallel {self.version}" if self.version else "has no ipyparallel"
+        return f"The worker {has}; a kernel on all workers needs ipyparallel 9.2."
+
 
 @dataclass
 class SlicePackages:
@@ -70,12 +77,21 @@ class SlicePackages:
         """
         with self._lock:
             found = self._packages_of(python)
-            if not found.fit:
-                python = Environments(self.home, lambda *_: None).slice_python(python, found.folder)
-                found = self._packages_of(python)
-            if not found.fit:
-                raise EnvironmentFailed(f"ipyparallel could not be installed for {python} on the worker.")
-            return python
+            if found.fit:
+                return python
+            try:
+                made = Environments(self.home, lambda *_: None).slice_python(python, found.folder)
+            except EnvironmentFailed as error:
+                error.exists = found.unfit_text
+                raise
+            if not (after := self._packages_of(made)).fit:
+                raise EnvironmentFailed(
+                    f"A kernel on all workers can't use the Python {python} on the worker.",
+                    exists=after.unfit_text,
+                    hint="Check PYTHONPATH on the worker, or install it on all workers: "
+                    f"{python} -m pip install '{SLICE_NEEDS[0]}'",
+                )
+            return made
 
     def _packages_of(self, python: str) -> Packages:
         """Return a Python's packages; search again only after an installation, because a search is slow."""

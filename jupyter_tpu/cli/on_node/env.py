@@ -103,7 +103,7 @@ async def _listed(options: argparse.Namespace) -> tuple[Node, list[dict[str, Any
 
 
 async def _made(options: argparse.Namespace) -> tuple[Node, dict[str, Any], str]:
-    from jupyter_tpu.kernels.agents.agent_calls import open_agent_link
+    from jupyter_tpu.kernels.agents.agent_calls import open_agent_link, workers_of
     from jupyter_tpu.kernels.environments.environment import make_environment
     from jupyter_tpu.kernels.environments.push import push_wheels
     from jupyter_tpu.kernels.environments.saved_environments import SavedEnvironment, SavedEnvironments
@@ -123,7 +123,11 @@ async def _made(options: argparse.Namespace) -> tuple[Node, dict[str, Any], str]
         version = options.version
         # send the packages first, so that the worker needs no package index to create the environment
         if options.push:
-            version = await push_wheels(key, options.framework, version, requirements, show)
+            workers = workers_of(node, key.endpoint)
+            for each in workers:
+                version = await push_wheels(
+                    each, options.framework, version, requirements, show, is_slice=len(workers) > 1
+                )
         order = {"framework": options.framework, "version": version, "requirements": requirements}
         async with open_agent_link(key, show) as link:
             made = await make_environment(link.call, order, show)

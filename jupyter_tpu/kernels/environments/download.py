@@ -16,7 +16,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jupyter_tpu.agent.lock import AGENT_NEEDS, KERNEL_NEEDS, UV, WIDGET_NEEDS, lock_text, requirements_file
+from jupyter_tpu.agent.lock import (
+    AGENT_NEEDS,
+    KERNEL_NEEDS,
+    SLICE_NEEDS,
+    UV,
+    WIDGET_NEEDS,
+    lock_text,
+    requirements_file,
+)
 from jupyter_tpu.errors import BadInput, EnvironmentFailed, Text
 from jupyter_tpu.frameworks import Release
 from jupyter_tpu.journal.paths import data_dir
@@ -59,10 +67,11 @@ class Wanted:
     lines: tuple[str, ...]
 
 
-def wanted_by_agent(platform: WorkerPlatform) -> Wanted:
+def wanted_by_agent(platform: WorkerPlatform, *, is_slice: bool) -> Wanted:
     """Return the requirements of the agent and of kernels without an environment, for the system Python."""
     uv = () if platform.has_uv else (UV,)
-    return Wanted(title="what the agent needs", lines=(*KERNEL_NEEDS, *AGENT_NEEDS, *uv))
+    slice_needs = SLICE_NEEDS if is_slice else ()
+    return Wanted(title="what the agent needs", lines=(*KERNEL_NEEDS, *AGENT_NEEDS, *slice_needs, *uv))
 
 
 def wanted_by_environment(release: Release, requirements: Sequence[str]) -> Wanted:

@@ -16,6 +16,7 @@ from jupyter_tpu.errors import EnvironmentFailed, Text, WorkerUnreachable
 from jupyter_tpu.frameworks import newest, release_of
 from jupyter_tpu.kernels.connections.worker import Worker
 from jupyter_tpu.kernels.environments.download import (
+    Wanted,
     WorkerPlatform,
     download_wheels,
     wanted_by_agent,
@@ -40,7 +41,13 @@ _UNPACKED = 4
 
 
 async def push_wheels(
-    key: WorkerKey, framework: str, version: str, requirements: Sequence[str], on_progress: OnProgress
+    key: WorkerKey,
+    framework: str,
+    version: str,
+    requirements: Sequence[str],
+    on_progress: OnProgress,
+    *,
+    is_slice: bool = False,
 ) -> str:
     """Download an environment's wheels and send missing wheels to the worker; return the framework's version.
 
@@ -50,6 +57,7 @@ async def push_wheels(
     Args:
         version: the framework's version; empty for the newest compatible version.
         requirements: additional packages.
+        is_slice: whether to send also what kernels on all workers of a slice need.
 
     Raises:
         TpuError: no version is compatible, or the transfer failed. Transferred data is kept, so the next call resumes
@@ -66,7 +74,10 @@ async def push_wheels(
         _report(
             on_progress, f"Downloading {release.title} for Python {python.minor if python else platform.python}", None
         )
-        files = await asyncio.to_thread(_download, platform, python, release, requirements)
+        agent = wanted_by_agent(platform, is_slice=is_slice)
+        files = await asyncio.to_thread(
+            _download, platform, python, agent, wanted_by_environment(release, requirements)
+        )
         missing = [each for each in files if _is_missing(each, hello)]
         _refuse_too_many(missing, int(hello["free_bytes"]))
         await _send(dialogue, missing, on_progress)
@@ -94,10 +105,7 @@ async def _choose(
         return release, None
 
 
-def _download(
-    platform: WorkerPlatform, python: FetchedPython | None, release: Release, requirements: Sequence[str]
-) -> list[Path]:
-    agent, environment = wanted_by_agent(platform), wanted_by_environment(release, requirements)
+def _download(platform: WorkerPlatform, python: FetchedPython | None, agent: Wanted, environment: Wanted) -> list[Path]:
     of_environment = replace(platform, python=python.minor) if python else platform
     # Resolve separately: the worker installs the agent's wheels by hash, in exactly the versions of the lock.
     wheels = [*download_wheels(platform, agent), *download_wheels(of_environment, environment)]
