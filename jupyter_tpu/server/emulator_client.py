@@ -16,7 +16,10 @@ from jupyter_tpu.errors import BadInput, CloudUnavailable, NodeNotFound, Text
 ALLOWED: Mapping[str, frozenset[str]] = {
     "GET": frozenset(["state"]),
     "POST": frozenset(
-        ["capacity", "clock", "faults", "links", "maintenance", "preempt", "project", "quotas", "reset", "stockout"]
+        [
+            *("capacity", "clock", "faults", "links", "maintenance", "preempt", "project", "quotas", "reset"),
+            *("stockout", "workers"),
+        ]
     ),
     "DELETE": frozenset(["faults"]),
 }

@@ -29,6 +29,7 @@ def state_of(cloud: Cloud) -> dict[str, Any]:
         "queued_resources": queued_json(cloud, nodes),
         "faults": faults_json(cloud),
         "links": [link.to_json() for link in links_to(cloud)],
+        "workers": [worker for node in nodes for worker in workers_json(cloud, node)],
         "capacity": cloud.rules.capacity.uses(cloud.store.occupying_nodes()),
         "quotas": [use.to_json() for use in cloud.rules.quotas.uses(cloud.held())],
         "switches": cloud.rules.project.switches.to_json(),
@@ -69,6 +70,15 @@ def _queued_json(queued: QueuedRecord, nodes: list[str]) -> dict[str, Any]:
 def faults_json(cloud: Cloud) -> list[dict[str, Any]]:
     """Return the scripted faults that are waiting for calls."""
     return [fault.to_json() for fault in cloud.scripted.table.waiting]
+
+
+def workers_json(cloud: Cloud, node: NodePb) -> list[dict[str, Any]]:
+    """Return the running workers of a node with their lasting faults."""
+    faults = cloud.workers.faults
+    return [
+        {"node": node.name, "worker_id": each.worker_id, "faults": faults.of(each)}
+        for each in cloud.workers.machines(node)
+    ]
 
 
 def links_to(cloud: Cloud, name: str = "") -> list[WorkerLink]:

@@ -210,6 +210,10 @@ class Workers:
         """Return the SSH servers of a node's workers, by worker id; empty while the node is not running."""
         return [worker.ssh_server for worker in self._running.get(str(node.id), [])]
 
+    def machines(self, node: NodePb) -> list[Machine]:
+        """Return the machines of a node's running workers."""
+        return [worker.machine for worker in self._running.get(str(node.id), [])]
+
     def machine(self, node: NodePb, worker_id: int) -> Machine:
         """Return the machine of a worker.
 

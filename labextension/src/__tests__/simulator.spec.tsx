@@ -5,7 +5,7 @@ import React from 'react';
 import { TpuModel } from '../model';
 import { TpuClient } from '../request';
 import { addSimulatorCommands } from '../simulator/commands';
-import { linkState, changesOf } from '../simulator/faults';
+import { linkState, changesOf, workerState } from '../simulator/faults';
 import { SimulatorModel } from '../simulator/model';
 import { ISimulatorActions, ISimulatorState, SimulatorPage } from '../simulator/page';
 import { simulator } from '../simulator/plugin';
@@ -33,6 +33,7 @@ function actions(): jest.Mocked<ISimulatorActions> {
     onPreempt: jest.fn(),
     onMaintain: jest.fn(),
     onFaultLink: jest.fn(),
+    onFaultWorker: jest.fn(),
     onSetCapacity: jest.fn(),
     onSetQuota: jest.fn(),
     onSetProject: jest.fn(),
@@ -170,6 +171,26 @@ describe('the page of the failure simulator', () => {
     expect(doing.onFaultLink).toHaveBeenCalledWith(link, [{ verb: 'refuse' }, { verb: 'reset' }]);
   });
 
+  it('breaks and mends the machine of one worker', () => {
+    const [first, second] = [0, 1].map(worker_id => ({ node: NODE, worker_id, faults: [] }));
+    const doing = show({ workers: [first, second] });
+    click('Kill the machine of my-node, worker 0');
+    click('Slow the machine of my-node, worker 1');
+    click('Freeze the machine of my-node, worker 1');
+    click('Cut the machine of my-node, worker 1');
+    click('Restore the machine of my-node, worker 1');
+    expect(doing.onFaultWorker.mock.calls).toEqual([
+      [first, { action: 'kill' }],
+      [second, { action: 'slow', factor: 4 }],
+      [second, { action: 'freeze' }],
+      [second, { action: 'cut', other_worker_id: 0 }],
+      [second, { action: 'clear' }]
+    ]);
+    expect(
+      screen.queryByRole('button', { name: /^Cut the machine of my-node, worker 0/ })
+    ).toBeNull();
+  });
+
   it('takes away the capacity of a zone, and gives it back', () => {
     const limited = { zone: 'us-central1-a', family: 'v5e', chips: 0 };
     const doing = show({ capacity: [limited] });
@@ -277,6 +298,22 @@ describe('the emulated cloud', () => {
     expect(linkState([{ verb: 'latency', ms: 300 }, { verb: 'refuse' }], trans)).toBe(
       '300 ms slower, cut'
     );
+  });
+});
+
+describe('an emulated worker', () => {
+  it('has faults with names', () => {
+    expect(workerState([], trans)).toBe('no faults');
+    expect(
+      workerState(
+        [
+          { verb: 'slow', factor: 4 },
+          { verb: 'cut', other_worker_id: 0 }
+        ],
+        trans
+      )
+    ).toBe('4 × slower, cut from worker 0');
+    expect(workerState([{ verb: 'freeze' }], trans)).toBe('frozen');
   });
 });
 

@@ -294,6 +294,10 @@ export function announceMaintenance(trans: TranslationBundle): string {
   return trans.__('Announce Maintenance of an Emulated Node');
 }
 
+export function breakWorker(trans: TranslationBundle): string {
+  return trans.__('Break or Restore an Emulated Worker');
+}
+
 export function disruptConnection(trans: TranslationBundle): string {
   return trans.__('Break or Restore the Connection to an Emulated Worker');
 }

@@ -306,6 +306,56 @@ export function pendingFaultCount(count: number, trans: TranslationBundle): stri
   return trans._n('%1 pending fault.', '%1 pending faults.', count);
 }
 
+// Workers
+
+export function workers(trans: TranslationBundle): string {
+  return trans.__('Workers');
+}
+
+export function actOnWorker(action: string, name: string, trans: TranslationBundle): string {
+  return trans.__('%1 the machine of %2', action, name);
+}
+
+export function machineOf(name: string, trans: TranslationBundle): string {
+  return trans.__('Machine of %1', name);
+}
+
+export function kill(trans: TranslationBundle): string {
+  return trans.__('Kill');
+}
+
+export function killTitle(trans: TranslationBundle): string {
+  return trans.__('All its processes are killed; you can still log in');
+}
+
+export function slowWorkerTitle(factor: number, trans: TranslationBundle): string {
+  return trans.__('Its processes take %1 times as long', factor);
+}
+
+export function freeze(trans: TranslationBundle): string {
+  return trans.__('Freeze');
+}
+
+export function freezeTitle(trans: TranslationBundle): string {
+  return trans.__('Its processes are paused, as if the machine hung');
+}
+
+export function cutWorkerTitle(trans: TranslationBundle): string {
+  return trans.__('Nothing passes between this worker and worker 0');
+}
+
+export function timesSlower(factor: number, trans: TranslationBundle): string {
+  return trans.__('%1 × slower', factor);
+}
+
+export function frozen(trans: TranslationBundle): string {
+  return trans.__('frozen');
+}
+
+export function cutFrom(id: number, trans: TranslationBundle): string {
+  return trans.__('cut from worker %1', id);
+}
+
 // Connections to workers
 
 export function connections(trans: TranslationBundle): string {

@@ -87,6 +87,18 @@ function commandsOf(trans: TranslationBundle): readonly ICommand[] {
       requests: ({ node, worker_id, faults }) =>
         (faults as JSONObject[]).map(fault => post('links', { node, worker_id, ...fault }))
     },
+    {
+      id: SimulatorCommandIDs.faultWorker,
+      label: messages.breakWorker(trans),
+      args: {
+        node: NODE,
+        worker_id: { type: 'integer' },
+        action: { type: 'string', enum: ['kill', 'slow', 'freeze', 'cut', 'clear'] },
+        factor: { type: 'integer', description: 'slow: how many times as long everything takes' },
+        other_worker_id: { type: 'integer', description: 'cut: the worker that it cannot reach' }
+      },
+      requests: args => [post('workers', args)]
+    },
     ...projectCommands(trans),
     ...faultCommands(trans)
   ];

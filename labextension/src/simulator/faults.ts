@@ -4,7 +4,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { JSONObject } from '@lumino/coreutils';
 import * as common from '../messages/common';
 import * as messages from '../messages/simulator';
-import { ICloud, ILinkFault, IScriptedFault, placeOf } from './records';
+import { ICloud, ILinkFault, IScriptedFault, IWorkerFault, placeOf } from './records';
 import { dateLocale } from '../money/moments';
 
 /** A fault of the form: its label, and the fields of its request to the control API. */
@@ -92,15 +92,15 @@ export function faultName({ kind, message }: IScriptedFault, trans: TranslationB
   return own?.label ?? kind;
 }
 
-/** A fault of the connection to a worker; its requests are sent one after the other. */
-export interface ILinkChoice {
+/** A fault of a worker or of the connection to it; its requests are sent one after the other. */
+export interface IWorkerChoice {
   readonly id: string;
   readonly label: string;
   readonly title: string;
   readonly requests: readonly JSONObject[];
 }
 
-export function linkChoices(trans: TranslationBundle): readonly ILinkChoice[] {
+export function linkChoices(trans: TranslationBundle): readonly IWorkerChoice[] {
   return [
     {
       id: 'slow',
@@ -144,6 +144,68 @@ function linkFaultName({ verb, ms }: ILinkFault, trans: TranslationBundle): stri
     ['black_hole', messages.dropsEverything(trans)]
   ]);
   return words.get(verb) ?? verb;
+}
+
+/** How many times as long everything takes on a slow worker. */
+const SLOW_FACTOR = 4;
+
+/** The faults of a worker's machine. Only the network to worker 0 is cut, because all workers depend on it. */
+export function workerChoices(
+  worker_id: number,
+  trans: TranslationBundle
+): readonly IWorkerChoice[] {
+  return [
+    {
+      id: 'kill',
+      label: messages.kill(trans),
+      title: messages.killTitle(trans),
+      requests: [{ action: 'kill' }]
+    },
+    {
+      id: 'slow',
+      label: messages.slow(trans),
+      title: messages.slowWorkerTitle(SLOW_FACTOR, trans),
+      requests: [{ action: 'slow', factor: SLOW_FACTOR }]
+    },
+    {
+      id: 'freeze',
+      label: messages.freeze(trans),
+      title: messages.freezeTitle(trans),
+      requests: [{ action: 'freeze' }]
+    },
+    ...(worker_id > 0
+      ? [
+          {
+            id: 'cut',
+            label: messages.cut(trans),
+            title: messages.cutWorkerTitle(trans),
+            requests: [{ action: 'cut', other_worker_id: 0 }]
+          }
+        ]
+      : []),
+    {
+      id: 'clear',
+      label: messages.restore(trans),
+      title: messages.restoreTitle(trans),
+      requests: [{ action: 'clear' }]
+    }
+  ];
+}
+
+/** The state of a worker in a few words. */
+export function workerState(faults: readonly IWorkerFault[], trans: TranslationBundle): string {
+  return (
+    faults.map(fault => workerFaultName(fault, trans)).join(', ') || messages.connectionFine(trans)
+  );
+}
+
+function workerFaultName(fault: IWorkerFault, trans: TranslationBundle): string {
+  const words = new Map([
+    ['slow', messages.timesSlower(fault.factor ?? 1, trans)],
+    ['freeze', messages.frozen(trans)],
+    ['cut', messages.cutFrom(fault.other_worker_id ?? 0, trans)]
+  ]);
+  return words.get(fault.verb) ?? fault.verb;
 }
 
 /** The changes of the cloud, as sentences for screen readers. */

@@ -16,8 +16,9 @@ import { FaultsCard } from './cards/faults';
 import { NodesCard } from './cards/nodes';
 import { ProjectCard } from './cards/project';
 import { QuotasCard } from './cards/quotas';
+import { WorkersCard } from './cards/workers';
 import { changesOf } from './faults';
-import { ICapacity, ICosts, IDatedCloud, ILink, IQuota, ISwitches } from './records';
+import { ICapacity, ICosts, IDatedCloud, ILink, IQuota, ISwitches, IWorker } from './records';
 
 /** State of the page. */
 export interface ISimulatorState {
@@ -36,6 +37,7 @@ export interface ISimulatorActions {
   onPreempt: (nodes: readonly string[]) => void;
   onMaintain: (node: string, in_s: number) => void;
   onFaultLink: (link: ILink, requests: readonly JSONObject[]) => void;
+  onFaultWorker: (worker: IWorker, request: JSONObject) => void;
   onSetCapacity: (capacity: Pick<ICapacity, 'zone' | 'family' | 'chips'>) => void;
   onSetQuota: (quota: Omit<IQuota, 'used' | 'limit'>, limit: number | null) => void;
   onSetProject: (change: Partial<ISwitches> & JSONObject) => void;
@@ -147,6 +149,7 @@ function Cards(props: ICardProps): JSX.Element {
       <ClockCard {...props} />
       <NodesCard {...props} />
       <FaultsCard {...props} />
+      <WorkersCard {...props} />
       <LinksCard {...props} />
       <CapacityCard {...props} />
       <QuotasCard {...props} />

@@ -48,6 +48,19 @@ export interface ILink {
   readonly faults: readonly ILinkFault[];
 }
 
+export interface IWorkerFault {
+  readonly verb: string;
+  readonly factor?: number;
+  readonly other_worker_id?: number;
+}
+
+/** The machine of one worker. */
+export interface IWorker {
+  readonly node: string;
+  readonly worker_id: number;
+  readonly faults: readonly IWorkerFault[];
+}
+
 /** Maintenance that is planned or going on. */
 export interface IMaintenance {
   /** Full name. */
@@ -100,6 +113,7 @@ export interface ICloud {
   readonly queued_resources: readonly IQueuedResource[];
   readonly faults: readonly IScriptedFault[];
   readonly links: readonly ILink[];
+  readonly workers: readonly IWorker[];
   readonly capacity: readonly ICapacity[];
   readonly quotas: readonly IQuota[];
   readonly switches: ISwitches;
@@ -119,6 +133,7 @@ const UNKNOWN: ICloud = {
   queued_resources: [],
   faults: [],
   links: [],
+  workers: [],
   capacity: [],
   quotas: [],
   switches: {

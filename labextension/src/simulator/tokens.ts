@@ -9,6 +9,7 @@ export namespace SimulatorCommandIDs {
   export const preempt = 'tpu:preempt-nodes';
   export const maintain = 'tpu:announce-maintenance';
   export const faultLink = 'tpu:fault-link';
+  export const faultWorker = 'tpu:fault-worker';
   export const setCapacity = 'tpu:set-capacity';
   export const setQuota = 'tpu:set-quota';
   export const setProject = 'tpu:set-project-switches';

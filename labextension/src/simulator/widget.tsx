@@ -84,6 +84,8 @@ export class Simulator extends VDomRenderer<SimulatorModel> {
     onMaintain: (node, in_s) => this._run(SimulatorCommandIDs.maintain, { node, in_s }),
     onFaultLink: ({ node, worker_id }, requests) =>
       this._run(SimulatorCommandIDs.faultLink, { node, worker_id, faults: [...requests] }),
+    onFaultWorker: ({ node, worker_id }, request) =>
+      this._run(SimulatorCommandIDs.faultWorker, { node, worker_id, ...request }),
     onSetCapacity: capacity => this._run(SimulatorCommandIDs.setCapacity, { ...capacity }),
     onSetQuota: (quota, limit) => this._run(SimulatorCommandIDs.setQuota, { ...quota, limit }),
     onSetProject: change => this._run(SimulatorCommandIDs.setProject, change),

@@ -98,6 +98,7 @@ async def test_a_frozen_worker_stands_still_until_it_is_cleared(cloud: Any, work
     echo.stdin.write("hello\n")
     # the newest of slow and freeze counts
     cloud.control.fault_worker("n1", "slow", factor=2)
+    assert [each["faults"] for each in cloud.control.state()["workers"]] == [[{"verb": "slow", "factor": 2}], []]
 
     assert await answer(echo) == "hello"
     assert cloud.control.workers("n1")[0]["faults"] == [{"verb": "slow", "factor": 2}]
