@@ -86,7 +86,7 @@ class NodeEnd:
     @property
     def message(self) -> str:
         """Return one sentence with the event, its time (local to this machine) and its cause."""
-        # front ends write this sentence in the user's language themselves, so it needs no translatable template
+        # front ends can format the time `at` themselves, so this sentence needs no template
         return _SENTENCES[self.why.cause].format(
             node=self.node.node_id,
             what=_WHAT[self.is_deleted],
