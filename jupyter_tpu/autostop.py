@@ -361,7 +361,7 @@ def _lapsing(rules: Rules, activity: Activity, ready_since: float, now: float) -
 
 
 def _joined_details(sources: Iterable[tuple[str, Source]]) -> str:
-    """Join the details of these sources without duplicates, because several sources often share a cause."""
+    """Join the details of `sources`. Several sources often have the same detail, which is then listed once."""
     return "; ".join(dict.fromkeys(source.detail or f"{name}: {source.state}" for name, source in sources))
 
 
@@ -467,7 +467,7 @@ class Moment:
         return max(0.0, counted)
 
     def back(self, seconds: float) -> Moment:
-        """Return the moment this many seconds earlier, on both clocks."""
+        """Return the moment `seconds` earlier, on the wall clock and the monotonic clock."""
         return replace(self, wall=self.wall - seconds, steady=self.steady - seconds)
 
     def to_json(self) -> dict[str, Any]:

@@ -143,7 +143,7 @@ class Holder:
 
     @classmethod
     def from_json(cls, data: Any) -> Holder:
-        """Create a holder from the result of `dataclasses.asdict`; raises TypeError or ValueError for other data.
+        """Rebuild a TPU process from the result of `dataclasses.asdict`; raises TypeError or ValueError for other data.
 
         Agents up to 0.1.0 do not send `is_kernel`; every process of a kernel then counts as the kernel.
         """

@@ -335,13 +335,13 @@ class QueuedResource:
 
     @property
     def was_preempted(self) -> bool:
-        """Whether the nodes were pre-empted. The cloud deletes pre-empted nodes, so none is ever PREEMPTED."""
+        """Whether the nodes were pre-empted. They never have the state PREEMPTED, because the cloud deletes them."""
         # the cloud also suspends a flex-start request when its time has expired
         return self.is_reclaimed and can_be_preempted(self.provisioning)
 
     @property
     def provisioning(self) -> Provisioning:
-        """The provisioning model. Flex-start is known only for requests by jupyter_tpu."""
+        """The provisioning model. Flex-start is recognised only if jupyter_tpu made the request."""
         return provisioning_of(self)
 
     @property

@@ -8,10 +8,10 @@ import sys
 
 
 def prepare_streams() -> None:
-    """Open missing standard streams and escape what standard output can't encode; call this first in a program.
+    """Open missing standard streams, and escape characters that standard output can't encode. Call this first.
 
-    Otherwise, in a locale without UTF-8, a notebook with an emoji in its name would break a list of kernels with a
-    traceback. Python already escapes characters on standard error.
+    Without the escapes, an emoji in a notebook's name would crash the list of kernels in a locale without UTF-8. On
+    standard error, Python already escapes such characters.
     """
     _open_missing_streams()
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":

@@ -1,4 +1,4 @@
-"""Pack the agent's code from the laptop's installed package, ready to send to a worker.
+"""Pack the agent's code from the client's installed package, ready to send to a worker.
 
 The archive is reproducible, so its hash shows whether a worker already has it.
 """

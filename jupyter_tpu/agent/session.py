@@ -1,4 +1,4 @@
-"""One client's connection to the agent, which receives frames and sends slices of records.
+"""The agent's side of a client's connection: receive frames, and send slices of records.
 
 Output has no queue: each stream is a cursor in a record. The sender reads from the cursor as far as the window allows,
 one slice per stream in rotation, so that a flood of output doesn't delay replies and other kernels. Control replies

@@ -33,7 +33,7 @@ _MOST_CRASHES = 5
 
 
 class Supervisor:
-    """The supervisor, which restarts the agent until SIGTERM or too many crashes right after a start.
+    """The supervisor. It restarts the agent until SIGTERM arrives or the agent crashes too often right after its start.
 
     Args:
         command: the command that starts the agent.

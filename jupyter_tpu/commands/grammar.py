@@ -80,7 +80,7 @@ class Command:
     aliases: tuple[str, ...] = ()
 
     def all_arguments(self, place: str) -> Iterator[Argument]:
-        """Yield the command's visible arguments in a place."""
+        """Yield the arguments that the command shows in `place`, a terminal or a notebook."""
         for each in self.arguments:
             for one in each if isinstance(each, tuple) else (each,):
                 if one.place in ("", place) and one.settings.get("help") != argparse.SUPPRESS:
@@ -120,7 +120,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def add_arguments(parser: argparse.ArgumentParser, command: Command, place: str) -> None:
-    """Add a command's arguments for a place to its parser."""
+    """Add the arguments that a command has in `place`, a terminal or a notebook, to its parser."""
     for each in command.arguments:
         group = parser.add_mutually_exclusive_group() if isinstance(each, tuple) else parser
         for one in each if isinstance(each, tuple) else (each,):

@@ -160,7 +160,7 @@ class Effects:
         self._queue.settle(queued_resource)
 
     async def _bring_back(self, operation: OperationRecord) -> None:
-        """Restart the workers of a node whose stop or delete was cancelled while they were shutting down."""
+        """Restart the workers of a node whose stop or deletion was cancelled while they were shutting down."""
         node = self._store.node(operation.target)
         if node is not None and node.state == State.READY:
             await self._workers.start(node)

@@ -34,7 +34,7 @@ OnChange = Callable[["FleetChange"], None]
 
 
 def _ignore(change: FleetChange) -> None:
-    """Ignore the change, because the caller only waits for results."""
+    """Do nothing with a change, for callers that only wait for results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ from jupyter_tpu.models import NodeName
 
 
 async def read_snapshots(name: NodeName, endpoint: str) -> AsyncIterator[dict[str, Any]]:
-    """Read all data, and yield the parameters of each call of the agent's method ``tell`` for the node.
+    """Read the data that the agent shows to the node's notebooks; yield the parameters of each ``tell`` call.
 
     Raises:
         TpuError: the cloud or the journal cannot be read.

@@ -119,7 +119,7 @@ class Journal:
                 raise ClaimLost(intent.intent_id)
 
     def save_later(self, intent: Intent) -> None:
-        """Queue a settled intent that was performed while the journal was not writable; see `write_later`."""
+        """Queue a finished intent that was performed while the journal was not writable; see `write_later`."""
         key = (intent.endpoint, intent.node_name, intent.verb)
         self._unwritten.add(key, lambda database: _insert(database, intent), intent=intent)
 
@@ -152,7 +152,7 @@ class Journal:
             _change_owner(database, intent_id, self.owner, "")
 
     def dismiss(self, intent_id: str) -> None:
-        """Hide a settled intent from the lists.
+        """Hide a finished intent from the lists.
 
         Raises:
             WrongState: the intent is still open.

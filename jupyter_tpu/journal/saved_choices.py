@@ -29,7 +29,7 @@ def saved_choices() -> Mapping[str, str]:
 
 
 def apply_saved_choices(environment: MutableMapping[str, str]) -> None:
-    """Set the saved variables that are not already set in the environment."""
+    """Set each saved environment variable that has no value yet."""
     for name, value in saved_choices().items():
         if not environment.get(name):
             environment[name] = value

@@ -196,7 +196,7 @@ def sync_kernelspecs(
 def _wanted_on(
     node: Node, settings: CloudSettings
 ) -> Iterator[tuple[tuple[str, str, int, int], SavedEnvironment | None]]:
-    """Yield ``((node name, framework, workers, the node's workers), environment)`` for each spec of a READY node."""
+    """Yield ``((node name, framework, workers to use, all workers), environment)`` for each kernelspec of a node."""
     count = default_workers(node)
     yield (str(node.name), "", count, count), None
     if count > 1:

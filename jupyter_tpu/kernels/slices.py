@@ -1,4 +1,4 @@
-"""Run a kernel on all workers of a node: the controller and engines. Either all workers take part or none.
+"""Run a kernel on all workers of a node, with ipyparallel's controller and engines. All workers take part, or none.
 
 The kernel runs on worker 0 and is started like any other kernel. This module starts the controller on worker 0 and one
 engine on each other worker, and stops them with the kernel. A `Slice` runs in the event loop of its `LinkPool`.

@@ -22,7 +22,7 @@ class Started(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed(Event):
-    """Another process claimed the intent. The previous owner's last action is unknown."""
+    """The claim of the intent by another process. The previous owner's last action is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class Unanswered(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSeen(Event):
-    """The node was read from the cloud."""
+    """A successful read of the node from the cloud."""
 
     node: Node
 
@@ -65,7 +65,7 @@ class NodeMissing(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeysSeen(Event):
-    """The workers' guest attributes were read.
+    """A successful read of the workers' guest attributes.
 
     `published` is true if every worker of `node` has published host keys.
     """

@@ -133,7 +133,7 @@ def _nothing_found(search: Search) -> str:
 
 
 def ended(search: Search, phase: Phase, message: str) -> Search:
-    """Return the search in a final phase."""
+    """Return the search with its final phase and message."""
     return replace(search, phase=phase, message=message)
 
 

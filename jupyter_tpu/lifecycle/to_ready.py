@@ -46,7 +46,7 @@ _GONE = "The node no longer exists; nothing is billed."
 
 
 def node_seen(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """Advance according to the node's state: booting, lost, stopped or still being created or started."""
+    """Advance the intent according to the node's state: READY, lost, stopped, or still being created or started."""
     intent = seen(intent)
     state = event.node.state
     if state == "READY":
@@ -148,7 +148,7 @@ def silent(intent: Intent, event: NoAnswer, limits: Limits) -> Outcome:
 
 
 def _after_stock_out(intent: Intent) -> tuple[str, tuple[Action, ...]]:
-    """Return the hint and actions for a stock-out, because the operation's error doesn't contain them."""
+    """Return the hint and actions for an intent that failed because of a stock-out; for other intents, return none."""
     if intent.spec is None or not isinstance(intent.cause, OutOfCapacity):
         return "", ()
     return intent_texts.elsewhere_hint(intent.spec), elsewhere(intent.spec, queue=True)

@@ -21,9 +21,9 @@ class PendingCall:
 
 
 class PendingCalls:
-    """The calls by number, and their results.
+    """The calls that the agent has not answered yet, by number.
 
-    The agent performs each number only once, even if it is sent repeatedly.
+    The agent performs the call with a given number only once, even if the client sends it several times.
     """
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ def read_clocks() -> tuple[float, float]:
 
 
 def boot_seconds() -> float:
-    """Return monotonic seconds that include the time when this machine sleeps."""
+    """Return monotonic seconds, which continue to count while this machine sleeps."""
     return time.clock_gettime(_BOOT_CLOCK) if _BOOT_CLOCK >= 0 else time.monotonic()
 
 
@@ -40,7 +40,7 @@ class SleepSensor:
 
 
 async def watch_for_wake(on_wake: Callable[[], None]) -> None:
-    """Call `on_wake` after each sleep, until cancelled."""
+    """Call `on_wake` each time this computer has slept, until the task is cancelled."""
     sensor = SleepSensor(*read_clocks())
     while True:
         await asyncio.sleep(_TICK_S)

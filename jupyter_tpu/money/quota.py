@@ -68,7 +68,7 @@ class QuotaHolder:
 
     @property
     def is_counted(self) -> bool:
-        """Whether the amount that it uses is included in the sums; False if its accelerator type is unknown."""
+        """Whether the amount in use is included in the sums. If the accelerator type is unknown, it is not."""
         return self.is_reserved or accelerators.find_accelerator(self.accelerator_type) is not None
 
 
@@ -141,15 +141,15 @@ def queued_holder(queued: QueuedResource) -> QuotaHolder:
 
 
 def without_nodes(queued: Iterable[QueuedResource], nodes: Iterable[Node]) -> tuple[QueuedResource, ...]:
-    """Return the queued resources without an existing node. The others are omitted, because their nodes are counted."""
+    """Return the queued resources that have no node yet. For the others, the node itself counts against the quota."""
     present = {(node.name.zone, node.name.node_id) for node in nodes}
     return tuple(each for each in queued if present.isdisjoint((each.name.zone, node_id) for node_id in each.node_ids))
 
 
 def quota_holders(nodes: Iterable[Node], queued: Iterable[QueuedResource]) -> tuple[QuotaHolder, ...]:
-    """Return all quota users, without duplicates.
+    """Return the nodes and queued resources that use quota, without duplicates.
 
-    A queued resource counts until its node exists, and again after the node is gone.
+    A queued resource counts only while its node does not exist: before the node's creation and after its deletion.
     """
     listed = tuple(nodes)
     waiting = without_nodes(queued, listed)

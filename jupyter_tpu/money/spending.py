@@ -160,9 +160,9 @@ def budget_view(budget: Budget, usage: Usage, account: Account) -> JSON:
 
 
 def _broken_view(broken: BrokenBudget) -> JSON:
-    """Return the view of an unreadable budget: its settings are unknown, and it is shown as used up.
+    """Return the view of a budget that can't be read, with unknown settings.
 
-    It is shown as used up because it blocks all spending.
+    The budget is shown as used up, because it blocks all spending.
     """
     return {
         "name": broken.name,

@@ -188,7 +188,7 @@ class Line:
         return left + "".join(piece[start:] for piece, start in reversed(self._right)), len(left)
 
     def _keep_all_but_last(self, text: str) -> None:
-        """Put a piece back without its last character, in two halves, so that repeated backspaces don't copy it all."""
+        """Put a text back in two halves, without its last character, so that the next backspace copies only half."""
         middle = len(text) // 2
         self._left.append(text[:middle])
         rest = text[middle:-1]

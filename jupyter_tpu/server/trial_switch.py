@@ -52,7 +52,7 @@ class TrialSwitch:
             self.log.exception("The emulated cloud was not started again.")
 
     async def settled(self) -> None:
-        """Wait until the server has decided which cloud it shows."""
+        """Wait until `resume` has finished: the emulated cloud is in use again, or its start has failed."""
         if self._resuming is not None:
             await asyncio.wait([self._resuming])
 

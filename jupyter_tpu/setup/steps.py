@@ -31,8 +31,8 @@ class Step:
         text: the state, in one sentence.
         action: the offered action; empty if there is no action.
         does: the effect of the action, shown before the user confirms it; empty if there is no action.
-        command: a command for a terminal, only if neither the panel nor this engine can do the same; empty if there is
-            no such command.
+        command: a command for a terminal, only if neither the panel nor `SetupEngine` can do the same; empty if there
+            is no such command.
         error: why the check failed, or why the state is unknown.
         target: the object of the action, such as a billing account's name, which is sent back with the action.
     """

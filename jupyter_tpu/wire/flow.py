@@ -88,7 +88,7 @@ class Window:
             self._learn(mark, now)
 
     def forget(self, size: int) -> None:
-        """Stop counting bytes of a closed stream, which will never be acknowledged."""
+        """Stop counting `size` bytes of a closed stream as in flight: no one will acknowledge them."""
         self._delivered = min(self._sent, self._delivered + size)
 
     def _learn(self, mark: _Mark, now: float) -> None:

@@ -1,7 +1,7 @@
 """A kernel's process, started in its own session: it keeps running when the agent exits, and a later agent finds it.
 
-A process is identified by pid and start time, never by pid alone. A pidfd signals its exit, even to a process that is
-not its parent. Only the parent receives the exit status. The parent is the agent that started the process, or the
+A process is identified by pid and start time, never by pid alone. With a pidfd, any process can wait for the kernel's
+exit, but only the kernel's parent receives the exit status. The parent is the agent that started the process, or the
 supervisor, which inherits the kernels of an agent that has exited and reports their exits to the next agent.
 """
 

@@ -69,9 +69,9 @@ class GrpcCalls:
             self._socket.sendall(_questions(port, path, dict(zip(self._bodies, messages, strict=True))))
 
     def answers(self) -> list[bytes | Unreadable | None]:
-        """Return the message of each response, in the order of the requests, with None for a refused call.
+        """Return the message of each response, in the order of the requests; None if the service refused the call.
 
-        For a call that timed out or failed, return the reason instead; earlier responses are still returned.
+        If a call timed out or failed, its entry in the list is an `Unreadable` with the reason.
         """
         self._deadline = max(self._deadline, time.monotonic() + _LAST_MOMENT_S)
         failure = None

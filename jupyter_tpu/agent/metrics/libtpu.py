@@ -32,7 +32,7 @@ def metric_ports(environ: Mapping[str, str], chips: int) -> tuple[int, ...]:
 
 
 def read_metrics(ports: Iterable[int], names: Sequence[str], answer_s: float = ANSWER_S) -> RawMetrics | None:
-    """Read these metrics from all ports within `answer_s` seconds; return None if no process serves metrics."""
+    """Read the metrics in `names` from all ports within `answer_s` seconds. None means that no process serves any."""
     deadline = time.monotonic() + answer_s
     # MetricRequest.metric_name (1), in protobuf.
     messages = [b"\x0a" + bytes([len(name)]) + name.encode() for name in names]
@@ -91,7 +91,11 @@ def _pairs(message: bytes) -> Iterator[tuple[int, float]]:
 
 
 def _device(attribute: bytes) -> Iterator[int]:
-    """Yield the device in an Attribute: key (1) and value (2), an AttrValue: int_attr (3) or kvlist_attr (6)."""
+    """Yield the device's number in an encoded Attribute.
+
+    The fields of an Attribute are a key (1) and an AttrValue (2). The AttrValue has the number itself in int_attr (3),
+    or in a list of key and value in kvlist_attr (6).
+    """
     key = b"".join(_messages(attribute, 1))
     for value in _messages(attribute, 2):
         for number, content in _fields(value):

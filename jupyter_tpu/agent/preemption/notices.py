@@ -63,7 +63,7 @@ class Notice:
 
 
 class Notices:
-    """The notices of this worker.
+    """The notices that this worker's node will be stopped, pre-empted or maintained.
 
     Attributes:
         notified: number of hooks notified since the agent started.

@@ -16,7 +16,7 @@ _EVERY_BYTES = 16 * 1024 * 1024
 
 
 class Checkpoint:
-    """The periodically saved index; its file may be missing or damaged, because the record is complete."""
+    """The saved index of a record. If its file is missing or damaged, the index is rebuilt from the record."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

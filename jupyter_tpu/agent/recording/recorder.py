@@ -171,7 +171,7 @@ class Recorder:
         self._warn_of_full_disk()
 
     def _note_written(self) -> None:
-        """Acknowledge the messages on disk to the kernel; if the disk is full, retry even if no more output arrives."""
+        """Tell the kernel which messages are on disk. If the disk is full, schedule another attempt to write."""
         if self._record.has_overflow:
             self._watermark.assign(self._record.next_seq)
             if self._retry is None:

@@ -197,7 +197,7 @@ class Segment:
         return self._fd == _NO_FILE or self.path.exists()
 
     def restore(self) -> None:
-        """Restore the file if it was removed; the content of a segment at rest is lost.
+        """Recreate the file if it was removed. After `close_file`, this has no effect, and the content is lost.
 
         Raises:
             OSError: the file couldn't be restored.

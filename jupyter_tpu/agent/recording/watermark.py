@@ -43,7 +43,7 @@ class Watermark:
         self._has_room = True
 
     def save(self, number: int, next_seq: int, assigned: int) -> None:
-        """Record that messages up to `number` and seqs below `next_seq` are on disk, and which seqs were used."""
+        """Save new values of `number`, `next_seq` and `assigned`; see the attributes for their meaning."""
         self.number, self.next_seq = number, next_seq
         if number >= self._last_number:
             self._forget_runs()

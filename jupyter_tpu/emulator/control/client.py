@@ -209,7 +209,7 @@ class EmulatorControl:
         return list(self._request("GET", f"links?node={urllib.parse.quote(node)}")["links"])
 
     def fault_link(self, node: str, verb: str, worker_id: int | None = None, **fields: Any) -> list[dict[str, Any]]:
-        """Break the links to one or all workers of a node; `verb` is one of `network_faults.verbs`, or `clear`."""
+        """Apply a network fault to one or all workers of a node; `verb` is from `network_faults.verbs`, or `clear`."""
         body = {"node": node, "verb": verb, "worker_id": worker_id, **fields}
         return list(self._request("POST", "links", body)["links"])
 

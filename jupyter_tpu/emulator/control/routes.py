@@ -192,7 +192,7 @@ class ControlRoutes:
             raise errors.Refusal(errors.status_of(code_pb2.FAILED_PRECONDITION, str(error))) from error
 
     async def set_metrics(self, request: web.Request) -> Any:
-        """Set the chip metrics that one or all workers of a node report. Without metrics, report measured values."""
+        """Set the chip metrics that workers of a node report. If none are given, workers report measured values."""
         settings = fields.checked(await json_object(request), _METRICS, required=("node",))
         node, worker_id = node_named(self._cloud.store, settings.pop("node")), settings.pop("worker_id", None)
         workers = range(len(node.network_endpoints)) if worker_id is None else [worker_id]

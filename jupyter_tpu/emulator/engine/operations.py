@@ -284,7 +284,7 @@ def is_queued_name(name: str) -> bool:
 
 
 class OperationAgenda:
-    """The agenda of operations that have not taken effect yet. Operations on the same target run one at a time."""
+    """The operations that have not taken effect yet. Operations on the same target run one at a time."""
 
     def __init__(self, store: Store, perform: Callable[[OperationRecord], Awaitable[None]]) -> None:
         self._store = store

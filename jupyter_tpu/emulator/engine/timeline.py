@@ -29,11 +29,11 @@ class Agenda(Protocol):
     """A list of actions to perform later."""
 
     def waiting(self) -> list[Due]:
-        """Return at least the next actions, in any order. This must be fast, because it is called often."""
+        """Return the next actions, and possibly later ones, in any order. Must be fast, because it is called often."""
 
 
 class Timeline:
-    """Perform the due actions of all agendas. Call `arm` after any change that may affect the next due action."""
+    """Performs the due actions of all agendas. Call `arm` after any change that may affect the next due action."""
 
     def __init__(self, clock: VirtualClock, agendas: Sequence[Agenda]) -> None:
         self._clock = clock

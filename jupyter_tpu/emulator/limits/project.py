@@ -82,7 +82,7 @@ def whole_or_none(value: object) -> int | None:
 
 
 def one_of(words: tuple[str, ...]) -> Callable[[object], str]:
-    """Return a parser that accepts only these words."""
+    """Return a function that accepts a value only if it is one of `words`."""
 
     def check(value: object) -> str:
         if value not in words:

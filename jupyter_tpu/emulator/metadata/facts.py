@@ -22,7 +22,7 @@ class NodeStore(Protocol):
 
 
 class Notices(Protocol):
-    """The notices of pre-emption."""
+    """The pre-emption notices of the nodes."""
 
     def is_announced(self, node: NodePb) -> bool:
         """Return whether the node has a notice of pre-emption."""

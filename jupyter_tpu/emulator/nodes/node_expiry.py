@@ -16,7 +16,7 @@ AGAIN_S = 60.0
 
 
 class NodeExpiry:
-    """The agenda that preempts preemptible nodes at their maximum age of 24 hours (see `timeline.Agenda`)."""
+    """Pre-empts each preemptible node at the maximum age of 24 hours; see `timeline.Agenda`."""
 
     def __init__(self, store: Store, notices: PreemptionNotices) -> None:
         self._store = store

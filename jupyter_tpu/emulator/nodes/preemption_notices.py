@@ -19,7 +19,7 @@ NOTICE_S = 30.0
 
 
 class PreemptionNotices:
-    """The agenda of announced pre-emptions, stored so that they also happen after a restart."""
+    """The announced pre-emptions. They are stored, so that they also happen after the emulator restarts."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class PreemptionNotices:
         source="cloud.google.com/compute/docs/instances/spot (preemption process)",
     )
     def announce(self, node: NodePb, notice_s: float = NOTICE_S) -> None:
-        """Announce the pre-emption of a node in `notice_s` virtual seconds. Call `timeline.arm` afterwards.
+        """Announce that a node will be pre-empted `notice_s` virtual seconds from now. Call `timeline.arm` afterwards.
 
         Raises:
             Refusal: the node's state does not allow a pre-emption.

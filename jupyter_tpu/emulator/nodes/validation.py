@@ -33,7 +33,7 @@ def check_node_id(node_id: str) -> None:
     "description-length", "A description has at most 512 characters.", source="google-cloud-tpu, Node.description"
 )
 def check_texts(node: NodePb) -> None:
-    """Check labels, tags, metadata and the description, for creates and updates."""
+    """Check the labels, tags, metadata and description of a node that is created or updated."""
     check_labels(node)
     check_tags(node)
     check_metadata(node)

@@ -61,7 +61,7 @@ class Taken:
         _taken = None
 
     def pass_on(self) -> None:
-        """Keep the chips across an exec; the process then still holds the lock."""
+        """Keep the chips and libtpu's lock when this process replaces its program with exec."""
         for descriptor in self._descriptors:
             os.set_inheritable(descriptor, True)
         if self._service is not None:
@@ -187,7 +187,7 @@ class _Service:
         os.close(self._end)
 
     def pass_on(self) -> None:
-        """Keep the service across an exec."""
+        """Let the service continue after this process replaces its program with exec."""
         os.set_inheritable(self._end, True)
 
 

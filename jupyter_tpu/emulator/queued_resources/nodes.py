@@ -12,7 +12,7 @@ from jupyter_tpu.emulator.store.ledger import Ledger
 
 
 class QueueNodes:
-    """The nodes of queued resources. Call its methods in a transaction; operations on the nodes finish the changes."""
+    """Deletes and restarts the nodes of queued resources. Call every method in a transaction."""
 
     def __init__(self, store: Store, clock: VirtualClock, ledger: Ledger, operations: Operations) -> None:
         self._store = store

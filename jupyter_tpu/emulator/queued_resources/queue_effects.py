@@ -74,7 +74,7 @@ class QueueEffects:
             self._ledger.node_ready(current, self._clock.now())
 
     def roll_back(self, operation: OperationRecord) -> bool:
-        """Undo what an operation's request changed. Returns False if this is impossible and the operation continues."""
+        """Undo what an operation's request changed. If this is impossible, return False; the operation continues."""
         queued = self._store.queued(operation.target)
         if operation.verdict is None and operation.verb != "create":
             return False

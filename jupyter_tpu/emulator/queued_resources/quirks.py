@@ -13,7 +13,7 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class QueuedResourceQuirks:
-    """Change the queued resources in a response before it is sent."""
+    """Applies the real service's quirks to the queued resources in a response before it is sent."""
 
     switches: Switches
     project: str

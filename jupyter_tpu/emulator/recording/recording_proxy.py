@@ -217,7 +217,7 @@ def _text(content: bytes) -> str:
 
 
 def _name(exchange: Exchange) -> str:
-    """Return a case name: the verb and the kind of resource, such as ``post-nodes``, without names of users."""
+    """Return a name for the recording: HTTP verb and resource kind, such as ``post-nodes``, without private names."""
     path = unquote(exchange.path)
     kinds = [word for word in re.split("[/:]", path) if _RESOURCE.fullmatch(word)]
     return f"{exchange.verb.lower()}-{kinds[-1] if kinds else 'request'}"

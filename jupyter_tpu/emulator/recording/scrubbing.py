@@ -71,7 +71,7 @@ class Scrubber:
         self._words: dict[str, str] = {}
 
     def hide(self, secret: str) -> None:
-        """Replace this text from now on."""
+        """Replace `secret` in every text that is scrubbed from now on."""
         if secret:
             self._words[secret] = self._name("secret", secret)
 

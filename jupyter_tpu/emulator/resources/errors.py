@@ -31,9 +31,9 @@ class Refusal(Exception):
 
 
 class WireFault(Exception):
-    """A scripted fault: the transport must replace or change the response; see `wire_faults` for the kinds.
+    """A scripted fault for which the transport replaces or changes the response; `wire_faults` lists the kinds.
 
-    `answer` is the result of the call, or None if it was not performed.
+    `answer` is the result of the call, or None if the call was not performed.
     """
 
     def __init__(self, kind: str, answer: Message | None = None) -> None:

@@ -1,6 +1,6 @@
 """The metrics that libtpu reports while a process uses its chips, computed from a reading of that process.
 
-Pure: `load` takes the readings, `service` serves the responses.
+This module does no I/O: `load` takes the readings, and `service` sends the responses.
 """
 
 from __future__ import annotations

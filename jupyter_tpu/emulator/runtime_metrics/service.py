@@ -1,8 +1,8 @@
 """Serve the runtime metrics while a process uses the chips, as libtpu does inside the ML process.
 
-`on_worker/emulated_tpu.py` starts this process with the folder of the chips and the pid of the process that uses them
-(the holder). It exits when the holder writes a byte to its input, closes the input, or exits. One thread waits for
-that, without polling (except where the system can't report the exit of a process).
+`on_worker/emulated_tpu.py` starts this process with the folder that has the chips' files and the pid of the process
+that uses the chips. This process exits when the other one writes a byte to this process's input, closes the input, or
+exits. One thread waits for that. It polls only if the system can't report the exit of a process.
 """
 
 from __future__ import annotations

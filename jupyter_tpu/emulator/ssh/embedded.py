@@ -105,7 +105,7 @@ class WorkerServer(asyncssh.SSHServer):
         return channel, WorkerSession(self._machine, user)
 
     def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
-        """Forward TCP only to loopback."""
+        """Allow TCP forwarding only to loopback addresses."""
         return dest_host in LOOPBACK
 
     def unix_connection_requested(self, dest_path: str) -> bool:

@@ -47,7 +47,7 @@ class Terminal(asyncio.Protocol):
         return slave
 
     def readers(self) -> list[asyncio.ReadTransport]:
-        """Return a list with the transport that reads the terminal, or an empty list after its close."""
+        """Return a list with the transport that reads the terminal, or an empty list after it was closed."""
         return [self._reader] if self._reader is not None and not self._reader.is_closing() else []
 
     def write(self, data: bytes) -> None:

@@ -87,7 +87,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
             raise
 
     def _commit(self, *, is_reading: bool) -> None:
-        """Commit the transaction. A transaction that only reads must not fail because the time can't be stored."""
+        """Save the virtual time and commit. On a full disk, a transaction that only reads still succeeds."""
         try:
             self._save_time()
             self._db.execute("commit")

@@ -63,7 +63,7 @@ class NodeRows:
         self._db.execute("update nodes set occupies = 1 where name = ?", (name,))
 
     def remove_node(self, name: str, moment: float = 0.0) -> None:
-        """Delete the node and its extras; `removed_nodes` returns it for one more day."""
+        """Delete the node and its fields in `extras`. For one more day, `removed_nodes` returns the node."""
         # prune here, because the table grows only with removals
         self._db.execute("delete from removed_nodes where moment < ?", (moment - REMEMBERED_S,))
         self._db.execute(

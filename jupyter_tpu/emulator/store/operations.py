@@ -27,7 +27,7 @@ class OperationRows:
         self._db.execute(f"insert into operations ({_COLUMNS}) values ({_MARKS})", _row_of(operation))
 
     def save_operation(self, operation: OperationRecord) -> None:
-        """Replace an operation."""
+        """Save a changed operation."""
         query = f"update operations set ({_COLUMNS}) = ({_MARKS}) where name = ?"
         self._db.execute(query, (*_row_of(operation), operation.name))
 

@@ -1,4 +1,4 @@
-"""Settings of the emulated project that survive a restart: JSON values stored as facts."""
+"""Settings of the emulated project, stored as JSON so that they survive a restart."""
 
 from __future__ import annotations
 

@@ -143,10 +143,10 @@ async def _abort(context: Any, refusal: Refusal) -> Message:
     "no-protobuf", "A gRPC request that is not a valid protobuf message is refused with INTERNAL and gRPC's own text."
 )
 def message_in(sent: bytes, kind: type[Any]) -> Any:
-    """Parse a message of this kind.
+    """Parse a protobuf message of the type `kind`.
 
     Raises:
-        Refusal: the bytes are not a message of this kind.
+        Refusal: the bytes are not a valid message of this type.
     """
     try:
         return kind.FromString(sent)

@@ -34,7 +34,7 @@ _OFFSET = re.compile(r".*(Z|[+-]\d\d:\d\d)", re.DOTALL)
 
 
 class _Wrong(Exception):
-    """A value is invalid for its field; the argument is the value as the error message quotes it."""
+    """The error for a value that is invalid for its field. Its argument is the value as the message quotes it."""
 
 
 @dataclass(slots=True)

@@ -122,7 +122,7 @@ def _add_tools(commands: Path, python: Path) -> None:
 
 
 def _bare_python(folder: Path, python: Path) -> Path:
-    """Build the bare environment once per state folder."""
+    """Build a virtual environment without packages, once per state folder; return its interpreter."""
     interpreter = folder / "bin" / "python3"
     if not interpreter.exists():
         # a venv created from a venv would include the outer venv's packages

@@ -44,7 +44,7 @@ _Key = tuple[str, str, str]
 
 
 class WorkerFaults:
-    """The faults of all workers. Each lasting fault is a task, because the processes and connections change."""
+    """The faults of all workers. Each lasting fault is a task that also affects new processes and connections."""
 
     def __init__(self) -> None:
         self._lasting: dict[_Key, tuple[asyncio.Task[None], dict[str, Any]]] = {}

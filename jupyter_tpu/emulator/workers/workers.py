@@ -145,7 +145,7 @@ class Workers:
         await asyncio.gather(*self._scripts, return_exceptions=True)
 
     async def _kill_below(self, place: Path) -> None:
-        """Kill every process of the machines below a folder."""
+        """Kill every process of the machines whose folders are inside `place`."""
         if tokens := tokens_below(place):
             await kill_workers(tokens)
         for machine in machine_folders(place):

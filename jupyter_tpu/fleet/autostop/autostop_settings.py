@@ -68,7 +68,7 @@ class NodeSettings:
 
 
 class AutostopSettings:
-    """The auto-stop settings of a project in a cloud. `login_key` is the public key line that the user's nodes have."""
+    """The auto-stop settings of a project in a cloud. `login_key` is the user's public SSH key on the nodes."""
 
     def __init__(self, journal: Journal, settings: CloudSettings, login_key: str = "") -> None:
         place = {"endpoint": settings.endpoint, "project": settings.project}

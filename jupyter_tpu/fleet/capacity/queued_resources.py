@@ -299,7 +299,7 @@ def _unsure(name: QueuedName, error: TpuError) -> TpuError:
 
 
 def _new(wanted: QueuedSpec) -> QueuedResource:
-    """Return a new queued resource that the list does not show yet."""
+    """Return a queued resource that was just created, as it will appear in the cloud's list."""
     node = wanted.node
     return QueuedResource(
         name=wanted.name,

@@ -165,7 +165,7 @@ class SearchController:
             return None
 
     async def _delete_latecomers(self, fleet: Fleet, search: Search, now: float) -> None:
-        """Delete nodes that the cloud created after the search had abandoned their try."""
+        """Delete nodes that the cloud created only after the search had given up on them."""
         if search.has_ended and now - search.updated_at > _WATCHED_S:
             return
         given_up = {each.intent_id for each in search.tries if each.is_clean and each.outcome != "won"} - {""}
@@ -181,7 +181,7 @@ def release_searches(cloud: CloudApi, journal: Journal) -> None:
 
 
 def _judged(search: Search, intent: Intent) -> Search:
-    """Return the search with the result of its open try, whose intent has finished."""
+    """Return the search, updated with the result of its open try. The intent of this try has finished."""
     if intent.succeeded:
         return won(search)
     if intent.error is not None:

@@ -1,4 +1,4 @@
-"""Create intents, and specs with the label by which a node is found and the key with which users log in."""
+"""Create intents. A new node's spec gets the label that identifies the node, and the user's SSH key."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Result:
 
 
 def ignore_result(result: Result) -> None:
-    """Ignore a result, for callers that only wait for the results."""
+    """Do nothing with a result. Callers that only wait for the end pass this as `on_result`."""
 
 
 class TerminationExecutor:

@@ -62,7 +62,7 @@ class LinkedAgents:
 
 
 class WorkerAgents:
-    """Calls agents over a new link for each call, for a command that shows one node."""
+    """Calls agents, each time over a new link. Commands that show a single node use this class."""
 
     def __init__(self, settings: CloudSettings, nodes: tuple[Node, ...]) -> None:
         self._keys = {key.node: key for key in workers_with_kernels(nodes, settings) if key.worker_id == 0}

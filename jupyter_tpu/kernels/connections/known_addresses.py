@@ -51,7 +51,7 @@ class KnownAddresses:
     def has(self, host_key_alias: str) -> bool:
         """Return whether an address is saved for the worker with this host key alias, under any login name.
 
-        Returns True if the folder cannot be read, because the worker may have been used.
+        If the folder can't be read, returns True, because an address may be saved there.
         """
         wanted = json.dumps({"host_key_alias": host_key_alias})[1:-1]
         try:

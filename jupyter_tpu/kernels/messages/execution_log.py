@@ -39,7 +39,7 @@ _MOST_OUTPUTS = 10**9 - 1  # nine digits, because a line's header has a fixed le
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedRun:
-    """A run: an execute_request from a page or program. Saved on disk under these field names.
+    """The run of one execute_request from a page or program. Saved on disk under these field names.
 
     Attributes:
         cell_id: the notebook's cell; None if the code is not from a cell.

@@ -50,7 +50,7 @@ class RegistrySync:
         return self._note if self._is_on_disk else None
 
     def adopt(self, note: RegisteredKernel) -> None:
-        """Start with a note that is already on disk."""
+        """Use a note that is already on disk."""
         self._note, self._is_on_disk = note, True
 
     async def write(self, note: RegisteredKernel) -> None:
@@ -109,7 +109,7 @@ class RegistrySync:
             self._sending = asyncio.create_task(self._send(_for_agent(self._note)))
 
     def close(self) -> None:
-        """Stop sending and writing. The note on disk is not changed."""
+        """Stop sending the note to the agent and writing it to the disk; keep the file as it is."""
         self._stop_sending()
         self._give_up()
 

@@ -1,4 +1,4 @@
-"""The agent's auto-stop report as lines of text. Pure."""
+"""Format the agent's auto-stop report as lines of text. No I/O."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ class Slice:
         )
 
     def _report_differences(self, publisher: Publisher) -> None:
-        """Report once which workers have different versions from worker 0."""
+        """Report, once, which workers have other library versions than worker 0."""
         if self._has_compared:
             return
         self._has_compared = True

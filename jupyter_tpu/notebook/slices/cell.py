@@ -235,7 +235,7 @@ class RunningCell:
                 self._advance()
 
     def _draw_soon(self) -> None:
-        """Draw at most twice a second; never draw in a short cell."""
+        """Schedule a drawing, at most two per second. If the cell ends before that, nothing is drawn."""
         if not self._is_drawing:
             self._is_drawing = True
             delay = max(0.0, self._drawn_at + _DRAW_EVERY_S - time.monotonic())

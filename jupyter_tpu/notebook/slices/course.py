@@ -31,7 +31,7 @@ class Step(Enum):
 
 
 class Course:
-    """The running workers of a cell and the times of its next steps, from a monotonic clock in seconds."""
+    """The workers that are still running a cell, and when its next step is due (seconds of a monotonic clock)."""
 
     def __init__(self, workers: Iterable[int], limits: Limits) -> None:
         self.running = set(workers)

@@ -29,7 +29,7 @@ _LAST_SEEN = ("last_output_at", "state_since", "started_at")
 
 
 class Adoption:
-    """The adoption of kernels on nodes when a server starts; when the server stops, the kernels are left running.
+    """Takes over kernels that stopped servers left running on nodes. When this server stops, they keep running too.
 
     The methods must only be called in the server's event loop.
 
@@ -152,7 +152,7 @@ class Adoption:
             manager.execution_state = "unknown"
 
     def _env(self, note: RegisteredKernel) -> dict[str, str]:
-        """Return the environment that Jupyter would pass to a kernel of the first session.
+        """Return the environment variables for a restart of the kernel, as Jupyter sets them for its first session.
 
         It is used when the kernel is restarted.
         """

@@ -156,7 +156,7 @@ class Cursors:
         return file
 
     def _begin(self, file: io.FileIO, path: Path) -> None:
-        """Use the existing file, or clear it in place, because other servers would continue to use a replaced file."""
+        """Check the existing file. If it is damaged, clear it in place, because other servers may have it open."""
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
         if size == len(self._empty()) and file.read(_PLACE_BYTES) == self._empty()[:_PLACE_BYTES]:

@@ -140,7 +140,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         return replace(observation_of_fleet(snapshot, before=before), now=await self.cloud_now())
 
     async def end(self, verb: Literal["stop", "delete"], zone: str, node_id: str) -> None:
-        """Start stopping or deleting a node, and finish the response with the intent."""
+        """Begin to stop or delete a node, and send the intent as the response."""
         name = await self.node_name(zone, node_id)
         opened = await self.app.fleet.get()
         try:
@@ -296,7 +296,7 @@ class StopHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def post(self, zone: str, node_id: str) -> None:
-        """Start stopping the node; return the intent."""
+        """Begin to stop the node; return the intent."""
         await self.end("stop", zone, node_id)
 
 

@@ -20,7 +20,7 @@ _FIELDS = ("is_on", "max_attempts", "max_usd")
 
 
 class RecoveriesHandler(TpuHandler):
-    """``recovery``: all auto-recovery settings and the progress of recreating their nodes."""
+    """``recovery``: the auto-recovery settings of all nodes, and the progress of recreating lost nodes."""
 
     @web.authenticated
     @authorized

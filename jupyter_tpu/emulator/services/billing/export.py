@@ -48,9 +48,9 @@ def _order(row: Exported) -> tuple[str, str, str]:
 
 
 def _rows(span: Span, now: float) -> Iterator[Exported]:
-    """Yield the rows of a span: the charge until the end of each day minus the charge until its start.
+    """Yield one row per day of a usage interval: the charge up to the day's end minus the charge up to its start.
 
-    The days then add up to the ledger's charge, although each charge is rounded down.
+    Each charge is rounded down, but the rows still add up to the ledger's charge.
     """
     sku = sku_of(span.accelerator_type, span.zone, span.mode)
     end = now if span.ended is None else span.ended

@@ -32,7 +32,7 @@ def quotas_service(cloud: Cloud) -> GoogleService:
 
 
 class QuotaInfos:
-    """The API methods that show limits by place; usage is not part of this API."""
+    """The API methods that show quota limits by zone or region. This API does not show usage."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
