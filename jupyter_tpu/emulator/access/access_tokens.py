@@ -54,7 +54,7 @@ class AccessTokens:
     )
     @assumed(
         "foreign-tokens",
-        "A call without the token of one of this emulator's workers has the permissions of a project owner.",
+        "A call has the permissions of a project owner unless it has the token of one of this emulator's workers.",
     )
     def check(self, authorization: str, method: str) -> None:
         """Check a call's token if the emulator issued it; `method` is the full name of the method.

@@ -33,10 +33,10 @@ class Callers:
 
     @assumed(
         "who-may-call",
-        "The API, the side services, the control API and the workers accept connections only from root and from the"
-        " user who runs the emulator. On Linux, a connection whose owner can't be determined is refused. On systems"
-        " that do not show the owner of a connection (macOS), the APIs require a token from a file that only this "
-        "user can read. There, a worker's own token allows only reading, stopping and deleting, and all users of "
+        "The TPU API, Google's other services, the control API and the workers accept connections only from root and "
+        "from the user who runs the emulator. On Linux, a connection whose owner can't be determined is refused. On "
+        "systems that do not show the owner of a connection (macOS), the APIs require a token from a file that only "
+        "this user can read. There, a worker's own token allows only reading, stopping and deleting, and all users of "
         "the machine can read the workers' metadata and metrics. Google's APIs require credentials instead.",
     )
     def check(self, connection: tuple[Address, Address] | None, authorization: str, method: str) -> None:

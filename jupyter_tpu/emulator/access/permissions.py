@@ -48,8 +48,8 @@ PERMISSIONS = {
 @assumed(
     "permissions-of-queues",
     "IAM's page lists no permissions for queued resources, reservations or service identities, or for "
-    "cancelling or deleting operations. In the emulator, the first three require the permissions for "
-    "nodes. Cancelling or deleting an operation requires the permission to read it.",
+    "cancelling or deleting operations. In the emulator, the methods of these three kinds require the "
+    "permissions for nodes. Cancelling or deleting an operation requires the permission to read it.",
 )
 def permission_of(method: str) -> str:
     """Return the permission of a method: ``tpu.nodes.create`` for ``CreateNode``."""

@@ -18,7 +18,7 @@ from jupyter_tpu.emulator.resources.errors import error_id, status_of
 )
 @assumed(
     "E3-code",
-    "With an exhausted reservation, the operation fails with code 8 for a node, and with code 9 for a queued resource.",
+    "If a reservation is exhausted, the operation fails with code 8 for a node, and with code 9 for a queued resource.",
 )
 def reserved_capacity_short(*, is_queued: bool = False) -> status_pb2.Status:
     """Return the error for a reservation with too few free chips."""

@@ -88,7 +88,7 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
-@assumed("side-permissions", "The switch for denied permissions also applies to the side services.")
+@assumed("side-permissions", "The switch for denied permissions also applies to Google's other services.")
 def check_allowed(cloud: Cloud, service: GoogleService, permission: str) -> None:
     """Raise the service's 403 error if the permission is denied."""
     if permission and is_denied(permission, cloud.rules.project.switches.denied_permissions):

@@ -57,7 +57,8 @@ def invalid_argument(message: str, field: str = "") -> Refusal:
 
 
 @assumed(
-    "side-missing", "If a side service does not find a resource, it returns 404 NOT_FOUND; the wording is invented."
+    "side-missing",
+    "If one of Google's other services does not find a resource, it returns 404 NOT_FOUND; the wording is invented.",
 )
 def missing(name: str) -> Refusal:
     """Return the 404 for an entity that does not exist."""
