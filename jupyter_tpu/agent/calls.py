@@ -307,8 +307,8 @@ class Calls:
     """The clients' calls, each performed once, even if a client reconnects and repeats a call.
 
     Results are cached per client, so that one client can't evict a result that another client still needs. Read-only
-    calls are not cached, because running them twice does no harm and their results are large. Methods that must not run
-    again under the next agent receive the caller and store it with the kernel.
+    calls are not cached, because running them twice does no harm and their results are large. Methods that even the
+    next agent must not repeat receive the client's id and the call's number, and store both with the kernel.
     """
 
     def __init__(self, methods: Methods) -> None:

@@ -111,7 +111,7 @@ class HomeWatch:
 
 
 def _archive() -> bytes:
-    """Return the agent's own code (about 300 KB), or empty bytes if it is missing: the agent can run without it."""
+    """Return the agent's own code (about 300 KB), or empty bytes if the code is missing. The agent still runs."""
     with suppress(OSError):
         return (_CODE / ARCHIVE).read_bytes()
     return b""

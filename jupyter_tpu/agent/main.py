@@ -106,7 +106,7 @@ class Agent:
         return sum(session.pages for session in self._sessions)
 
     def _fence(self, session: Session) -> None:
-        """Close the older connection of a client that reconnects, because it could stay half-open for hours.
+        """Close the older connection of a client that reconnects; otherwise it could stay half-open for hours.
 
         The epoch shows which connection is older, because an old connection may arrive after a newer one.
         """

@@ -25,7 +25,7 @@ SCHEMA_VERSION = 1
 
 
 def plain(text: str, longest: int = 2000) -> str:
-    """Translate the text, and sanitize it for the terminal: return it as one line; see `shown` and `errors.plain`."""
+    """Translate the text, sanitize it for the terminal and return it as one line; see `shown` and `errors.plain`."""
     return errors.plain(shown(text), longest)
 
 
@@ -40,7 +40,7 @@ def note(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Print a warning about something relevant, although nothing failed."""
+    """Print a warning: something that the user should know, although nothing failed."""
     note(_("warning: {text}", text=plain(text)))
 
 

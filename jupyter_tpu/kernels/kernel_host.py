@@ -244,7 +244,7 @@ class KernelHost:
         await self.kernel.wait_until_up()
 
     async def close(self) -> None:
-        """Release all resources. When the link is connected, remove an exited kernel from its worker."""
+        """Release all resources. If the link is connected, remove an exited kernel from its worker."""
         # A kernel that is still running was detached on purpose; only `give_up` shuts it down.
         has_ended = self._kernel is not None and self._kernel.exit_code is not None
         await self._release(and_forget=has_ended)

@@ -605,7 +605,7 @@ class TPUProvisioner(KernelProvisionerBase):
         )
 
     def _new_runs(self) -> ExecutionLog | None:
-        """Return the log of runs for a server's kernel, or None without a server, as no page could offer a rerun."""
+        """Return the log of runs for a server's kernel. Without a server, return None: no page could offer a rerun."""
         try:
             return ExecutionLog(runs_folder(), self.kernel_id) if self._root_dir else None
         except TpuError as error:

@@ -54,7 +54,7 @@ def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
 
 
 def refused(intent: Intent, event: Refused, limits: Limits) -> Outcome:
-    """Fail the intent, unless a node with that name exists: it may be ours, from a request without a response."""
+    """Fail the intent unless the node exists; an earlier request without a response may have created the node."""
     if isinstance(event.error, NodeExists):
         message = Text("A node with that name exists; checking whether this request created it.")
         return moved(intent, event.at, "checking", message, cause=event.error), ()

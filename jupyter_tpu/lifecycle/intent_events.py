@@ -17,7 +17,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started(Event):
-    """The process that saved the intent has started to perform it."""
+    """The start of an intent by the process that saved it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,26 +27,26 @@ class Resumed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overruled(Event):
-    """A newer intent cancels this intent; see `jupyter_tpu.lifecycle.conflicts.overrules`."""
+    """The cancellation of this intent by a newer intent; see `jupyter_tpu.lifecycle.conflicts.overrules`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted(Event):
-    """The cloud accepted the request."""
+    """The cloud's acceptance of the request."""
 
     operation: Operation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused(Event):
-    """The cloud rejected the request and changed nothing."""
+    """The cloud's rejection of the request. Nothing has changed in the cloud."""
 
     error: TpuError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unanswered(Event):
-    """The request got no response. It is unknown whether the cloud has performed the request."""
+    """The lack of a response to the request. It is unknown whether the cloud has performed the request."""
 
     error: TpuError
 
@@ -60,7 +60,7 @@ class NodeSeen(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMissing(Event):
-    """The cloud doesn't list the node. The list may be out of date."""
+    """A list from the cloud without the node. The list may be out of date."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class KeysSeen(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationSeen(Event):
-    """The operation was read from the cloud."""
+    """A successful read of the operation from the cloud."""
 
     operation: Operation
 

@@ -1,4 +1,4 @@
-"""Start a stopped node with a single request, because starting costs money. Without a response, check the node."""
+"""Start a stopped node. A start costs money, so a request without a response is never repeated."""
 
 from __future__ import annotations
 

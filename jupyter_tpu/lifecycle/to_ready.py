@@ -114,7 +114,7 @@ def _patience(intent: Intent, limits: Limits) -> float:
 
 
 def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outcome:
-    """Detect a failed operation. Success is determined by the node's state."""
+    """If the operation failed, check for leftovers of the node. Success is determined by the node's state."""
     if event.operation.error is not None:
         message = Text("{message} Checking for leftovers of the node.", message=event.operation.error.message)
         return moved(intent, event.at, ROLLING_BACK, message, operation="", cause=event.operation.error), ()

@@ -341,7 +341,7 @@ class Link:
         self._outbox.unsent.clear()
 
     def _update_live(self) -> None:
-        """Change the state to live once all messages that the worker had at the reconnect have arrived."""
+        """Set the state to live once all messages that the worker had before the reconnect have arrived."""
         is_behind = self._state == "resuming" and any(stream.is_behind for stream in self._streams.values())
         if self._state != "live" and not is_behind:
             self._set_state("live", None)

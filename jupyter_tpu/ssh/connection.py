@@ -157,7 +157,7 @@ class SshConnection:
         return self._connection.is_closed()
 
     async def execute(self, command: str) -> ByteStream:
-        """Run a fixed `command`, never one built from data; pass all data through its standard input.
+        """Run `command`, which must be a fixed text. The caller must pass all data through its standard input.
 
         Raises:
             WorkerUnreachable: the connection broke, or the SSH server rejected the request.

@@ -78,7 +78,7 @@ class Snapshots:
         return {}
 
     async def read(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a kind's snapshot: ``{"as_of", "data"}``, with ``clock_ahead_s`` if this machine's clock is wrong.
+        """Return one kind's snapshot: ``{"as_of", "data"}``, and ``clock_ahead_s`` if this machine's clock is wrong.
 
         The result is empty until a client has sent a snapshot of this kind. Raises `BadInput` if there is no such kind.
         """

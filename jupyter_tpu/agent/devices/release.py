@@ -148,7 +148,7 @@ def _processes(listed: Any) -> dict[int, float | None]:
 
 
 def _messages(selection: _Selection, chosen: list[Holder], refused: list[Holder], left: list[Holder]) -> Iterator[str]:
-    """Yield messages with details that the lists of exited and remaining processes don't show."""
+    """Yield messages about processes that don't use the chips, belong to another user or have not exited."""
     gone = dict(selection.processes or {})
     for holder in chosen:
         gone.pop(holder.pid, None)

@@ -165,7 +165,7 @@ class EnvironmentFiles:
 
 
 def _changed(folder: str) -> float:
-    """Return when a package was last installed: the time of its metadata, which is written after its folder."""
+    """Return when packages in this folder last changed: the newest time of the folder and the packages' metadata."""
     times = [Path(folder).stat().st_mtime]
     for each in Path(folder).glob("*.dist-info"):
         with suppress(OSError):  # the environment is being removed

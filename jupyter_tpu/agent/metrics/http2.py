@@ -160,7 +160,7 @@ def _message_or_reason(body: bytes) -> bytes | Unreadable | None:
 
 
 def _message(body: bytes) -> bytes | None:
-    """Return the message that follows the flag and length in a gRPC frame, or None if there is none, as for errors."""
+    """Return the message in a gRPC frame, after the flag and length. None if there is no message, as for errors."""
     if not body:
         return None
     is_compressed, length = struct.unpack_from("!BI", body)

@@ -219,7 +219,7 @@ def _result_printer(options: argparse.Namespace) -> Callable[[Result], None]:
 
 
 def _say_end(options: argparse.Namespace, results: tuple[Result, ...], nothing: str) -> int:
-    """Return exit code 1 if anything failed; print the results as JSON (as text, they are already printed)."""
+    """Print the results if JSON is requested; text is already printed. Return exit code 1 if anything failed."""
     if options.json:
         say_json(results_view(results))
     elif not results:

@@ -96,7 +96,7 @@ def owner_in(lines: Iterable[str], peer: Address, ours: Address) -> int | None:
 
 
 def _in_table(address: Address) -> str:
-    """Format an address as in the tables: ``127.0.0.1``, 8080 → ``0100007F:1F90`` on a little-endian machine."""
+    """Format an address as in ``/proc/net/tcp``: ``127.0.0.1``, 8080 → ``0100007F:1F90`` (little-endian)."""
     (number,) = struct.unpack("=I", socket.inet_aton(address[0]))
     return f"{number:08X}:{address[1]:04X}"
 

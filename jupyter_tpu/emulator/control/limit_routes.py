@@ -52,7 +52,7 @@ _MAINTENANCE: Mapping[str, fields.Check] = {
 
 
 class ControlRules:
-    """The route handlers, one method per route; each method returns the JSON to send."""
+    """The route handlers for limits, pre-emption and maintenance. Each method returns the JSON that is sent."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud

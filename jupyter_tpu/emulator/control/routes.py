@@ -50,7 +50,7 @@ Answer = Callable[[web.Request], Awaitable[Any]]
 
 
 class ControlRoutes:
-    """The route handlers, one method per route; each method returns the JSON to send."""
+    """The route handlers of the control API, one method per route. Each method returns the JSON that is sent."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud

@@ -51,7 +51,7 @@ class MaintenanceEvent:
 
 
 def planned(node: NodePb, kind: str, starts: float) -> MaintenanceEvent:
-    """Return a planned maintenance event of a node; `starts` is its virtual time."""
+    """Return a planned maintenance event of a node; `starts` is the virtual time of its start."""
     return MaintenanceEvent(node=node.name, uid=str(node.id), kind=kind, starts=starts, ends=starts + DURATION_S)
 
 

@@ -59,7 +59,7 @@ class GuestAttributeStore(Protocol):
 
 
 class MetadataServer:
-    """The server, which listens between `start` and `close`."""
+    """The metadata server, which listens between `start` and `close`."""
 
     def __init__(
         self,

@@ -267,7 +267,7 @@ def _with_flipped_bits(data: bytes, positions: list[int]) -> bytes:
 
 
 def reset_transport(transport: asyncio.Transport, *, flush: bool = False) -> None:
-    """Close a connection, with RST if it is TCP; with `flush`, send written data first."""
+    """Close a connection; for TCP, with RST. If `flush` is true, first send the data already written."""
     connection = transport.get_extra_info("socket")
     if connection is not None and connection.family != socket.AF_UNIX and not transport.is_closing():
         # a linger time of 0 s makes the kernel send RST instead of FIN

@@ -1,4 +1,4 @@
-"""Operations, queued resources and billing spans of the store, as values."""
+"""The records in the emulator's store: operations, queued resources and billing spans."""
 
 from __future__ import annotations
 

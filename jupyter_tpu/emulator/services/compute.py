@@ -16,7 +16,7 @@ _FINGERPRINT = "AAAAAAAAAAA="
 
 
 def compute_service(cloud: Cloud) -> GoogleService:
-    """Return the service, which has a single method."""
+    """Return the Compute Engine service, which has a single method."""
     return GoogleService(
         name="compute",
         owns=r"compute/v1/.*",

@@ -105,7 +105,7 @@ def _sockets_of(token: str) -> dict[str, list[Place]]:
 
 
 def _sockets() -> dict[str, _Socket]:
-    """Return all TCP sockets of this machine by inode; IPv4 addresses look the same in the tables tcp and tcp6."""
+    """Return all TCP sockets of this machine by inode, from ``/proc/net/tcp`` and ``/proc/net/tcp6``."""
     rows = (line.split() for table in _TABLES if table.exists() for line in table.read_text().splitlines()[1:])
     return {
         row[9]: _Socket(_last_quarter(row[1]), _last_quarter(row[2]), row[3] == _LISTEN)

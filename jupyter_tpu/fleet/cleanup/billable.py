@@ -124,7 +124,7 @@ def billable_view(holdings: Holdings) -> JSON:
 
 
 def no_billable_view(error: TpuError) -> JSON:
-    """Return an empty list for a fleet that could not start, with the reason."""
+    """Return the JSON for a fleet that could not start: an empty list, with the reason."""
     return {"as_of": None, "is_complete": False, "unreachable": [], "error": error.to_json(), "items": []}
 
 

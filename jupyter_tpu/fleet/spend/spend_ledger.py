@@ -122,7 +122,7 @@ class SpendLedger:
         )
 
     def history(self, by: By, last: int, *, now: float, unwritten: NodesObservation | None = None) -> JSON:
-        """Return the spending in each of the last hours or days, see `history_view`; for `unwritten`, see `account`.
+        """Return the spending in each of the last hours or days; see `history_view`, and `account` for `unwritten`.
 
         Raises:
             BadInput: `last` exceeds the maximum.

@@ -116,7 +116,7 @@ class RunningCell:
             self._answer(worker, text)
 
     def when_over(self, callback: Callable[[], None]) -> None:
-        """Set a callback for when the cell no longer waits for any worker; it may be called from any thread."""
+        """Set a function to call once the cell no longer waits for any worker. Any thread may call the function."""
         with self._lock:
             self._when_over = callback
             if self.is_over:

@@ -97,7 +97,7 @@ def _refuse_part_of_slice(place: ThisSlice, framework: str) -> None:
 
 
 def _started(framework: str, worker: ThisWorker) -> tuple[Ready, str]:
-    """Start the framework; return it with an explanation of known warnings. Show other warnings unchanged."""
+    """Start the framework; return it and an explanation of known warnings. Other warnings are shown as they are."""
     with warnings.catch_warnings(record=True) as caught, restore_environment_on_error():
         warnings.simplefilter("always")
         ready = STARTS[framework](worker)

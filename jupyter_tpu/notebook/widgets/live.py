@@ -102,5 +102,5 @@ _MARKED = re.compile(r'(\btranslated\(\s*)("(?:[^"\\]|\\.)*")')
 
 
 def _translated(script: str) -> str:
-    """Translate a script: replace each marked text with its translation."""
+    """Translate a script: replace each text that matches `_MARKED` with its translation."""
     return _MARKED.sub(lambda found: found[1] + json.dumps(_(json.loads(found[2]))), script)

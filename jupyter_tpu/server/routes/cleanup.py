@@ -25,7 +25,7 @@ class CleanupHandler(QuotaRoute):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """List everything in the project that costs money or uses quota, and return the list."""
+        """Return a list of everything in the project that costs money or uses quota."""
         try:
             opened = await self.app.fleet.get()
         except TpuError as error:  # panels poll this: the error is part of the response, not a failed request

@@ -353,7 +353,7 @@ def _watch_pongs(handler: Any, page: PageSession) -> None:
 
 
 def cursors_of(settings: dict[str, Any]) -> Cursors:
-    """Return the cursors of the server; all its connections share one file."""
+    """Return the server's cursors, the positions of pages in records. All connections of the server share them."""
     if _CURSORS not in settings:
         settings[_CURSORS] = Cursors(_cursors_path())
     cursors: Cursors = settings[_CURSORS]

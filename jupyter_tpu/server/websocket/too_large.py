@@ -59,7 +59,7 @@ class InFlight:
 
 
 class Refusals:
-    """The newest messages that clients of a server have refused or seem to have refused."""
+    """The newest messages that were, or seem to have been, too large for a client of this server."""
 
     def __init__(self) -> None:
         self._times: OrderedDict[Place, tuple[int, int]] = OrderedDict()

@@ -57,7 +57,7 @@ class _Refused(ComputeRefusal):
 
 
 def bigquery_service(cloud: Cloud) -> GoogleService:
-    """Return the service, which has a single method."""
+    """Return the BigQuery service, which has a single method."""
     return GoogleService(
         name="bigquery",
         # claim all of BigQuery's paths, so that an unsupported method gets BigQuery's own error

@@ -1,4 +1,4 @@
-"""The export of the billing account: the charges of the ledger by day and SKU, with applied credits."""
+"""The billing export: the ledger's charges per day and SKU, with the credits that reduce them."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _STATE = re.compile(r'\s*state\s*[:=]\s*"?(ENABLED|DISABLED)"?\s*')
 
 
 def service_usage_services(cloud: Cloud) -> tuple[GoogleService, ...]:
-    """Return the service in its versions v1 and v1beta1."""
+    """Return the Service Usage API in its versions v1 and v1beta1."""
     switches, quota = ServiceSwitches(cloud), ConsumerQuota(cloud)
     return tuple(
         GoogleService(

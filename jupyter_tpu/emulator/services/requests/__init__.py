@@ -1,1 +1,1 @@
-"""Requests to the other services: methods by verb and path, bodies, errors. Start with `service_calls`."""
+"""Requests to Google services other than Cloud TPU: methods, bodies and errors. Start with `service_calls`."""

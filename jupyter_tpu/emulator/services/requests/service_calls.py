@@ -1,4 +1,4 @@
-"""Calls to the other Google services: methods by verb and path, and the names of unsupported methods."""
+"""Calls to Google services other than Cloud TPU: find a method by verb and path, and name unsupported methods."""
 
 from __future__ import annotations
 
