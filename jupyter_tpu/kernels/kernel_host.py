@@ -10,7 +10,7 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +20,7 @@ from jupyter_tpu.errors import BadInput, NodeNotFound, Text, TpuError, WorkerDis
 from jupyter_tpu.kernels.connections.pool import LinkPool, LinkStatus, WorkerLink
 from jupyter_tpu.kernels.connections.worker import OnProgress, WorkerKey
 from jupyter_tpu.kernels.cost_sender import keep_sending
+from jupyter_tpu.kernels.environments.all_workers import all_of
 from jupyter_tpu.kernels.environments.environment import KernelEnvironment
 from jupyter_tpu.kernels.launch import Launch
 from jupyter_tpu.kernels.messages.clients import LocalClients
@@ -31,8 +32,9 @@ from jupyter_tpu.kernels.messages.loop_bridge import LoopBridge
 from jupyter_tpu.kernels.messages.not_run import not_run
 from jupyter_tpu.kernels.messages.zmq_bridge import Bridge, Secrets
 from jupyter_tpu.kernels.remote_kernel import RemoteKernel
-from jupyter_tpu.kernels.slices import Slice, all_of
+from jupyter_tpu.kernels.slices import Slice
 from jupyter_tpu.node_end import AGENT_CAUSES, NOTICED_CAUSES, EndCause, NodeEnd
+from jupyter_tpu.notebook.slices import NOTE_VARIABLE
 
 OnLink = Callable[[LinkStatus], None]
 
@@ -105,7 +107,9 @@ class KernelHost:
         self._bridge = Bridge(addresses, secrets, pool.context)
         self._runs = ExecutionWatch(runs) if runs else None
         self._environment = environment or KernelEnvironment(key, "")
-        self._slice = Slice(key, workers, pool, self.notify) if workers > 1 else None
+        self._workers = workers
+        self._slice = self._slice_of(workers)
+        self._note = ""  # shown in the next process's first cell
         # The fan-out sends each message to all readers: to local clients through the bridge, and to pages through a
         # `LoopBridge`.
         self._fanout = RecordFanout(self._observe)
@@ -119,6 +123,11 @@ class KernelHost:
         self._has_shown_refusal = False
         self._sends_costs = sends_costs
         self._sending: asyncio.Task[None] | None = None
+
+    @property
+    def workers(self) -> int:
+        """The number of workers that run the kernel together; another one than given if the node was recreated."""
+        return self._workers
 
     @property
     def is_started(self) -> bool:
@@ -220,7 +229,7 @@ class KernelHost:
             await self._join_worker(on_progress)
             self._on_link(self.link_status)  # the last status reported was "lost"
         if self._slice:
-            await self._slice.join(on_progress)
+            await self._join_slice(self._slice.join(on_progress), on_progress)
         launch = await self._provide(launch, on_progress)
         self._report(on_progress, "Restarting the kernel")
         if self._shared and self._is_another(self._shared):  # the record was lost with the old node
@@ -405,15 +414,57 @@ class KernelHost:
 
     async def _join_workers(self, on_progress: OnProgress) -> None:
         joining = [self._join_worker(on_progress), *([self._slice.join(on_progress)] if self._slice else [])]
-        await all_of(joining)
+        await self._join_slice(all_of(joining), on_progress)
+
+    async def _join_slice(self, joining: Awaitable[Any], on_progress: OnProgress) -> None:
+        """Await `joining`; if the node has fewer workers than expected, continue with those that it has."""
+        try:
+            await joining
+        except BadInput:  # there is no such worker
+            if self._slice is None:
+                raise
+            if self._shared is None:
+                await self._join_worker(on_progress)
+            if await self._slice.count_workers() >= self._workers:
+                raise
+            await self._resize(self._slice.workers, on_progress)
+
+    def _slice_of(self, workers: int) -> Slice | None:
+        return Slice(self._key, workers, self._pool, self.notify) if workers > 1 else None
+
+    async def _resize(self, workers: int, on_progress: OnProgress) -> None:
+        """Run on all workers of a node that was recreated with another number of workers, and say so."""
+        assert self._slice
+        assert self._shared
+        await self._slice.leave(is_complete=False)
+        text = Text(
+            "The number of workers of {node} is now {count}, not {before}: the kernel runs on all of them.",
+            node=self._key.node.node_id,
+            count=workers,
+            before=self._workers,
+        )
+        on_progress({"phase": "connecting", "message": text, "fraction": None})
+        await self.notify(text)
+        self._note = text  # most pages connect later
+        self._environment.forget_python()  # other workers may not have it
+        self._workers, self._slice = workers, self._slice_of(workers)
+        if self._slice:
+            self._slice.use(self._shared.link)
+            await self._slice.join(on_progress)
 
     async def _provide(self, launch: Launch, on_progress: OnProgress) -> Launch:
         """Create the kernel's environment on all of its workers; return `launch` with the environment's Python."""
+        launch = replace(launch, workers=self._workers)
         if self._slice is None:
             return await self._environment.provide(launch, self.kernel.call, on_progress, self.notify)
-        launch = await self._environment.provide(launch, self._slice.call_everywhere, on_progress, self.notify)
+        provided = await self._environment.provide(launch, self._slice.call_everywhere, on_progress, self.notify)
         self._environment.attach(self.kernel.call)  # so that all workers get the packages that cells install later
-        return await self._slice.prepare(launch)
+        provided = await self._slice.prepare(provided)
+        if self._slice.workers == self._workers:
+            note, self._note = self._note, ""
+            return replace(provided, env={**provided.env, NOTE_VARIABLE: note}) if note else provided
+        await self._resize(self._slice.workers, on_progress)
+        return await self._provide(launch, on_progress)
 
     async def _join_worker(self, on_progress: OnProgress) -> None:
         self._use_link(await self._pool.acquire(self._key, on_progress), on_progress)

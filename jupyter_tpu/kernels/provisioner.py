@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 from weakref import WeakValueDictionary
@@ -64,7 +65,10 @@ class TPUProvisioner(KernelProvisionerBase):
     ).tag(config=True)
     worker_id = Integer(0, min=0, help="Number of the worker, counted from 0.").tag(config=True)
     workers = Integer(
-        1, min=1, help="Number of workers that run the kernel together, starting with worker 0; 1 for `worker_id` only."
+        1,
+        min=1,
+        help="1 to run the kernel on `worker_id` only; otherwise the number of the node's workers, which run it"
+        " together. If the node was recreated with another number of workers, the kernel runs on all of them.",
     ).tag(config=True)
     python = Unicode(help="Python on the worker that runs the kernels; empty for the worker's own Python.").tag(
         config=True
@@ -432,6 +436,8 @@ class TPUProvisioner(KernelProvisionerBase):
             await self._restart(self._host, launch, report)
         else:
             self._host = await self._start_with_note(launch, report)
+        self.workers = workers = self._host.workers
+        await self._registry.change(lambda note: replace(note, workers=workers))
         self._registry.send_to_agent()
 
     async def _restart(self, host: KernelHost, launch: Launch, report: ProgressReport) -> None:

@@ -12,9 +12,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from jupyter_tpu.errors import Text, TpuError, WorkerUnreachable
+from jupyter_tpu.errors import TpuError, WorkerUnreachable
 from jupyter_tpu.kernels.connections.pool import LinkPool, WorkerLink
 from jupyter_tpu.kernels.connections.worker import OnProgress, WorkerKey
+from jupyter_tpu.kernels.environments.all_workers import all_of, combined, naming_worker, of_worker
 from jupyter_tpu.kernels.launch import Launch
 from jupyter_tpu.kernels.registry.exit_status import exit_code_of, exit_text, stderr_of
 from jupyter_tpu.kernels.remote_kernel import ANSWER_S, START_S, START_WHILE_CUT_S, RemoteKernel
@@ -25,18 +26,6 @@ T = TypeVar("T")
 
 # Characters of an engine's last output in a notice: the last few lines, not the log.
 _LAST_OUTPUT = 600
-
-
-async def all_of(works: Iterable[Awaitable[T]]) -> list[T]:
-    """Await all awaitables. If one fails, cancel the others and raise its error."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        return list(await asyncio.gather(*tasks))
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise
 
 
 class Slice:
@@ -59,8 +48,15 @@ class Slice:
         self._kernel_id = ""
         self._environments: dict[int, str] = {}  # the Python of the kernel's environment, by worker
         self._pythons: dict[int, str] = {}
+        self._env: dict[str, str] = {}
+        self._of_node = 0
         self._starting: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def workers(self) -> int:
+        """The number of workers of the node as far as known: it may have been recreated with another number."""
+        return self._of_node or self._workers
 
     @property
     def others(self) -> range:
@@ -75,7 +71,7 @@ class Slice:
         """
         try:
             await all_of(
-                self._named(worker, self._acquire(worker, _of_worker(worker, on_progress))) for worker in self.others
+                self._named(worker, self._acquire(worker, of_worker(worker, on_progress))) for worker in self.others
             )
         except BaseException:
             await self._release()
@@ -93,8 +89,15 @@ class Slice:
         """
         if not self._pythons.keys() >= {*range(self._workers)}:
             found = await self._prepare_all(launch)
+            self._learn_of_node(found[0])
             self._pythons = {worker: str(answer["python"]) for worker, answer in enumerate(found)}
-        return replace(launch, python=self._pythons[0])
+        return replace(launch, python=self._pythons[0], env={**self._env, **launch.env})
+
+    async def count_workers(self) -> int:
+        """Return the number of workers of the node, as far as worker 0 knows it."""
+        (found,) = await self._prepare_all(Launch(kernel_id="", key=""), [0])
+        self._learn_of_node(found)
+        return self.workers
 
     async def check(self) -> None:
         """Check again that all other workers are ready for the kernel, before a restart kills any process."""
@@ -146,9 +149,14 @@ class Slice:
         if method == "make_environment":
             self._pythons = {}
             self._environments = {worker: str(answer["path"]) for worker, answer in enumerate(answers)}
-        return _merged(answers) if method == "environments" else {**answers[0], "notes": _notes(answers)}
+        return combined(method, answers)
 
     # -- internals -----------------------------------------------------------------------------------------------------
+
+    def _learn_of_node(self, found: Mapping[str, Any]) -> None:
+        # An agent of an earlier version does not send these fields.
+        self._of_node = int(found.get("workers", 0))
+        self._env = {str(name): str(value) for name, value in found.get("env", {}).items()}
 
     def _key(self, worker: int) -> WorkerKey:
         return replace(self._first, worker_id=worker)
@@ -167,13 +175,7 @@ class Slice:
         await asyncio.gather(*(self._pool.release(self._key(worker), link) for worker, link in links.items()))
 
     async def _named(self, worker: int, work: Awaitable[T]) -> T:
-        """Await `work`. If it raises an error, add the worker's name to the error."""
-        try:
-            return await work
-        except TpuError as error:
-            node = self._first.node.node_id
-            message = Text("Worker {worker} of {node}: {why}", worker=worker, node=node, why=error.message)
-            raise type(error)(message, exists=error.exists, hint=error.hint, raw=error.raw) from error
+        return await naming_worker(worker, self._first.node.node_id, work)
 
     async def _call(self, worker: int, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         link = self._links[worker].link if worker else self._first_link
@@ -268,38 +270,3 @@ class Slice:
             if task:
                 task.cancel()
         self._starting = self._watching = None
-
-
-def _of_worker(worker: int, on_progress: OnProgress) -> OnProgress:
-    """Return a progress callback that adds the worker's number to each message."""
-
-    def report(progress: Mapping[str, Any]) -> None:
-        message = Text("{message} (worker {worker})", message=progress["message"], worker=worker)
-        on_progress({**progress, "message": message})
-
-    return report
-
-
-def _merged(answers: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a combined ``environments`` response: ready if all workers are ready, else the slowest worker's step."""
-    rows = [(answer["environments"] or [None])[0] for answer in answers]
-    present = [row for row in rows if row]
-    if not present:
-        return {"environments": []}
-    steps = [row["making"] for row in present if row["making"]]
-    ready = sum(bool(row and row["is_ready"] and not row["making"]) for row in rows)
-    making = None
-    if steps:
-        slowest = min(steps, key=lambda step: step.get("fraction") or 0.0)
-        text = Text(
-            "{message} ({ready} of {count} workers ready)", message=slowest["message"], ready=ready, count=len(rows)
-        )
-        making = {**slowest, "message": text}
-    return {
-        "environments": [{**present[0], "making": making, "is_ready": all(row and row["is_ready"] for row in rows)}]
-    }
-
-
-def _notes(answers: list[dict[str, Any]]) -> list[str]:
-    """Return notes on packages that could not be installed. Notes that are the same on all workers are merged."""
-    return list(dict.fromkeys(note for answer in answers for note in answer.get("notes", ())))

@@ -31,14 +31,21 @@ BAD: list[dict[str, Any]] = [
 ]
 
 
+KNOWN = {
+    "network-interfaces/0/ip": ADDRESS,
+    "attributes/worker-network-endpoints": f"unknown:unknown:{ADDRESS},unknown:unknown:127.77.0.2",
+    "attributes/tpu-env": "WORKER_ID: '0'\nMEGASCALE_NUM_SLICES: '2'\nMEGASCALE_COORDINATOR_ADDRESS: '127.77.0.9:80'\n",
+}
+
+
 class Metadata(BaseHTTPRequestHandler):
-    """A metadata server that knows the worker's address only."""
+    """A metadata server that knows the network of a slice which is one of two that compute together."""
 
     def do_GET(self) -> None:
-        is_known = self.path.endswith("/network-interfaces/0/ip")
-        self.send_response(200 if is_known else 404)
+        known = KNOWN.get(self.path.partition("/instance/")[2])
+        self.send_response(200 if known else 404)
         self.end_headers()
-        self.wfile.write(ADDRESS.encode() if is_known else b"")
+        self.wfile.write((known or "").encode())
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -189,7 +196,9 @@ async def test_the_next_agents_find_controller_and_engine_and_learn_how_they_end
 
 
 async def test_a_worker_that_cannot_take_part_says_why(pair: Pair) -> None:
-    assert await pair.links[1].call("prepare_slice", KERNEL) == {"python": ""}
+    facts = await pair.links[1].call("prepare_slice", KERNEL)
+    multislice = {"MEGASCALE_NUM_SLICES": "2", "MEGASCALE_COORDINATOR_ADDRESS": "127.77.0.9:80"}
+    assert facts == {"python": "", "workers": 2, "env": multislice}
     slices = Home(pair.workers[1].home / ".jupyter-tpu").slices
     (slices / "room").mkdir()  # nothing can be written there
     with pytest.raises(EnvironmentFailed, match="can't be written"):

@@ -86,8 +86,8 @@ class RawSlice:
         self.client: BlockingKernelClient = self.manager.client()
         self.client.start_channels()
 
-    def start_engines(self, *workers: int) -> None:
-        """Start the engines of these workers, or of all."""
+    def start_engines(self, *workers: int, **environ: str) -> None:
+        """Start the engines of these workers, or of all, with more variables."""
         file = self._security / "ipcontroller-engine.json"
         while not _is_json(file):
             assert self._controller.poll() is None, (self.folder / "controller.log").read_text()
@@ -105,6 +105,7 @@ class RawSlice:
                 _EXTENSION,
                 TPU_SLICE_WORKER=str(worker),
                 TPU_SLICE_WORKERS=str(self.workers),
+                **environ,
             )
 
     def _start(self, program: str, *arguments: str, **environ: str) -> subprocess.Popen[bytes]:

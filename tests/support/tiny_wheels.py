@@ -19,9 +19,9 @@ def write_wheel(folder: Path, name: str, version: str, metadata: Sequence[str] =
     _write(folder, name, version, {f"{name}.py": f"VERSION = {version!r}\n"}, metadata)
 
 
-def write_door(folder: Path, name: str) -> None:
+def write_door(folder: Path, name: str, version: str = "99.0") -> None:
     """A wheel that brings a package, and all that it needs, by showing those of the tests' own environment."""
-    _write(folder, name, "99.0", {f"{name}-of-tests.pth": sysconfig.get_path("purelib") + "\n"}, ())
+    _write(folder, name, version, {f"{name}-of-tests.pth": sysconfig.get_path("purelib") + "\n"}, ())
 
 
 def write_uv(folder: Path) -> None:
@@ -49,8 +49,9 @@ def _write(folder: Path, name: str, version: str, content: Mapping[str, str], me
 def write_index(folder: Path) -> dict[str, str]:
     """JAX with its libtpu, a few packages that users might add, what kernels need; uv's variables for all that."""
     folder.mkdir()
-    for name in ("ipykernel", "pyzmq", "psutil", "ipywidgets", "anywidget"):
+    for name in ("ipykernel", "pyzmq", "psutil", "ipywidgets", "anywidget", "tqdm", "decorator"):
         write_door(folder, name)
+    write_door(folder, "ipyparallel", "9.2.99")
     write_uv(folder)
     for wheel in (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl"):
         shutil.copy(wheel, folder)
@@ -61,7 +62,8 @@ def write_index(folder: Path) -> dict[str, str]:
     write_wheel(folder, "tiny_optimiser", "2.0")
     write_wheel(folder, "tiny_plots", "3.1")
     write_wheel(folder, "tiny_rival", "1.0", ["Requires-Dist: libtpu==0.0.21"])
-    (folder / "lock.txt").write_text("".join(_locked(folder, name) for name in ("ipykernel", "psutil", "pyzmq", "uv")))
+    own = ("ipykernel", "psutil", "pyzmq", "uv", "tqdm", "decorator", "ipyparallel")
+    (folder / "lock.txt").write_text("".join(_locked(folder, name) for name in own))
     return {
         "UV_FIND_LINKS": str(folder),
         "UV_OFFLINE": "1",
@@ -71,5 +73,7 @@ def write_index(folder: Path) -> dict[str, str]:
 
 
 def _locked(folder: Path, name: str) -> str:
-    (wheel,) = folder.glob(f"{name}-99.0-*.whl")
-    return f"{name}==99.0 \\\n    --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n"
+    (wheel,) = folder.glob(f"{name}-*.whl")
+    return (
+        f"{name}=={wheel.name.split('-')[1]} \\\n    --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n"
+    )

@@ -23,12 +23,19 @@ from jupyter_tpu.agent.environments.methods import in_daemon
 from jupyter_tpu.agent.kernels.kernel_dir import CLIENT_FILE, CONTROLLER, check_room, write_private
 from jupyter_tpu.agent.kernels.kernels import Kernels, checked_kernel_id
 from jupyter_tpu.agent.kernels.process import ReportedExits
-from jupyter_tpu.agent.metadata import metadata_host, read_metadata
 from jupyter_tpu.agent.paths import Home, private_folder
+from jupyter_tpu.agent.slices.network import node_facts, own_address
 from jupyter_tpu.agent.slices.packages import SlicePackages
 from jupyter_tpu.agent.slices.process import SliceProcess
-from jupyter_tpu.agent.slices.programs import ENGINE_FILE, EngineLaunch, controller_argv, controller_env, engine_argv
-from jupyter_tpu.errors import EnvironmentFailed, KernelFailed
+from jupyter_tpu.agent.slices.programs import (
+    ENGINE_FILE,
+    EngineLaunch,
+    controller_argv,
+    controller_env,
+    engine_argv,
+    share_startup_files,
+)
+from jupyter_tpu.errors import KernelFailed
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +83,8 @@ class Slices:
     async def prepare_slice(self, params: Params) -> dict[str, Any]:
         """Check that this worker can take part in a kernel with ``python``, and install missing packages.
 
-        Returns ``python``: the Python to use, or an empty string for the agent's default Python.
+        Returns ``python``: the Python to use, or an empty string for the agent's default Python; ``workers``: the
+        number of the node's workers, or 0 if it is unknown; ``env``: variables for all processes of the slice.
 
         Raises:
             EnvironmentFailed: the disk is full, or a package can't be installed.
@@ -84,7 +92,8 @@ class Slices:
         check_room(private_folder(self._home.slices))
         wanted = str(params.get("python") or self._python)
         python = await in_daemon(lambda: self._packages.provide(wanted))
-        return {"python": "" if python == self._python else python}
+        workers, env = await asyncio.to_thread(node_facts)
+        return {"python": "" if python == self._python else python, "workers": workers, "env": env}
 
     async def start_controller(self, params: Params) -> dict[str, Any]:
         """Start the controller for a kernel's next process, replacing an earlier controller.
@@ -99,7 +108,7 @@ class Slices:
         after = kernel.generation
         # Delete the file first: the kernel starts in the meantime and must not find a previous controller's file.
         (kernel.controller_folder / CLIENT_FILE).unlink(missing_ok=True)
-        address = await asyncio.to_thread(_own_address)
+        address = await asyncio.to_thread(own_address)
         controller = SliceProcess(kernel.controller_folder, self._reports)
         async with self._changing:
             await self._replace(self._controllers, kernel.kernel_id, controller)
@@ -119,6 +128,7 @@ class Slices:
             private_folder(folder / "profile")
             write_private(folder / ENGINE_FILE, json.dumps(launch.connection))
             env = launch.environment(os.environ, kernel_id, str(self._home.socket))
+            share_startup_files(folder / "profile", env)
             self._start(engine, engine_argv(launch, folder, self._python), env, notebook=launch.notebook)
         return {"pid": engine.pid}
 
@@ -240,26 +250,6 @@ class Slices:
             hint="Start the kernel again; `jupyter tpu ssh` shows whether worker 0 is short of memory.",
             raw=controller.last_output(),
         )
-
-
-def _own_address() -> str:
-    """Return this worker's address in the slice's own network. This blocks while reading the metadata server.
-
-    Raises:
-        EnvironmentFailed: the metadata server doesn't provide the address.
-    """
-    why = ""
-    try:
-        address = read_metadata(metadata_host(os.environ), "instance/network-interfaces/0/ip").strip()
-    except OSError as error:
-        address, why = "", str(error)
-    if not address:
-        raise EnvironmentFailed(
-            "The address of worker 0 in the slice's network is unknown: its metadata server does not name it.",
-            hint="Check the node with `jupyter tpu doctor`.",
-            raw=why,
-        )
-    return address
 
 
 async def _first(events: list[asyncio.Event]) -> None:

@@ -87,6 +87,14 @@ def engine_argv(launch: EngineLaunch, folder: Path, default_python: str) -> list
     ]
 
 
+def share_startup_files(profile: Path, env: Mapping[str, str]) -> None:
+    """Make an engine run the user's IPython startup files, as the kernel does; it has a profile folder of its own."""
+    ipython = Path(env.get("IPYTHONDIR") or Path.home() / ".ipython").expanduser()
+    startup = ipython / "profile_default" / "startup"
+    if startup.is_dir():
+        (profile / "startup").symlink_to(startup, target_is_directory=True)
+
+
 def controller_argv(python: str, folder: Path, address: str) -> list[str]:
     """Return the command line of a controller that listens on `address` only."""
     return [

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,7 @@ from jupyter_tpu.frameworks import FRAMEWORKS, newest, runtime_version_fits
 from jupyter_tpu.i18n import _
 
 if TYPE_CHECKING:
-    from jupyter_tpu.kernels.connections.worker import WorkerKey
+    from jupyter_tpu.kernels.connections.worker import OnProgress, WorkerKey
     from jupyter_tpu.models import Node
 
 
@@ -90,12 +92,11 @@ def _run_remove(options: argparse.Namespace) -> int:
 
 
 async def _listed(options: argparse.Namespace) -> tuple[Node, list[dict[str, Any]]]:
-    from jupyter_tpu.kernels.agents.agent_calls import call_agent
     from jupyter_tpu.kernels.environments.saved_environments import SavedEnvironments
 
-    node, key = await _worker(options)
-    found = (await call_agent(key, "environments", {}))["environments"]
-    memory = SavedEnvironments(key.node, key.endpoint)
+    node, keys = await _workers(options)
+    found = (await _call_all(keys, "environments", {}))["environments"]
+    memory = SavedEnvironments(node.name, keys[0].endpoint)
     # save now, because a pre-empted node can't be queried
     for each in found:
         await asyncio.to_thread(memory.save, each)
@@ -103,80 +104,93 @@ async def _listed(options: argparse.Namespace) -> tuple[Node, list[dict[str, Any
 
 
 async def _made(options: argparse.Namespace) -> tuple[Node, dict[str, Any], str]:
-    from jupyter_tpu.kernels.agents.agent_calls import open_agent_link, workers_of
-    from jupyter_tpu.kernels.environments.environment import make_environment
     from jupyter_tpu.kernels.environments.push import push_wheels
     from jupyter_tpu.kernels.environments.saved_environments import SavedEnvironment, SavedEnvironments
     from jupyter_tpu.kernels.kernelspecs import write_kernelspec
 
     # check these files before any request to the cloud, because the check needs no connection
     requirements = _requirements(options.folder)
-    node, key = await _worker(options)
+    node, keys = await _workers(options)
     if why_not := runtime_version_fits(node.accelerator_type, node.runtime_version, options.framework):
         warn(_(why_not))
     progress = Progress()
 
     def show(step: Mapping[str, Any]) -> None:
-        progress.show(_(str(step["message"])))
+        progress.show(_(step["message"]))
 
     try:
         version = options.version
-        # send the packages first, so that the worker needs no package index to create the environment
+        # send the packages first, so that the workers need no package index to create the environment
         if options.push:
-            workers = workers_of(node, key.endpoint)
-            for each in workers:
-                version = await push_wheels(
-                    each, options.framework, version, requirements, show, is_slice=len(workers) > 1
-                )
+            version = await push_wheels(keys, options.framework, version, requirements, show)
         order = {"framework": options.framework, "version": version, "requirements": requirements}
-        async with open_agent_link(key, show) as link:
-            made = await make_environment(link.call, order, show)
+        made = await _make_on_all(keys, order, show)
     finally:
         progress.end()
     # a recreated node then gets the same environment
-    await asyncio.to_thread(SavedEnvironments(key.node, key.endpoint).save, made)
+    await asyncio.to_thread(SavedEnvironments(node.name, keys[0].endpoint).save, made)
     name = await asyncio.to_thread(
         write_kernelspec,
         node,
         cloud_settings(options),
-        proxy_command=key.proxy_command,
-        ssh_user=key.ssh_user,
+        proxy_command=keys[0].proxy_command,
+        ssh_user=keys[0].ssh_user,
         environment=SavedEnvironment.from_json(made),
     )
     return node, made, name
 
 
+async def _make_on_all(keys: Sequence[WorkerKey], order: Mapping[str, Any], show: OnProgress) -> dict[str, Any]:
+    """Create the environment on all workers in parallel."""
+    from jupyter_tpu.kernels.agents.agent_calls import open_agent_link
+    from jupyter_tpu.kernels.environments.all_workers import all_of, naming_worker, on_all_workers, slowest_of
+    from jupyter_tpu.kernels.environments.environment import make_environment
+
+    node_id, progress = keys[0].node.node_id, slowest_of(len(keys), show)
+    async with AsyncExitStack() as stack:
+        opening = [stack.enter_async_context(open_agent_link(key, progress(key.worker_id))) for key in keys]
+        if len(keys) > 1:
+            opening = [naming_worker(worker, node_id, link) for worker, link in enumerate(opening)]
+        links = await all_of(opening)
+        return await make_environment(on_all_workers([link.call for link in links], node_id), order, show)
+
+
 async def _removed(options: argparse.Namespace) -> tuple[Node, bool]:
-    from jupyter_tpu.kernels.agents.agent_calls import call_agent
     from jupyter_tpu.kernels.environments.saved_environments import SavedEnvironments
     from jupyter_tpu.kernels.kernelspecs import remove_kernelspec
 
-    node, key = await _worker(options)
-    answer = await call_agent(key, "remove_environment", {"framework": options.framework})
+    node, keys = await _workers(options)
+    answer = await _call_all(keys, "remove_environment", {"framework": options.framework})
     # otherwise a recreated node would restore the environment
-    SavedEnvironments(key.node, key.endpoint).remove(options.framework)
-    remove_kernelspec(key.node, key.endpoint, options.framework)
+    SavedEnvironments(node.name, keys[0].endpoint).remove(options.framework)
+    remove_kernelspec(node.name, keys[0].endpoint, options.framework)
     return node, bool(answer["was_there"])
 
 
-async def _worker(options: argparse.Namespace) -> tuple[Node, WorkerKey]:
-    """Return the READY node from the options, and the key of its first worker, which has the environments."""
+async def _call_all(keys: Sequence[WorkerKey], method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    from jupyter_tpu.kernels.agents.agent_calls import call_agent
+    from jupyter_tpu.kernels.environments.all_workers import on_all_workers
+
+    return await on_all_workers([partial(call_agent, key) for key in keys], keys[0].node.node_id)(method, params)
+
+
+async def _workers(options: argparse.Namespace) -> tuple[Node, tuple[WorkerKey, ...]]:
+    """Return the READY node from the options, and the keys of all of its workers, which have the environments."""
     from jupyter_tpu.cli.nodes.find import find_node
     from jupyter_tpu.fleet.assembly import open_cloud
-    from jupyter_tpu.kernels.agents.agent_calls import workers_with_kernels
+    from jupyter_tpu.kernels.agents.agent_calls import workers_of
     from jupyter_tpu.ssh import import_ahead
 
     async with open_cloud(cloud_settings(options)) as cloud:
         import_ahead()  # imports asyncssh in a thread during the request to the cloud
         node = await find_node(cloud, options.node, options.zone)
-        if node.state != "READY":
-            raise WrongState(
-                Text("The node {node} is {state}, not READY.", node=node.name.node_id, state=node.state),
-                exists="Nothing was changed.",
-                hint="The environments are on the node's workers, which can be reached only while the node is READY.",
-            )
-        keys = workers_with_kernels((node,), cloud.settings)
-    return node, next(key for key in keys if key.worker_id == 0)
+    if node.state != "READY":
+        raise WrongState(
+            Text("The node {node} is {state}, not READY.", node=node.name.node_id, state=node.state),
+            exists="Nothing was changed.",
+            hint="The environments are on the node's workers, which can be reached only while the node is READY.",
+        )
+    return node, workers_of(node, cloud.settings.endpoint)
 
 
 def _requirements(folder: Path | None) -> list[str]:
@@ -201,9 +215,17 @@ def _requirements(folder: Path | None) -> list[str]:
 
 
 def _row(found: Mapping[str, Any]) -> tuple[str, ...]:
-    state = "ready" if found["is_ready"] else "incomplete"
-    if found["making"] is not None:
-        state = _("being created: {step}", step=_(found["making"].get("message", "")))
+    state = _state(found)
     added = ", ".join(found["added"])
     packages = str(len(found["pins"])) if found["is_ready"] else ""
     return (found["framework"], found["version"], found["python"], state, packages, added)
+
+
+def _state(found: Mapping[str, Any]) -> str:
+    if found["making"] is not None:
+        return _("being created: {step}", step=_(found["making"].get("message", "")))
+    if found["is_ready"]:
+        return "ready"
+    # a node with one worker has no such list
+    unready = ", ".join(map(str, found.get("unready_workers", ())))
+    return _("incomplete on workers: {workers}", workers=unready) if unready else "incomplete"

@@ -15,8 +15,8 @@ from jupyter_tpu.agent.recording.jupyter_messages import json_object
 from jupyter_tpu.errors import EnvironmentFailed, Text, WorkerUnreachable
 from jupyter_tpu.frameworks import newest, release_of
 from jupyter_tpu.kernels.connections.worker import Worker
+from jupyter_tpu.kernels.environments.all_workers import all_of, naming_worker, slowest_of
 from jupyter_tpu.kernels.environments.download import (
-    Wanted,
     WorkerPlatform,
     download_wheels,
     wanted_by_agent,
@@ -41,28 +41,32 @@ _UNPACKED = 4
 
 
 async def push_wheels(
-    key: WorkerKey,
-    framework: str,
-    version: str,
-    requirements: Sequence[str],
-    on_progress: OnProgress,
-    *,
-    is_slice: bool = False,
+    keys: Sequence[WorkerKey], framework: str, version: str, requirements: Sequence[str], on_progress: OnProgress
 ) -> str:
-    """Download an environment's wheels and send missing wheels to the worker; return the framework's version.
+    """Download an environment's wheels and send missing wheels to all workers; return the framework's version.
 
-    If the worker's system Python is not compatible, a compatible Python is sent too. If this machine cannot download a
-    compatible Python, the newest framework release for the worker's system Python is used, unless `version` is given.
+    If the workers' system Python is not compatible, a compatible Python is sent too. If this machine cannot download a
+    compatible Python, the newest framework release for the workers' system Python is used, unless `version` is given.
 
     Args:
+        keys: the node's workers.
         version: the framework's version; empty for the newest compatible version.
         requirements: additional packages.
         is_slice: whether to send also what kernels on all workers of a slice need.
 
     Raises:
-        TpuError: no version is compatible, or the transfer failed. Transferred data is kept, so the next call resumes
+        TpuError: no version is compatible, or a transfer failed. Transferred data is kept, so the next call resumes
             the transfer.
     """
+    wanted = _Files(framework, version, requirements, is_slice=len(keys) > 1)
+    progress = slowest_of(len(keys), on_progress)
+    pushes = [_push(key, wanted, progress(key.worker_id)) for key in keys]
+    if len(keys) > 1:
+        pushes = [naming_worker(key.worker_id, key.node.node_id, push) for key, push in zip(keys, pushes, strict=True)]
+    return (await all_of(pushes))[0].version
+
+
+async def _push(key: WorkerKey, wanted: _Files, on_progress: OnProgress) -> Release:
     connection = await Worker(key, on_progress).connect()
     try:
         dialogue = _Dialogue(await connection.execute(RUN_PROGRAM))
@@ -70,20 +74,48 @@ async def push_wheels(
         # The program's first line describes the worker: its Python, machine, existing files and free disk space.
         hello = await dialogue.read_line()
         platform = WorkerPlatform(python=str(hello["python"]), machine=str(hello["machine"]), has_uv=hello["has_uv"])
-        release, python = await _choose(platform, framework, version, on_progress)
-        _report(
-            on_progress, f"Downloading {release.title} for Python {python.minor if python else platform.python}", None
-        )
-        agent = wanted_by_agent(platform, is_slice=is_slice)
-        files = await asyncio.to_thread(
-            _download, platform, python, agent, wanted_by_environment(release, requirements)
-        )
+        release, files = await wanted.get(platform, on_progress)
         missing = [each for each in files if _is_missing(each, hello)]
         _refuse_too_many(missing, int(hello["free_bytes"]))
         await _send(dialogue, missing, on_progress)
-        return release.version
+        return release
     finally:
         await connection.close()
+
+
+class _Files:
+    """The files to send, downloaded once for all workers of a platform.
+
+    Args:
+        framework, version, requirements: see `push_wheels`.
+        is_slice: whether to send also what kernels on all workers of a slice need.
+    """
+
+    def __init__(self, framework: str, version: str, requirements: Sequence[str], *, is_slice: bool) -> None:
+        self._framework = framework
+        self._version = version
+        self._requirements = requirements
+        self._is_slice = is_slice
+        self._found: dict[WorkerPlatform, tuple[Release, list[Path]]] = {}
+        self._downloading = asyncio.Lock()
+
+    async def get(self, platform: WorkerPlatform, on_progress: OnProgress) -> tuple[Release, list[Path]]:
+        """Return the release for a platform, and its files, which are downloaded if needed."""
+        async with self._downloading:
+            if platform not in self._found:
+                release, python = await _choose(platform, self._framework, self._version, on_progress)
+                minor = python.minor if python else platform.python
+                _report(on_progress, f"Downloading {release.title} for Python {minor}", None)
+                self._found[platform] = release, await asyncio.to_thread(self._download, platform, python, release)
+            return self._found[platform]
+
+    def _download(self, platform: WorkerPlatform, python: FetchedPython | None, release: Release) -> list[Path]:
+        agent = wanted_by_agent(platform, is_slice=self._is_slice)
+        environment = wanted_by_environment(release, self._requirements)
+        of_environment = replace(platform, python=python.minor) if python else platform
+        # Resolve separately: the worker installs the agent's wheels by hash, in exactly the versions of the lock.
+        wheels = [*download_wheels(platform, agent), *download_wheels(of_environment, environment)]
+        return [*([python.archive] if python else []), *{wheel.name: wheel for wheel in wheels}.values()]
 
 
 async def _choose(
@@ -103,13 +135,6 @@ async def _choose(
         release = newest(framework, platform.python_version)
         _report(on_progress, f"{error.message} Using {release.title}, which works with Python {platform.python}.", None)
         return release, None
-
-
-def _download(platform: WorkerPlatform, python: FetchedPython | None, agent: Wanted, environment: Wanted) -> list[Path]:
-    of_environment = replace(platform, python=python.minor) if python else platform
-    # Resolve separately: the worker installs the agent's wheels by hash, in exactly the versions of the lock.
-    wheels = [*download_wheels(platform, agent), *download_wheels(of_environment, environment)]
-    return [*([python.archive] if python else []), *{wheel.name: wheel for wheel in wheels}.values()]
 
 
 def _is_missing(wheel: Path, hello: Mapping[str, Any]) -> bool:

@@ -95,35 +95,56 @@ class HookRun:
             sys.stderr.flush()
             self.has_ended.set()
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the outcome in the form that the agent's method ``hook_ran`` expects."""
-        return {"status": "failed" if self.error else "ran", "seconds": self.seconds, "error": self.error}
+
+Forward = Callable[[Mapping[str, Any]], Callable[[], str]]
+"""Sends a notice to the other workers of a slice; returns a function that waits for their hooks' errors."""
+
+
+def to_nobody(_: Mapping[str, Any]) -> Callable[[], str]:
+    """Forward a notice to no other worker."""
+    return lambda: ""
 
 
 class NoticeListener:
-    """A thread that waits for notices between `start` and `stop`, and calls `report` with the outcome of each run."""
+    """Runs the hook once per notice, and calls `report` with the outcome of each run.
 
-    def __init__(self, path: Path, hook: Hook, report: Callable[[dict[str, Any]], None]) -> None:
+    Args:
+        path: the socket on which a thread waits for notices between `start` and `stop`; None on a worker that gets
+            its notices from worker 0 by `handle`.
+        forward: sends notices to the other workers.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        hook: Hook,
+        report: Callable[[dict[str, Any]], None],
+        forward: Forward = to_nobody,
+    ) -> None:
         self.hook = hook
         self._path = path
         self._report = report
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._forward = forward
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) if path else None
         self._runs: dict[str, HookRun] = {}
         self._newest: HookRun | None = None
         self._before: Any = None
 
     def start(self) -> None:
         """Start waiting; raises OSError if the socket can't be created."""
-        self._path.unlink(missing_ok=True)
-        self._socket.bind(str(self._path))
+        if self._path and self._socket:
+            self._path.unlink(missing_ok=True)
+            self._socket.bind(str(self._path))
         self._catch_signal()
-        threading.Thread(target=self._wait, name="jupyter-tpu notices", daemon=True).start()
+        if self._socket:
+            threading.Thread(target=self._wait, args=(self._socket,), name="jupyter-tpu notices", daemon=True).start()
 
     def stop(self) -> None:
         """Stop waiting and restore the previous signal handler."""
-        self._path.unlink(missing_ok=True)
-        # shutdown() wakes the thread that waits in recv(); close() alone would not.
-        self._socket.shutdown(socket.SHUT_RDWR)
+        if self._path and self._socket:
+            self._path.unlink(missing_ok=True)
+            # shutdown() wakes the thread that waits in recv(); close() alone would not.
+            self._socket.shutdown(socket.SHUT_RDWR)
         if _is_in_main_thread() and signal.getsignal(SIGNAL) == self._interrupt:
             signal.signal(SIGNAL, self._before or signal.SIG_DFL)
 
@@ -139,20 +160,25 @@ class NoticeListener:
         if callable(self._before):
             self._before(number, frame)
 
-    def _wait(self) -> None:
-        with self._socket:
-            while datagram := self._socket.recv(_LONGEST_NOTICE):
-                self._handle(json.loads(datagram))
+    def _wait(self, listening: socket.socket) -> None:
+        with listening:
+            while datagram := listening.recv(_LONGEST_NOTICE):
+                self.handle(json.loads(datagram))
 
-    def _handle(self, notice: Mapping[str, Any]) -> None:
+    def handle(self, notice: Mapping[str, Any]) -> dict[str, Any]:
+        """Run the hook here and on the other workers, unless it has run for this notice; return the outcome."""
         notice_id, reason = notice["notice_id"], notice["reason"]
+        errors_elsewhere = self._forward(notice)
         # A restarted agent sends its notices again. If the hook has already run, only repeat the report.
         known = self._runs.get(notice_id)
         run = known or self._runs.setdefault(notice_id, HookRun(self.hook))
         if known is None:
             self._run_hook(run, min(_GRACE_S, _PART_FOR_GRACE * notice["ends_in_s"]))
-        answered = {"notice_id": notice_id, "reason": reason, "is_repeated": known is not None}
-        self._report({**answered, **run.to_json()})
+        run.has_ended.wait()
+        errors = "; ".join(filter(None, (run.error, errors_elsewhere())))
+        outcome = {"status": "failed" if errors else "ran", "seconds": run.seconds, "error": errors}
+        self._report({"notice_id": notice_id, "reason": reason, "is_repeated": known is not None, **outcome})
+        return outcome
 
     def _run_hook(self, run: HookRun, grace_s: float) -> None:
         self._newest = run
@@ -160,7 +186,6 @@ class NoticeListener:
         signal.pthread_kill(threading.main_thread().ident or 0, SIGNAL)
         if not run.has_begun.wait(grace_s):
             run.perform()
-        run.has_ended.wait()
 
 
 def _is_in_main_thread() -> bool:

@@ -11,12 +11,14 @@ from typing import Any
 
 from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.i18n import _
+from jupyter_tpu.notebook import slices
 from jupyter_tpu.notebook.node.agent_call import call_agent
-from jupyter_tpu.notebook.preemption.hook import Hook, NoticeListener
+from jupyter_tpu.notebook.preemption.hook import Hook, NoticeListener, to_nobody
 
 _HOW = "Start a cell with %%tpu_on_preempt and write the saving code below it; or use --show, --clear or --test."
 _NO_AGENT = "This kernel was not started by an agent of jupyter_tpu, so the hook never runs. --test runs it now."
 _SAVED = "Hook saved. It runs once when this node is about to end: on pre-emption, by auto-stop or by a budget."
+_ONLY_HERE = "Hook saved on this worker only. It runs if worker 0 has a hook as well."
 _NONE = "This kernel has no hook."
 
 
@@ -48,16 +50,32 @@ class CheckpointHook:
     def _store(self, line: str, cell: str) -> str:
         if line.strip() or not cell.strip():
             raise BadInput("The cell has no code to run.", exists="The hook is unchanged.", hint=_HOW)
-        hook = Hook(cell, self._shell.transform_cell(cell), self._shell.user_ns)
-        path = self._environ.get("JUPYTER_TPU_HOOK_SOCKET", "")
+        self._hook = hook = Hook(cell, self._shell.transform_cell(cell), self._shell.user_ns)
         # One listener handles all hooks of the kernel: a new cell only replaces the listener's code.
-        if path and self._notified is None:
-            self._notified = NoticeListener(Path(path), hook, self._report)
-            self._notified.start()
-        elif self._notified is not None:
+        if self._notified is not None:
             self._notified.hook = hook
-        self._hook = hook
-        return _(_SAVED) if path else _("Hook saved. {problem}", problem=Text(_NO_AGENT))
+        elif not self._listen(hook):
+            return _("Hook saved. {problem}", problem=Text(_NO_AGENT))
+        return _(_ONLY_HERE if self._is_other_worker and slices.runs_here_only() else _SAVED)
+
+    @property
+    def _is_other_worker(self) -> bool:
+        return bool(self._environ.get(slices.WORKER_VARIABLE))
+
+    def _listen(self, hook: Hook) -> bool:
+        """Start to listen for notices, from the agent or, on other workers of a slice, from worker 0."""
+        path, place = self._environ.get("JUPYTER_TPU_HOOK_SOCKET", ""), slices.current()
+        if self._is_other_worker:
+            # Its outcome is part of worker 0's.
+            self._notified = NoticeListener(None, hook, lambda _: None)
+            place.on_notice = self._notified.handle
+        elif path:
+            forward = place.forward_notice if place else to_nobody
+            self._notified = NoticeListener(Path(path), hook, self._report, forward)
+        else:
+            return False
+        self._notified.start()
+        return True
 
     def _show(self) -> str:
         return self._hook.source.rstrip("\n") if self._hook else f"{_(_NONE)} {_(_HOW)}"
@@ -65,6 +83,8 @@ class CheckpointHook:
     def _clear(self) -> str:
         if self._notified is not None:
             self._notified.stop()
+        if self._is_other_worker:
+            slices.current().on_notice = None
         was_there, self._hook, self._notified = self._hook is not None, None, None
         return _("Hook cleared. It will not run.") if was_there else _(_NONE)
 

@@ -17,6 +17,9 @@ FILE_VARIABLE = "TPU_SLICE_FILE"
 WORKER_VARIABLE = "TPU_SLICE_WORKER"
 """Set in an engine: the number of its worker."""
 
+NOTE_VARIABLE = "TPU_SLICE_NOTE"
+"""A text that the first cell of a slice's kernel shows once."""
+
 _current: Any = None
 
 

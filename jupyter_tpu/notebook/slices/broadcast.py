@@ -9,12 +9,14 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jupyter_tpu.errors import BadInput, Text
+from jupyter_tpu.errors import BadInput, Text, WorkerUnreachable, error_from_json
 from jupyter_tpu.i18n import shown
-from jupyter_tpu.notebook.slices.cell import OUTPUT, RunningCell
+from jupyter_tpu.notebook.slices import NOTE_VARIABLE
+from jupyter_tpu.notebook.slices.cell import AGENT, NOTICE, OUTPUT, RunningCell
 from jupyter_tpu.notebook.slices.cluster import Cluster
 from jupyter_tpu.notebook.slices.collected import Collector
 from jupyter_tpu.notebook.slices.course import Limits
@@ -33,6 +35,8 @@ LOST_VARIABLE = "JUPYTER_TPU_LOST_WORKER_S"
 _LOST_S = 10.0
 _JOIN_S = 180.0
 _SLOW_S = 10.0
+# What an engine needs in addition to its agent's time.
+_ENGINE_ANSWERS_S = 2.0
 
 
 class Slice:
@@ -80,16 +84,58 @@ class Slice:
 
     def output_end(self, worker: int, lines: int, patience_s: float) -> Mapping[str, Any] | None:
         """Return the path and last `lines` lines of a worker's newest long output, or None if it does not respond."""
-        answers: list[Mapping[str, Any]] = []
-        answered = threading.Event()
+        return self._ask_all(OUTPUT, {worker: {"lines": lines}})(patience_s).get(worker)
 
-        def answer(content: Mapping[str, Any]) -> None:
-            answers.append(content)
-            answered.set()
+    def call_agent(self, worker: int, method: str, params: Mapping[str, Any], patience_s: float) -> dict[str, Any]:
+        """Call a method of another worker's agent through its engine.
 
-        self.cluster.ask(worker, OUTPUT, {"lines": lines}, answer)
-        answered.wait(patience_s)
-        return answers[0] if answers else None
+        Raises:
+            TpuError: the agent returned an error, or there was no response within `patience_s` seconds.
+        """
+        request = {"method": method, "params": dict(params), "patience_s": patience_s}
+        reply = self._ask_all(AGENT, {worker: request})(patience_s + _ENGINE_ANSWERS_S).get(worker)
+        if reply is None:
+            raise WorkerUnreachable(Text("Worker {worker} does not respond.", worker=worker))
+        if reply["error"] is not None:
+            raise error_from_json(reply["error"])
+        return dict(reply["answer"])
+
+    def forward_notice(self, notice: Mapping[str, Any]) -> Callable[[], str]:
+        """Run the other workers' checkpoint hooks; return a function that waits for them and returns their errors."""
+        wait = self._ask_all(NOTICE, dict.fromkeys(self.present, notice))
+
+        def errors() -> str:
+            failed = {worker: reply["error"] for worker, reply in wait(notice["ends_in_s"]).items() if reply["error"]}
+            return "; ".join(f"{names_of([worker])}: {failed[worker]}" for worker in sorted(failed))
+
+        return errors
+
+    @property
+    def present(self) -> list[int]:
+        """The other workers that have joined and are not lost."""
+        return sorted(set(self.joined) - self.lost)
+
+    def _ask_all(
+        self, kind: str, requests: Mapping[int, Mapping[str, Any]]
+    ) -> Callable[[float], dict[int, Mapping[str, Any]]]:
+        """Send requests to other workers; return a function that waits for replies and returns those that came."""
+        replies: dict[int, Mapping[str, Any]] = {}
+        is_complete = threading.Event()
+
+        def take(worker: int, content: Mapping[str, Any]) -> None:
+            replies[worker] = content
+            if len(replies) == len(requests):
+                is_complete.set()
+
+        for worker, content in requests.items():
+            self.cluster.ask(worker, kind, content, partial(take, worker))
+
+        def wait(seconds: float) -> dict[int, Mapping[str, Any]]:
+            if requests:
+                is_complete.wait(seconds)
+            return dict(replies)
+
+        return wait
 
     def _wrap_kernel(self) -> None:
         kernel = self._kernel
@@ -241,10 +287,12 @@ class Slice:
         )
 
     def _report_differences(self, publisher: Publisher) -> None:
-        """Report, once, which workers have other library versions than worker 0."""
+        """Report, once, what has changed, and which workers have other package versions than worker 0."""
         if self._has_compared:
             return
         self._has_compared = True
+        if note := os.environ.get(NOTE_VARIABLE, ""):
+            publisher.note(Text(note))
         own = worker_facts()
         for worker, facts in sorted(self.joined.items()):
             versions = difference(own, facts)

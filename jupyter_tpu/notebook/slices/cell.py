@@ -31,6 +31,12 @@ INTERRUPT = "tpu_interrupt_request"
 
 SKIPPED = "skipped"
 
+NOTICE = "tpu_notice_request"
+"""Runs an engine's checkpoint hook, because the node is about to end; the reply's `error` is empty if it succeeded."""
+
+AGENT = "tpu_agent_request"
+"""Calls a method of an engine's agent; the reply has its `answer` or `error`."""
+
 OUTPUT = "tpu_output_request"
 """Asks an engine for the end of its newest output that is longer than the notebook shows."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import os
 import signal
@@ -14,7 +15,9 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from jupyter_tpu.notebook.slices.cell import ANSWER, ASKS, ENDED, INTERRUPT, OUTPUT, SKIPPED
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.notebook.node.agent_call import call_agent
+from jupyter_tpu.notebook.slices.cell import AGENT, ANSWER, ASKS, ENDED, INTERRUPT, NOTICE, OUTPUT, SKIPPED
 from jupyter_tpu.notebook.slices.cluster import HELLO
 from jupyter_tpu.notebook.slices.collected import LIMIT, Collector
 from jupyter_tpu.notebook.slices.recorder import Recorder
@@ -29,10 +32,14 @@ class Engine:
     Args:
         shell: the engine's IPython shell.
         worker: the worker's number.
+
+    Attributes:
+        on_notice: runs the checkpoint hook for a notice, and returns the outcome; None if there is no hook.
     """
 
     def __init__(self, shell: Any, worker: int) -> None:
         self.worker = worker
+        self.on_notice: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
         self.count = int(os.environ["TPU_SLICE_WORKERS"])
         self._shell = shell
         self._kernel = shell.kernel
@@ -53,6 +60,8 @@ class Engine:
         handlers[ANSWER] = self._answering(self._answer)
         handlers[INTERRUPT] = self._answering(self._interrupt)
         handlers[OUTPUT] = self._answering(self._output.end)
+        handlers[NOTICE] = self._answering_later(self._run_hook)
+        handlers[AGENT] = self._answering_later(self._call_agent)
         self._show_only_on_worker_0("tpu")
         _use_plain_progress_bars()
 
@@ -151,11 +160,37 @@ class Engine:
 
     def _answering(self, handle: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Callable[..., Any]:
         async def answering(stream: Any, ident: Any, parent: Any) -> None:
-            content = {"status": "ok", **handle(parent["content"])}
-            kind = parent["header"]["msg_type"].replace("_request", "_reply")
-            self._kernel.session.send(stream, kind, content, parent=parent, ident=ident)
+            self._reply(stream, ident, parent, handle(parent["content"]))
 
         return answering
+
+    def _reply(self, stream: Any, ident: Any, parent: Any, content: Mapping[str, Any]) -> None:
+        kind = parent["header"]["msg_type"].replace("_request", "_reply")
+        self._kernel.session.send(stream, kind, {"status": "ok", **content}, parent=parent, ident=ident)
+
+    def _answering_later(self, handle: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Callable[..., Any]:
+        """Handle requests in another thread, because interrupts must not wait for them."""
+
+        async def answering(stream: Any, ident: Any, parent: Any) -> None:
+            loop = asyncio.get_running_loop()
+
+            def run() -> None:
+                content = handle(parent["content"])
+                loop.call_soon_threadsafe(self._reply, stream, ident, parent, content)
+
+            threading.Thread(target=run, name="jupyter-tpu request", daemon=True).start()
+
+        return answering
+
+    def _run_hook(self, notice: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"error": self.on_notice(notice)["error"] if self.on_notice else ""}
+
+    def _call_agent(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            answer = call_agent(content["method"], content["params"], patience_s=content["patience_s"])
+        except TpuError as error:
+            return {"answer": None, "error": error.to_json()}
+        return {"answer": answer, "error": None}
 
     def _hello(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
         cell = self._cell

@@ -11,10 +11,12 @@ import pytest
 from emulator import Emulator, own_emulator
 from tiny_wheels import write_index
 
+from jupyter_tpu.emulator.control.client import EmulatorControl
+
 if TYPE_CHECKING:
     from terminal import Terminal
 
-ZONE = "us-central1-a"
+ZONE = "us-central2-b"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -33,9 +35,12 @@ def shared_emulator(index: None) -> Iterator[Emulator]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def node(index: None, terminal: Terminal) -> None:
-    created = terminal.tpu("create", "my-node", "--type", "v5litepod-8", "--zone", ZONE)
+def homes(index: None, terminal: Terminal) -> list[Path]:
+    """The agents' folders on the two workers of a node."""
+    created = terminal.tpu("create", "my-node", "--type", "v4-16", "--zone", ZONE)
     assert created.returncode == 0, created.stderr
+    name = f"projects/{terminal.environment['JUPYTER_TPU_PROJECT']}/locations/{ZONE}/nodes/my-node"
+    return [Path(worker["home"]) / ".jupyter-tpu" for worker in EmulatorControl(terminal.rest).workers(name)]
 
 
 @pytest.fixture
@@ -48,8 +53,11 @@ def specs(terminal: Terminal) -> dict[str, str]:
     return {spec["name"]: spec["display_name"] for spec in terminal.tpu_json("kernelspec")["kernelspecs"]}
 
 
-def test_an_environment_is_made_listed_and_removed_with_its_kernelspec(terminal: Terminal, folder: Path) -> None:
+def test_an_environment_is_made_listed_and_removed_on_all_workers(
+    terminal: Terminal, folder: Path, homes: list[Path]
+) -> None:
     assert "has no framework environments" in terminal.tpu("env", "list", "my-node").stderr
+    pythons = [home / "env" / "jax" / "bin" / "python" for home in homes]
 
     made = terminal.tpu("env", "make", "my-node", "jax", "--folder", str(folder))
     listed = terminal.tpu("env", "list", "my-node")
@@ -57,17 +65,30 @@ def test_an_environment_is_made_listed_and_removed_with_its_kernelspec(terminal:
 
     assert made.returncode == 0, made.stderr
     assert made.stdout.startswith("JAX 0.10 is installed on my-node, with Python 3.")
-    assert "Notebooks with the kernel tpu-my-node-us-central1-a-jax run in it." in made.stdout
+    assert "Notebooks with the kernel tpu-my-node-us-central2-b-jax run in it." in made.stdout
     assert "skipped in pyproject.toml, because it does not apply to the node: mine @ ./x" in made.stderr
     assert listed.stdout.splitlines()[1].split()[:2] == ["jax", "0.10.2"]
     assert (found["requirements"], found["is_ready"], found["added"]) == (["tiny_plots"], True, [])
-    assert specs(terminal)["tpu-my-node-us-central1-a-jax"] == "JAX 0.10 · v5litepod-8 · my-node"
+    assert specs(terminal)["tpu-my-node-us-central2-b-jax"] == "JAX 0.10 · v4-16 · my-node · 2 workers"
+    assert [python.exists() for python in pythons] == [True, True]
 
+    pythons[1].unlink()
+    assert "incomplete on workers: 1" in terminal.tpu("env", "list", "my-node").stdout
     removed = terminal.tpu("env", "remove", "my-node", "jax")
 
     assert removed.stdout.startswith("The environment jax and its kernelspec were removed from my-node")
-    assert list(specs(terminal)) == ["tpu-my-node-us-central1-a"]
+    assert sorted(specs(terminal)) == ["tpu-my-node-us-central2-b", "tpu-my-node-us-central2-b-worker-0"]
     assert not terminal.tpu_json("env", "remove", "my-node", "jax")["was_there"]
+    assert [python.parents[1].exists() for python in pythons] == [False, False]
+
+
+def test_a_worker_on_which_an_environment_cannot_be_made_is_named(terminal: Terminal, homes: list[Path]) -> None:
+    in_the_way = homes[1] / "env" / "jax"
+    in_the_way.write_text("not a folder")
+    failed = terminal.tpu("env", "make", "my-node", "jax")
+    in_the_way.unlink()
+    assert failed.returncode == 1
+    assert "Worker 1 of my-node: " in failed.stderr
 
 
 @pytest.mark.parametrize(

@@ -89,3 +89,18 @@ def test_what_cannot_be_downloaded_is_not_sent(
     assert refused.returncode == 1
     assert "This machine could not choose versions for JAX 0.10" in refused.stderr
     assert "Nothing was sent." in refused.stderr
+
+
+def test_all_workers_of_a_slice_get_the_packages_and_those_of_the_slice(
+    bare_terminal: Terminal, laptop: dict[str, str]
+) -> None:
+    created = bare_terminal.tpu("create", "far-slice", "--type", "v4-16", "--zone", "us-central2-b")
+    assert created.returncode == 0, created.stderr
+    name = f"projects/{bare_terminal.environment['JUPYTER_TPU_PROJECT']}/locations/us-central2-b/nodes/far-slice"
+
+    pushed = bare_terminal.tpu("env", "make", "far-slice", "jax", "--push", **laptop)
+
+    assert pushed.returncode == 0, pushed.stderr
+    for worker in EmulatorControl(bare_terminal.rest).workers(name):
+        wheels = {path.name.split("-")[0] for path in (Path(worker["home"]) / ".jupyter-tpu" / "wheels").iterdir()}
+        assert {"jax", "ipyparallel", "tqdm", "decorator"} <= wheels

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import socket
+
 import pytest
 
 
@@ -153,3 +156,24 @@ def test_cells_after_an_error_run_on_every_worker(shared_slice):
         shared_slice.run("count += 1\nif w == 1: 1/0")
         shared_slice.run("count += 1")
     assert shared_slice.run("count").others == "workers 1, 2: same output"
+
+
+def test_a_checkpoint_hook_runs_on_every_worker_and_in_its_running_cell(shared_slice):
+    path = str(shared_slice.folder / "hook")
+    shared_slice.run(f"%%worker 0\nos.environ['JUPYTER_TPU_HOOK_SOCKET'] = {path!r}")
+    shared_slice.run("import threading\nhas_run = threading.Event()")
+    saved = shared_slice.run("%%tpu_on_preempt\nprint('saved by', w, flush=True)\nhas_run.set()")
+    assert saved.others == "workers 1, 2: same output"
+
+    request = shared_slice.send("print('begun', flush=True)\nprint(has_run.wait(60))")
+    shared_slice.wait_for_output(request, "begun")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as agent:
+        notice = {"notice_id": "1", "reason": "the budget is used up", "ends_in_s": 600}
+        agent.sendto(json.dumps(notice).encode(), path)
+    ran = shared_slice.result(request)
+
+    assert ran.printed == "begun\nsaved by 0\nTrue\n"
+    assert ran.others == "worker 1:\nbegun\nsaved by 1\nTrue\nworker 2:\nbegun\nsaved by 2\nTrue"
+    only_here = shared_slice.run("%%worker 1\n%tpu_on_preempt --clear").others
+    assert "Hook cleared" in only_here
+    assert "on this worker only" in shared_slice.run("%%worker 1\n%%tpu_on_preempt\npass").others

@@ -8,13 +8,18 @@ import psutil
 import pytest
 
 
-def test_the_first_cell_waits_for_the_workers_and_names_those_that_are_missing(make_slice):
+def test_the_first_cell_waits_for_the_workers_and_names_those_that_are_missing_or_different(make_slice):
     running = make_slice(2)
     request = running.send("print('ran')")
     running.wait_for_output(request, "1 of 2 workers are ready; waiting for worker 1.")
-    running.start_engines()
+    (running.folder / "more" / "tiny_plots-1.0.dist-info").mkdir(parents=True)
+    running.start_engines(PYTHONPATH=str(running.folder / "more"))
     ran = running.result(request)
     assert (ran.printed, ran.others) == ("ran\n", "worker 1: same output")
+    # other versions are named once
+    different = "worker 1 differs from worker 0: tiny-plots 1.0 ≠ -"
+    assert different in str(ran.outputs)
+    assert different not in str(running.run("1").outputs)
 
 
 def test_a_lost_worker_is_named_at_once_and_nothing_runs_until_a_restart(make_slice):
