@@ -35,7 +35,7 @@ PS = Command(
 )
 RELEASE = Command(
     name="release",
-    help="end the processes that use a worker's chips",
+    help="end the processes that use a node's chips",
     here="End the processes that use the chips, after asking.",
     examples={
         "%tpu release": "all of your own processes",
@@ -44,7 +44,7 @@ RELEASE = Command(
     },
     arguments=(
         *NODE,
-        argument("--worker", place=TERMINAL, type=int, default=0, help="worker of a slice (default: 0)"),
+        argument("--worker", place=TERMINAL, type=int, help="worker of a slice (default: all; with --pid: 0)"),
         argument(
             "--pid",
             type=whole_number(_MOST_PID),

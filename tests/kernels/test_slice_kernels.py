@@ -126,25 +126,69 @@ def test_a_kernel_starts_restarts_and_ends_on_all_workers(manager: KernelManager
     assert homes.kept() == []
 
 
-def test_a_process_on_another_worker_that_uses_chips_is_named_by_its_notebook(
+def test_what_is_there_for_a_notebook_on_one_worker_is_there_on_all(
     manager: KernelManager, homes: Homes, cloud: Cloud, slice_node: Node
 ) -> None:
+    startup = cloud.home_of(slice_node, 1) / ".ipython" / "profile_default" / "startup"
+    startup.mkdir(parents=True, exist_ok=True)
+    (startup / "mine.py").write_text("started_up = True")
     client = started(manager)
-    run(client, "import glob, os\nheld = open(sorted(glob.glob(os.environ['JUPYTER_TPU_DEVICES'] + '/accel*'))[0])")
-    key = WorkerKey(node=slice_node.name, endpoint=cloud.settings.endpoint, worker_id=1)
-    (holder,) = asyncio.run(call_agent(key, "who", {}))["holders"]
-    assert (holder["pid"], holder["notebook"]) == (homes.engine().pid, "/home/me/my.ipynb")
-    assert holder["is_kernel"]
+
+    def agent(worker: int, method: str, **params: Any) -> dict[str, Any]:
+        key = WorkerKey(node=slice_node.name, endpoint=cloud.settings.endpoint, worker_id=worker)
+        return asyncio.run(call_agent(key, method, params))
+
+    assert "True" in run(client, "%%worker 1\nprint(started_up)")
+
+    # the processes that use the chips are named by their notebook, and end together
+    take_chip = (
+        "import glob, os, time\nheld = open(sorted(glob.glob(os.environ['JUPYTER_TPU_DEVICES'] + '/accel*'))[0])"
+    )
+    run(client, take_chip)
+    (holder,) = agent(1, "who")["holders"]
+    assert (holder["pid"], holder["notebook"], holder["is_kernel"]) == (homes.engine().pid, "/home/me/my.ipynb", True)
+    assert run(client, "%tpu ps").count("/home/me/my.ipynb (this one)") == 2
+    assert run(client, "%tpu release --yes").count("This kernel itself uses the chips.") == 2
+    run(client, "held.close()")
+    program = (
+        f"import subprocess, sys\nother = subprocess.Popen([sys.executable, '-c', {take_chip + '; time.sleep(999)'!r}])"
+    )
+    run(client, f"%%worker 1\n{program}")
+    while not agent(1, "who")["holders"]:
+        pass
+    assert "The chips are free." in run(client, "%tpu release --yes")
+
+    # checkpoint hooks run on all workers before the node ends
+    run(client, "%%tpu_on_preempt\nimport os\nif 'TPU_SLICE_WORKER' in os.environ: 1/0")
+    while not (told := agent(0, "prepare_to_end", reason="the budget is used up", ends_in_s=600))["is_ready"]:
+        pass
+    assert [(hook["status"], "worker 1: ZeroDivisionError" in hook["error"]) for hook in told["hooks"]] == [
+        ("failed", True)
+    ]
+
+    # the node is busy while only its other worker is
+    wait = "print('begun', flush=True); time.sleep(999)"
+    for cell in (f"%%worker 1\n{wait}", f"if 'TPU_SLICE_WORKER' in os.environ: {wait}"):
+        request = client.execute(cell)
+        while "begun" not in str(client.get_iopub_msg(timeout=60)["content"].get("data")):
+            pass
+        assert agent(0, "activity")["sources"]["execution"]["state"] == "active"
+        manager.interrupt_kernel()
+        while client.get_shell_msg(timeout=60)["parent_header"]["msg_id"] != request:
+            pass
     client.stop_channels()
 
 
-def test_a_notebook_on_a_v5litepod_16_runs_each_cell_on_all_four_workers(cloud: Cloud) -> None:
+def test_a_notebook_runs_on_all_workers_of_a_node_that_was_made_larger(cloud: Cloud) -> None:
     node = cloud.create_node("four", accelerator_type="v5litepod-16")
-    manager = KernelManager(kernel_name=write_kernelspec(node, cloud.settings))
+    kernel_name = write_kernelspec(node, cloud.settings)
+    manager = KernelManager(kernel_name=kernel_name)
     assert manager.kernel_spec.display_name == "Python 3 · v5litepod-16 · four · 4 workers"
+    manager = KernelManager(kernel_name=write_kernelspec(node, cloud.settings, workers=2))
     client = started(manager)
     shown = run(client, "import os\nprint('I am number', os.environ['TPU_WORKER_ID'])")
     assert all(f"I am number {worker}" in shown for worker in range(4))
+    assert "The number of workers of four is now 4, not 2" in shown
     client.stop_channels()
     manager.shutdown_kernel()
     cloud.delete_node(node.name)
@@ -191,7 +235,11 @@ def outputs_of(client: BlockingKernelClient, code: str) -> str:
     return "\n".join(shown)
 
 
-def test_tpu_init_starts_jax_on_all_workers_and_only_there(manager: KernelManager, homes: Homes) -> None:
+def test_tpu_init_starts_jax_on_all_workers_and_only_there(
+    manager: KernelManager, homes: Homes, cloud: Cloud, slice_node: Node
+) -> None:
+    # the kernelspec is of a node of that name that had more workers
+    manager.kernel_name = write_kernelspec(slice_node, cloud.settings, workers=4)
     client = started(manager)
     assert "this cell runs only on some of them" in outputs_of(client, "%%worker 0\n%tpu_init jax")
 

@@ -37,6 +37,11 @@ class NodeChips:
         self._keys = workers_of(node, endpoint)
         self._pool = MetricsPool()
 
+    @property
+    def worker_ids(self) -> tuple[int, ...]:
+        """The numbers of the node's workers."""
+        return tuple(key.worker_id for key in self._keys)
+
     async def call(self, method: str, params: Mapping[str, Any], patience_s: float | None = PATIENCE_S) -> list[Answer]:
         """Call a method of all workers' agents.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cli.on_node.node_chips import holder_text, node_chips
@@ -17,6 +17,9 @@ from jupyter_tpu.metrics import Holder
 
 if TYPE_CHECKING:
     from jupyter_tpu.kernels.connections.metrics_pool import Answer
+
+NO_PROCESS = "No process uses the chips."
+"""The agent's message if there was nothing to release."""
 
 
 def run_ps(options: argparse.Namespace) -> int:
@@ -55,34 +58,73 @@ async def _list_processes(options: argparse.Namespace) -> list[Answer]:
 
 
 async def _release(options: argparse.Namespace) -> dict[str, Any]:
-    from jupyter_tpu.kernels.metrics_views import holders_of, release_view
+    """Release the chips of one worker or all; return the processes that have exited and those that remain."""
+    from jupyter_tpu.kernels.metrics_views import holders_of
 
     request: dict[str, Any] = {"force": options.force, "by": f"`jupyter tpu release` on {platform.node()}"}
     if options.pid is not None:
         request["pid"] = options.pid
     async with node_chips(options) as chips:
+        # a pid is that of a process on one worker
+        one = 0 if options.worker is None and options.pid is not None else options.worker
+        workers = chips.worker_ids if one is None else (one,)
+        requests = dict.fromkeys(workers, request)
         if not options.yes:
-            answer = await chips.call_worker(options.worker, "who", {})
-            meant = [one for one in holders_of(answer["holders"]) if _is_meant(options, one)]
+            answers = await asyncio.gather(*(chips.call_worker(worker, "who", {}) for worker in workers))
+            meant = {
+                worker: [each for each in holders_of(answer["holders"]) if _is_meant(options, each)]
+                for worker, answer in zip(workers, answers, strict=True)
+            }
             _require_consent(options, meant)
-            if meant or options.pid is None:  # if the PID doesn't use the chips, the agent's error is better
+            if (
+                any(meant.values()) or options.pid is None
+            ):  # if the PID doesn't use the chips, the agent's error is better
                 # release only the confirmed processes, not those that started later; `since` detects a reused PID
-                request["processes"] = [{"pid": one.pid, "since": one.since} for one in meant]
-        return release_view(await chips.call_worker(options.worker, "free", request))
+                requests = {
+                    worker: {**request, "processes": [{"pid": each.pid, "since": each.since} for each in found]}
+                    for worker, found in meant.items()
+                }
+        answers = await asyncio.gather(*(chips.call_worker(worker, "free", requests[worker]) for worker in workers))
+    return _released_view(dict(zip(workers, answers, strict=True)))
+
+
+def _released_view(answers: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    from jupyter_tpu.kernels.metrics_views import release_view
+
+    view: dict[str, Any] = {"freed": [], "left": [], "message": ""}
+    messages: dict[str, None] = {}
+    for worker, answer in answers.items():
+        released = release_view(answer)
+        for name in ("freed", "left"):
+            view[name] += [{**holder, "worker_id": worker} for holder in released[name]]
+        if released["message"]:
+            messages[released["message"]] = None
+    # what is the same on several workers is said once; "no process" is worth saying only if there is none at all
+    if view["freed"] or view["left"]:
+        messages.pop(NO_PROCESS, None)
+    return {**view, "message": " ".join(messages)}
 
 
 def _is_meant(options: argparse.Namespace, holder: Holder) -> bool:
     return holder.is_own_user if options.pid is None else holder.pid == options.pid
 
 
-def _require_consent(options: argparse.Namespace, meant: list[Holder]) -> None:
-    named = "; ".join(holder_text(holder) for holder in meant) or _("no known process")
+def _require_consent(options: argparse.Namespace, meant: Mapping[int, Sequence[Holder]]) -> None:
+    texts = [_on_worker(worker, holder, len(meant)) for worker, found in meant.items() for holder in found]
+    named = "; ".join(texts) or _("no known process")
     if not is_confirmed(_("End {named}? Variables are lost, outputs are kept.", named=named)):
         raise BadInput(
             Text("Releasing the chips of {node} was not confirmed.", node=options.node),
             exists=Text("The chips are used by {named}.", named=named),
             hint="Answer y, or add --yes.",
         )
+
+
+def _on_worker(worker: int, holder: Holder, of_workers: int) -> str:
+    text = holder_text(holder)
+    if of_workers == 1:
+        return text
+    return _("{topic}: {text}", topic=_("worker {worker}", worker=worker), text=text)
 
 
 def _worker_view(answer: Answer) -> dict[str, Any]:
@@ -112,9 +154,10 @@ def _say_worker(view: Mapping[str, Any]) -> None:
 
 
 def _say_released(view: Mapping[str, Any]) -> None:
-    for holder in view["freed"]:
-        say(_("ended {process}", process=holder_text(Holder.from_json(holder))))
-    for holder in view["left"]:
-        say(_("still running: {process}", process=holder_text(Holder.from_json(holder))))
+    of_workers = len({holder["worker_id"] for name in ("freed", "left") for holder in view[name]})
+    for name, template in (("freed", Text("ended {process}")), ("left", Text("still running: {process}"))):
+        for holder in view[name]:
+            text = _on_worker(holder["worker_id"], Holder.from_json(holder), of_workers)
+            say(_(template, process=text))
     if view["message"]:
         say(plain(_(view["message"])))

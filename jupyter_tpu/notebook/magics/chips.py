@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from jupyter_tpu.commands.shared import FORCE_NEEDS_PID
 from jupyter_tpu.diagnostics import FIXES
@@ -108,11 +108,25 @@ def sample_processes_section(sample: Sample, now: float) -> Section:
 
 
 def ps(context: MagicContext) -> MagicOutput:
-    """Show the TPU processes and the state of libtpu's lock file."""
+    """Show the TPU processes and the state of libtpu's lock file, of all workers of this kernel."""
+    return _by_worker({each.worker: _ps_on(each) for each in context.of_all_workers()})
+
+
+def _ps_on(context: MagicContext) -> MagicOutput:
     answer = context.call("who", {})
     lines = list(_lock_lines(answer))
     section = processes_section(_holders(answer, "holders"), context.now)
     return MagicOutput(sections=[section, Section(lines=lines)] if lines else [section])
+
+
+def _by_worker(outputs: Mapping[int, MagicOutput]) -> MagicOutput:
+    """Show the outputs about several workers below each other, each with the worker's number."""
+    if list(outputs) == [0]:
+        return outputs[0]
+    sections: list[Section] = []
+    for worker, output in outputs.items():
+        sections += [Section(title=Text("Worker {number}", number=worker)), *output.sections]
+    return MagicOutput(sections=sections)
 
 
 def _holders(answer: Answer, name: str) -> list[Holder]:
@@ -167,15 +181,26 @@ def _lock_lines(answer: Answer) -> Iterator[str]:
 
 
 def release(context: MagicContext, options: Namespace) -> MagicOutput:
-    """Kill the processes that use the chips, after a confirmation for each process.
+    """Kill the processes that use the chips of this kernel's workers, after a confirmation for each process.
 
     Another user's process is killed only if the user chooses it by its pid.
     """
     if options.force and options.pid is None:
         raise BadInput(FORCE_NEEDS_PID, exists=NOTHING_DONE)
-    holders = _holders(context.call("who", {}), "holders")
+    found = [(each, _holders(each.call("who", {}), "holders")) for each in context.of_all_workers()]
+    # Only mention workers on which there is something to do.
+    meant = [(each, holders) for each, holders in found if _wanted(holders, options)]
+    meant = meant or [(each, holders) for each, holders in found if holders] or found[:1]
+    return _by_worker({each.worker: _release_on(each, holders, options) for each, holders in meant})
+
+
+def _wanted(holders: Sequence[Holder], options: Namespace) -> list[Holder]:
     # Stop other users' processes only by PID, never with a bare `release`.
-    wanted = [each for each in holders if each.pid == options.pid or (options.pid is None and each.is_own_user)]
+    return [each for each in holders if each.pid == options.pid or (options.pid is None and each.is_own_user)]
+
+
+def _release_on(context: MagicContext, holders: Sequence[Holder], options: Namespace) -> MagicOutput:
+    wanted = _wanted(holders, options)
     if not wanted:
         return _nothing_to_free(holders, options.pid, context.now)
     # Stopping this kernel would also stop the cell with this command; the user can restart it instead.
@@ -232,4 +257,6 @@ def _free_lines(answer: Answer) -> Iterator[str]:
 
 
 def _is_self(holder: Holder) -> bool:
-    return holder.pid == os.getpid()
+    """Return whether the process is this kernel, or its part on another worker."""
+    own_id = os.environ.get("JUPYTER_TPU_KERNEL_ID")
+    return holder.pid == os.getpid() or (holder.is_kernel and holder.kernel_id == own_id)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.notebook.display import plainly
 from jupyter_tpu.notebook.node.agent_call import CELL_TIMEOUT_S, Call, call_agent, call_all
+from jupyter_tpu.notebook.slices import current
 
 PATIENCE_VARIABLE = "JUPYTER_TPU_PATIENCE_S"
 """The name of the variable with the seconds that a line of ``%tpu`` waits for the agent."""
@@ -30,10 +31,17 @@ class MagicContext:
     Attributes:
         environ: the kernel's environment variables, which include the path of the agent's socket.
         now: when the magic started, in Unix seconds.
+        worker: the worker whose agent is called; not 0 only in a slice.
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     now: float = field(default_factory=time.time)
+    worker: int = 0
+
+    def of_all_workers(self) -> list[MagicContext]:
+        """Return a context for the agent of each worker of this kernel that has joined, beginning with worker 0."""
+        others = getattr(current(), "present", ())
+        return [self, *(replace(self, worker=worker) for worker in others)]
 
     @property
     def patience_s(self) -> float:
@@ -45,7 +53,11 @@ class MagicContext:
 
     def call(self, method: str, params: Mapping[str, Any], patience_s: float | None = None) -> dict[str, Any]:
         """Call an agent's method, see `call_agent`; wait for `patience_s` or the usual time, whichever is longer."""
-        return call_agent(method, params, self.environ, patience_s=max(patience_s or 0.0, self.patience_s))
+        patience_s = max(patience_s or 0.0, self.patience_s)
+        if self.worker:
+            answer: dict[str, Any] = current().call_agent(self.worker, method, params, patience_s)
+            return answer
+        return call_agent(method, params, self.environ, patience_s=patience_s)
 
     def call_all(self, calls: Mapping[str, Call]) -> Mapping[str, dict[str, Any] | TpuError]:
         """Call several methods of the agent together, see `agent_call.call_all`."""

@@ -67,8 +67,10 @@ def _lock_id(file: os.stat_result) -> str:
 
 def _noted_notebook(pid: int, kernels: Path) -> str | None:
     """Return the notebook of a kernel that the agent started, or None for any other process."""
+    # On other workers of a slice, a kernel's process is noted in another folder.
+    files = [*kernels.glob("*/kernel.json"), *kernels.parent.glob("slices/*/process.json")]
     # The agent may rewrite or remove a file during the read: skip such a kernel.
-    for path in kernels.glob("*/kernel.json"):
+    for path in files:
         with suppress(OSError, ValueError, RecursionError):
             state = json.loads(path.read_text())
             if isinstance(state, dict) and state.get("pid") == pid:

@@ -25,9 +25,9 @@ PATIENCE_S = 90
 
 
 @contextmanager
-def program_with_the_chips(terminal: Terminal, node: str) -> Iterator[subprocess.Popen[str]]:
+def program_with_the_chips(terminal: Terminal, node: str, worker: int = 0) -> Iterator[subprocess.Popen[str]]:
     """Somebody at work on the node, in another window."""
-    holder = terminal.start("ssh", node, "--", "emulated-tpu run sleep 1000")
+    holder = terminal.start("ssh", node, "--worker", str(worker), "--", "emulated-tpu run sleep 1000")
     try:
         yield holder
     finally:
@@ -55,6 +55,20 @@ def test_the_chips_of_a_node_are_shown_named_and_freed(terminal: Terminal) -> No
         assert ([each["pid"] for each in freed["freed"]], freed["left"]) == ([holder["pid"]], [])
     assert "no process is using the chips" in terminal.tpu("ps", "busy").stdout
     terminal.tpu("delete", "busy", "--yes")
+
+
+@pytest.mark.nightly
+def test_the_chips_of_all_workers_are_freed_together(terminal: Terminal) -> None:
+    terminal.tpu("create", "wide", "--zone", "us-central2-b", "--type", "v4-16", "--yes")
+    assert terminal.tpu("release", "wide", "--yes").stdout == "No process uses the chips.\n"
+    with program_with_the_chips(terminal, "wide"), program_with_the_chips(terminal, "wide", 1):
+        terminal.tpu_until("worker 0: process", "ps", "wide")
+        terminal.tpu_until("worker 1: process", "ps", "wide")
+        assert "worker 1: process" in terminal.tpu("release", "wide").stderr
+        freed = terminal.tpu("release", "wide", "--yes")
+        assert "ended worker 0: process" in freed.stdout
+        assert "ended worker 1: process" in freed.stdout
+    terminal.tpu("delete", "wide", "--yes")
 
 
 @pytest.mark.nightly
