@@ -58,7 +58,8 @@ class CloudClock:
     """The clock of one cloud. Until the cloud's first response, it shows this computer's time.
 
     Args:
-        read: returns Unix seconds on this computer's clock, and monotonic seconds that include sleep.
+        read: returns Unix seconds on this computer's clock, and monotonic seconds that also count while the computer
+            sleeps.
     """
 
     def __init__(self, read: Callable[[], tuple[float, float]] = _this_computer) -> None:

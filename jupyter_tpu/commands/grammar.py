@@ -120,7 +120,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def add_arguments(parser: argparse.ArgumentParser, command: Command, place: str) -> None:
-    """Add the arguments that a command has in `place`, a terminal or a notebook, to its parser."""
+    """Add a command's arguments to its parser; `place` says whether the command is for a terminal or a notebook."""
     for each in command.arguments:
         group = parser.add_mutually_exclusive_group() if isinstance(each, tuple) else parser
         for one in each if isinstance(each, tuple) else (each,):

@@ -29,7 +29,7 @@ from jupyter_tpu.models import NodeName
 
 
 async def read_snapshots(name: NodeName, endpoint: str) -> AsyncIterator[dict[str, Any]]:
-    """Read the data that the agent shows to the node's notebooks; yield the parameters of each ``tell`` call.
+    """Read the data for a node's notebooks; yield the parameters of the ``tell`` calls that send the data to the agent.
 
     Raises:
         TpuError: the cloud or the journal cannot be read.

@@ -166,8 +166,9 @@ def sync_kernelspecs(
 ) -> bool:
     """Write and remove kernelspecs to match the READY `nodes` of this project and endpoint.
 
-    A node also has a kernelspec for each of its saved environments, which is recreated when a kernel starts in it. A
-    node with several workers also has a kernelspec for worker 0 only. Returns whether any kernelspec changed.
+    A node also has a kernelspec for each of its saved environments. A lost environment is recreated when a kernel
+    starts in it. A node with several workers also has a kernelspec for worker 0 only. Returns whether any kernelspec
+    changed.
 
     Args:
         complete: whether `nodes` contains all existing nodes; if not, specs of other nodes are kept.

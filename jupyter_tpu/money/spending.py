@@ -26,8 +26,8 @@ class Account:
     """The ledger and the budgets of a project at one time.
 
     Attributes:
-        spans: sorted by start time.
-        now: Unix seconds.
+        spans: the nodes' spans, sorted by start time.
+        now: the time for which costs are computed (Unix seconds).
         offset_at: the offset of the user's wall clock.
         worst: the spans with their maximum durations, see `spans.at_worst`; None if not computed.
     """

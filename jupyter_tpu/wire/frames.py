@@ -3,8 +3,8 @@
 A frame has a header of 17 bytes, ``!IBIQ`` = payload length, kind, stream, number, and then the payload. Stream 0 is
 the link itself; other streams are chosen by the client and represent one attached kernel each. The meaning of *number*
 depends on the kind. Each kind has its own limit, so that a broken or hostile peer can't cause unlimited allocations. A
-kind that is unknown, or that the peer must not send, closes the connection: neither side sends a kind that the other
-has not accepted (`hello`).
+frame whose kind is unknown, or that the peer must not send, closes the connection. Neither side sends a kind that the
+other has not accepted in its hello.
 """
 
 from __future__ import annotations

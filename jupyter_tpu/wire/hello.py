@@ -1,6 +1,6 @@
 """The hello frames: both sides first send the protocol versions that they support.
 
-The highest version that both sides support is used, so that an older agent still works, because it can't be restarted
+Both sides use the highest version that both support. An older agent must still work, because it can't be restarted
 while it runs a user's kernels.
 """
 

@@ -27,7 +27,7 @@ _EXPECTED = (
 def check_token(header: str, method: str) -> None:
     """Raise 401 unless the ``Authorization`` header has a bearer token.
 
-    `method` is the full name of the method, or an empty string for the other Google services.
+    `method` is the full name of the method, or an empty string for Google services other than Cloud TPU.
     """
     scheme, _, token = header.partition(" ")
     if scheme.lower() == "bearer" and token.strip():

@@ -82,7 +82,7 @@ class VirtualTime:
     async def _step_to(self, target: float) -> None:
         """Move the clock to the target, in steps.
 
-        If the actions take longer than `PATIENCE_S` of real time, such as the start of thousands of workers, they
+        If the actions, such as the start of thousands of workers, take longer than `PATIENCE_S` of real time, they
         finish after the clock has reached the target.
         """
         with contextlib.suppress(TimeoutError):

@@ -15,7 +15,7 @@ from jupyter_tpu.emulator.store.holdings import Held
 
 
 class Placement:
-    """Decides whether, and when, there are chips for all nodes of a request together."""
+    """Decides whether and when there are enough chips for all nodes of a request."""
 
     def __init__(self, store: Store, rules: Rules) -> None:
         self._store = store

@@ -61,7 +61,7 @@ class Taken:
         _taken = None
 
     def pass_on(self) -> None:
-        """Keep the chips and libtpu's lock when this process replaces its program with exec."""
+        """Keep the chips and libtpu's lock when this process calls exec."""
         for descriptor in self._descriptors:
             os.set_inheritable(descriptor, True)
         if self._service is not None:
@@ -187,7 +187,7 @@ class _Service:
         os.close(self._end)
 
     def pass_on(self) -> None:
-        """Let the service continue after this process replaces its program with exec."""
+        """Keep the service running when this process calls exec."""
         os.set_inheritable(self._end, True)
 
 

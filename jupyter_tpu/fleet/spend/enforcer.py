@@ -53,8 +53,7 @@ class BudgetEnforcer:
     Args:
         cloud: the cloud with the nodes.
         journal: contains the ledger and the budgets.
-        ask_again_s: initial delay before a request to stop a node at the cap is repeated, in seconds; the delay
-            increases with each request.
+        ask_again_s: seconds before a request to stop a node is first repeated; the delay increases with each request.
         checkpoint_hooks: runs the checkpoint hooks before a node is stopped; None if there are no links to agents.
     """
 

@@ -170,8 +170,7 @@ class TerminationExecutor:
         return replace(await self.delete("node", name), why=why)
 
     def _waits(self) -> Iterator[float]:
-        """Yield the delays before retries of a rejected request: 2 s, doubling up to 30 s, at most `refused_s` in
-        total."""
+        """Yield the delays before each retry of a request: 2 s, doubling up to 30 s, in total at most `refused_s`."""
         wait_s, left_s = 2.0, self._refused_s
         while left_s > 0:
             yield min(wait_s, left_s)

@@ -100,7 +100,7 @@ def _request(intents: tuple[Intent, ...], *, is_replaced: bool) -> Intent | None
 
 
 def _cause_in_cloud(node: Node | None, choice: Recovery | None, is_another: bool) -> Cause:
-    """Return why the node is gone, according to its state in the cloud. Used if there was no request."""
+    """Return why the node is gone, according to its state in the cloud. Used if no recorded request explains it."""
     if _was_preempted(node, choice, is_another):
         return "preempted"
     return "repair" if node is not None and not is_another and node.state in _COMES_BACK else "unknown"

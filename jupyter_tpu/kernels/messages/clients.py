@@ -12,7 +12,7 @@ from jupyter_tpu.kernels.messages.zmq_bridge import ROUTED, Bridge
 
 
 class LocalClients:
-    """The clients of a kernel's local sockets. Their bridge receives the kernel's record, starting at `from_seq`."""
+    """Delivers a kernel's record to the clients of its local sockets, starting at `from_seq`."""
 
     def __init__(self, bridge: Bridge, fanout: RecordFanout, from_seq: Seq) -> None:
         self._bridge = bridge

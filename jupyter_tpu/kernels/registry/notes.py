@@ -220,7 +220,7 @@ def _read(path: Path) -> RegisteredKernel | None:
 
 
 def _content(path: Path) -> str:
-    """Return the content of a note's file. Raise an error if other users can write it; remove their read access."""
+    """Return the content of a note's file. Raise an error if other users can write to it; remove their read access."""
     # O_NONBLOCK: opening a named pipe would wait for a writer
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     # use an opener, because `os.fdopen` would not close the descriptor if the path is a folder

@@ -81,7 +81,7 @@ def _version(name: str) -> str:
 
 
 def variables_shown(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the variables that frameworks read; mask secret values and user names and passwords in addresses."""
+    """Yield the variables that frameworks read; mask secrets, and mask user names and passwords in addresses."""
     for name in sorted(environ):
         if name.startswith(_VARIABLES):
             yield name, _NOT_SHOWN if _SECRET.search(name) else _SIGNED_IN.sub("(not shown)@", environ[name])

@@ -152,10 +152,7 @@ class Adoption:
             manager.execution_state = "unknown"
 
     def _env(self, note: RegisteredKernel) -> dict[str, str]:
-        """Return the environment variables for a restart of the kernel, as Jupyter sets them for its first session.
-
-        It is used when the kernel is restarted.
-        """
+        """Return the environment variables for a restart of the kernel, as Jupyter sets them for its first session."""
         for session in note.sessions:
             if session.path is not None:
                 return dict(self._sessions.get_kernel_env(session.path, session.name))

@@ -79,7 +79,7 @@ async def list_requests(provisioner: Provisioner, *, at_any_speed: bool = False)
     """Return all requests in the kernel's record.
 
     Args:
-        at_any_speed: wait while the link is up, however slow it is.
+        at_any_speed: whether to wait as long as the link is up, however slow it is.
 
     Raises:
         LinkDown: the worker does not respond.
