@@ -261,7 +261,7 @@ class TpuError(Exception):
         return hash((self.code, self.message))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the error as the REST API, the CLI's ``--json`` and the journal show it."""
+        """Return the error as a JSON object, for the REST API, the CLI's ``--json`` and the journal."""
         texts = {"message": self.message, "exists": self.exists, "hint": self.hint}
         return {
             "code": self.code,

@@ -11,7 +11,7 @@ _users_umask = -1
 
 
 def close_new_files() -> None:
-    """Set the umask so that only its user can read the files that this process creates from now on.
+    """Set the umask, so that only the user can read the files that this process creates from now on.
 
     Call this first in a program; a second call has no effect.
     """

@@ -166,7 +166,7 @@ class Sample:
             within such a process.
         reason: why the state is not ``measured``; empty if the state is ``measured``.
         duty_per: ``chip`` if one duty cycle covers several cores, else ``core``.
-        unknown: reasons for unknown fields, by field name; ``cores`` if some cores are missing.
+        unknown: why each unknown field is unknown, by field name. The key ``cores`` means that some cores are missing.
         holders: the TPU processes.
     """
 

@@ -1,8 +1,8 @@
-"""Provisioning models: on-demand, spot, preemptible, reserved and flex-start. Pure.
+"""Provisioning models: on-demand, spot, preemptible, reserved and flex-start.
 
-In the API, the model of a node is in its ``SchedulingConfig``, except flex-start, which only queued resources have
-(REST v2alpha1); nodes that jupyter_tpu requests with flex-start have a label. Also runs on the worker (Python 3.10,
-standard library only).
+The API shows a node's model in its ``SchedulingConfig``. The exception is flex-start, which the API shows only in
+queued resources (REST v2alpha1), so jupyter_tpu adds a label to the flex-start nodes that it requests. This module is
+pure. It also runs on the worker (Python 3.10, standard library only).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Scheduled(Protocol):
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The record's labels; `PROVISIONING_LABEL` marks flex-start."""
+        """The labels. `PROVISIONING_LABEL` marks a flex-start node."""
 
 
 def provisioning_of(what: Scheduled) -> Provisioning:

@@ -35,7 +35,7 @@ def say(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Print a line other than data on standard error."""
+    """Print a message to standard error, because standard output is for data."""
     print(shown(text), file=sys.stderr, flush=True)  # noqa: T201 - this module is where printing happens
 
 

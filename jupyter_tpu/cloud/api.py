@@ -63,7 +63,7 @@ class CloudApi(Protocol):
         ...
 
     async def update_node_metadata(self, name: NodeName, metadata: Mapping[str, str]) -> Operation:
-        """Set these keys of the node's metadata, keeping the other keys even though the API replaces the whole map."""
+        """Set the given keys of the node's metadata. Other keys are kept, although the API replaces the whole map."""
         ...
 
     async def get_operation(self, name: str) -> Operation:
@@ -71,7 +71,10 @@ class CloudApi(Protocol):
         ...
 
     async def list_operations(self, zone: str) -> tuple[Operation, ...]:
-        """List a zone's operations that the cloud still stores, including those that failed or are of other clients."""
+        """List the operations that the cloud still stores for a zone, including those that failed.
+
+        The list also contains the operations of other clients.
+        """
         ...
 
     async def list_zones(self) -> tuple[str, ...]:

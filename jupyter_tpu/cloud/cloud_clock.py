@@ -121,7 +121,7 @@ class CloudClock:
         return wall - self._ahead_s(wall, steady)
 
     def moment(self, steady: float) -> Moment:
-        """Return the cloud's time at a reading of `steady`; call this only after a response."""
+        """Return the cloud's time at the monotonic time `steady`. Call this only after a response from the cloud."""
         if self._virtual is not None:
             return Moment(wall=self._virtual.at(steady), steady=steady)
         wall, now = self._read()

@@ -24,7 +24,7 @@ class Dispatcher:
         self._queue_effects = queue_effects
 
     async def perform(self, operation: OperationRecord) -> None:
-        """Perform an operation; after a bug in the emulator, it fails like an internal error of the real service."""
+        """Perform an operation. If the emulator has a bug, the operation fails with the service's internal error."""
         try:
             await self._effects_of(operation).perform(operation)
         except Exception:  # noqa: BLE001 - the performing loop: whatever it is, the operation must end

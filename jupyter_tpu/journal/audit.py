@@ -47,7 +47,7 @@ class Entry:
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """The subject. For a deleted queued resource, also its nodes, because they are deleted with it."""
+        """The entry's subject. If a queued resource was deleted, its nodes are included: they are deleted with it."""
         nodes = self.detail.get("nodes")
         return (self.subject, *map(str, nodes)) if isinstance(nodes, list) else (self.subject,)
 

@@ -52,7 +52,7 @@ class Loss:
 
 
 class Losses:
-    """The losses of a project in a cloud."""
+    """The losses (see `Loss`) in the journal, and whether the user has confirmed them for a project."""
 
     def __init__(self, journal: Journal, *, endpoint: str, project: str) -> None:
         self._everywhere = Documents(journal, endpoint=EVERYWHERE, project=EVERYWHERE)

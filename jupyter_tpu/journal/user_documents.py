@@ -18,11 +18,11 @@ from jupyter_tpu.journal.journal import Journal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One setting.
+    """One stored document, such as a budget or a grant.
 
     Attributes:
         body: a JSON object; its contents depend on the kind.
-        updated_at: when the setting was last changed (Unix seconds).
+        updated_at: when the document was last changed (Unix seconds).
     """
 
     name: str

@@ -51,7 +51,7 @@ class ProgressReport:
 
 
 class LinkReport:
-    """Reports the status of a kernel's link to front ends. May be used from any thread. Does nothing without a server.
+    """A reporter of a link's status to front ends, for use from any thread. Without a server, it does nothing.
 
     Args:
         manager, identity: see `ProgressReport`.
@@ -76,7 +76,7 @@ class LinkReport:
             self._events.emit(schema_id=LINK_SCHEMA, data={**self._identity, **asdict(status)})
 
     def _update_model(self, status: LinkStatus) -> None:
-        """List the kernel as "unknown", with the reason, if it is unreachable until the user fixes a problem."""
+        """If only the user can fix the link, set the kernel's state to "unknown" and give the reason."""
         manager = self._manager
         if status.needs_repair:
             # Keep the first state: "down" is reported again whenever the reason changes.

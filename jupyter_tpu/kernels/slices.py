@@ -82,10 +82,11 @@ class Slice:
         self._first_link = link
 
     async def prepare(self, launch: Launch) -> Launch:
-        """Check that all workers can take part, and install missing packages. Return `launch` with worker 0's Python.
+        """Check that every worker can take part in the slice, and install missing packages.
 
+        Returns `launch` with worker 0's Python.
         Raises:
-            TpuError: a worker can't take part; the error names it.
+            TpuError: a worker can't run its part of the slice; the error names the worker.
         """
         if not self._pythons.keys() >= {*range(self._workers)}:
             found = await self._prepare_all(launch)

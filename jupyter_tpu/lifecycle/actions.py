@@ -37,14 +37,14 @@ class StartNode:
 
 @dataclass(frozen=True, slots=True)
 class GetNode:
-    """A query of a node. It results in `NodeSeen`, `NodeMissing` or `NoAnswer`."""
+    """An action that reads a node. The resulting event is `NodeSeen`, `NodeMissing` or `NoAnswer`."""
 
     name: NodeName
 
 
 @dataclass(frozen=True, slots=True)
 class GetOperation:
-    """A query of an operation. It results in `OperationSeen` or `NoAnswer`."""
+    """An action that reads an operation. The resulting event is `OperationSeen` or `NoAnswer`."""
 
     operation: str
 

@@ -186,7 +186,10 @@ def _too_late(intent: Intent, limits: Limits) -> TpuError:
 
 
 def table(coming: str) -> Table:
-    """Return the state machine's rows after acceptance. `coming` is the phase until the node is created or started."""
+    """Return the transitions after the cloud has accepted the request to create or start a node.
+
+    `coming` is the phase until the node is created or started.
+    """
     common: Table = {
         (phase, event): act
         for phase in (coming, ROLLING_BACK, BOOTING)

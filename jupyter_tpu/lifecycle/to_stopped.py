@@ -167,7 +167,7 @@ def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outc
 
 
 def silent(intent: Intent, event: NoAnswer, limits: Limits) -> Outcome:
-    """Keep polling, unless the cloud has permanently rejected the request and the read."""
+    """Keep polling, unless the cloud has permanently rejected both the request and reading the node."""
     if _is_refusal(intent.cause) and _is_refusal(event.error):
         exists = Text("The node {node} may still exist.", node=intent.node_name.node_id)
         return failed(intent, event.at, _cause(intent), exists=exists)

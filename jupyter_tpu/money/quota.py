@@ -165,7 +165,7 @@ def keys_of(held: QuotaHolder) -> tuple[Key, ...]:
 
 
 def amount_used(held: QuotaHolder) -> int:
-    """Return how much of its quotas a quota user takes, in their unit, or 0 if its accelerator type is unknown."""
+    """Return how much quota a node or queued resource uses, or 0 if its accelerator type is unknown."""
     kind = accelerators.find_accelerator(held.accelerator_type)
     return amount_of(kind) * held.count if kind else 0
 

@@ -328,7 +328,7 @@ class _Reading:
 
 
 def _row(match: re.Match[str], zone: str) -> tuple[GrantRow, str]:
-    """Return the row for a line, and how its number was interpreted (empty if unambiguous).
+    """Return the grant row for a line of the email, and how its number was interpreted (empty if unambiguous).
 
     Raises:
         BadInput: the line contradicts itself or contains an unknown value.

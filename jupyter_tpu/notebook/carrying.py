@@ -49,7 +49,11 @@ class _Packing:
         self._left = MOST_BYTES
 
     def packed(self, value: Any) -> Any:
-        """Return a value that `json.dumps` accepts; `jupyter_tpu.local.variables` reads the tags."""
+        """Convert a value to one that `json.dumps` accepts.
+
+        A value without a JSON type becomes an object with a tag, such as ``{"complex": [1.0, 2.0]}``.
+        `jupyter_tpu.local.variables` converts it back.
+        """
         # Count a rough size for each item, so that a list of millions of small numbers is limited, too.
         self._spend(8)
         kind = type(value)

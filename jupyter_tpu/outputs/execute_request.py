@@ -65,7 +65,10 @@ class Request:
 
     @property
     def status(self) -> str | None:
-        """The final status of the request, from its reply or else from its outputs, or None if it is unknown."""
+        """The request's final status, or None if it is unknown.
+
+        Without a reply, the status is ``error`` if an output shows an error.
+        """
         state = self.state
         if state in ("aborted", "lost"):
             return state

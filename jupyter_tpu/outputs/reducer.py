@@ -183,7 +183,8 @@ class Reducer:
     def _request_of(self, message: Message) -> Request | None:
         """Return the request to which a message belongs.
 
-        If the request's own message is no longer in the record, the request is created from the header in its messages.
+        If the execute_request itself is no longer in the record, the request is created from the message's parent
+        header.
         """
         msg_id = message.parent.get("msg_id")
         known = self.requests.get(msg_id) if isinstance(msg_id, str) else None

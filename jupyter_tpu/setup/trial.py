@@ -47,7 +47,7 @@ class EmulatedCloud:
 
     @property
     def settings(self) -> CloudSettings:
-        """The settings for a client."""
+        """The settings with which a client connects to the emulated cloud."""
         return CloudSettings(project=self.project, endpoint=self.endpoint)
 
     def variables(self) -> dict[str, str]:
@@ -85,7 +85,7 @@ async def announced(emulator: Child) -> EmulatedCloud:
 
 @asynccontextmanager
 async def trial_cloud(environment: MutableMapping[str, str]) -> AsyncIterator[EmulatedCloud]:
-    """Run the emulated cloud for a trial; only its folder remains afterwards.
+    """Run the emulated cloud for a trial. When it has stopped, only its folder is left.
 
     Args:
         environment: the environment variables, to which those for the emulated cloud's REST services are added while it
@@ -93,7 +93,7 @@ async def trial_cloud(environment: MutableMapping[str, str]) -> AsyncIterator[Em
 
     Raises:
         BadInput: packages are missing, or another Jupyter server is using the emulated cloud.
-        JournalUnwritable: the disk is full, or its folder is not writable.
+        JournalUnwritable: the disk is full, or the emulated cloud's folder is not writable.
         TpuError: the emulated cloud did not start.
     """
     _require_packages()
@@ -145,7 +145,7 @@ def clean_up_trial() -> bool:
     """Remove the kernelspecs and registry entries that a killed server left for kernels on its emulated cloud.
 
     Returns:
-        Whether the server that last used it has stopped; this server then restarts the emulated cloud.
+        Whether this server must restart the emulated cloud, because the server that last used it was killed.
     """
     is_left = trial_file().exists() and is_gone(_owner())
     if is_left:
@@ -155,7 +155,7 @@ def clean_up_trial() -> bool:
 
 
 def remember_trial() -> None:
-    """Make the next server restart the emulated cloud, because the user has not switched back."""
+    """Save that the user is still on the emulated cloud, so that the next Jupyter server restarts it."""
     with suppress(OSError):  # on a full disk, the user has to start the trial again
         write_whole(trial_file(), b"{}")
 

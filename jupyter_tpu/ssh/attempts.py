@@ -1,4 +1,4 @@
-"""Run overlapping attempts: an attempt that started while the network was down may hang long after it is up again."""
+"""Run overlapping attempts, because an attempt that began during a network failure may hang after the failure ends."""
 
 from __future__ import annotations
 

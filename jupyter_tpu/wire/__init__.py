@@ -1,7 +1,7 @@
 """The wire protocol between client and agent, as pure functions and small state machines.
 
 The code takes bytes and times as values and returns events. It must not depend on sockets, asyncio, processes or the
-clock, and uses only the standard library, because the same code runs on the laptop and on the worker (Python 3.10).
+clock, and uses only the standard library, because the same code runs on the client and on the worker (Python 3.10).
 Start with `frames`.
 
     frames     the envelope of everything on the wire

@@ -66,7 +66,7 @@ def checked_epoch(value: Any) -> int:
 
 
 def accepted(theirs: Any) -> frozenset[str]:
-    """Return which kinds in `ACCEPTS` the client accepts; an old client sends no list and accepts no such kind."""
+    """Return the kinds in `ACCEPTS` that a client accepts. An old client sends no list, so it accepts none of them."""
     kinds = theirs if isinstance(theirs, list) else []
     return frozenset(kind for kind in ACCEPTS if kind in kinds)
 

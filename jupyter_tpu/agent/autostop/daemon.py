@@ -213,7 +213,7 @@ class AutostopDaemon:
         self._watch.note_human_act()
 
     async def report_activity(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the current activity and verdict; if ``"past"`` is true, also the periods of the last hour."""
+        """Return the current activity and the guard's verdict; if ``"past"`` is true, also the last hour's history."""
         await self._observe()
         state = self.describe()
         return {**state, "past": self._past.describe(this_moment().steady)} if params.get("past") is True else state

@@ -46,7 +46,7 @@ class Snapshot:
         return {"as_of": self.as_of.to_json(), "data": self.data, "clock_ahead_s": self.clock_ahead_s}
 
     def view(self, now: Moment) -> dict[str, Any]:
-        """Return the snapshot for a notebook, timed by this machine's wall clock."""
+        """Return the snapshot for a notebook, with ``as_of`` in this machine's wall-clock time."""
         view = {"as_of": now.wall - self.as_of.age_s(now), "data": self.data}
         return {**view, "clock_ahead_s": self.clock_ahead_s} if abs(self.clock_ahead_s) >= WRONG_S else view
 

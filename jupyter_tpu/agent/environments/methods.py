@@ -51,7 +51,7 @@ class FrameworkEnvironments:
         }
 
     async def environments(self, params: Params) -> dict[str, Any]:
-        """Return all environments, or only that of ``framework``, including partial environments and current builds."""
+        """Return all environments or that of ``framework``, including incomplete ones and ones being built."""
         self._continue_unfinished()
         wanted = [framework_of(params)] if params.get("framework") else FRAMEWORKS
         rows = [await self._describe(framework) for framework in wanted]

@@ -34,7 +34,7 @@ _SUFFIX = ".tar.gz"
 
 
 def preferred_python(release: Release, own: Python) -> Python | None:
-    """Return the newest Python to use for a release, or None if the worker's `own` Python fits."""
+    """Return the Python version to install for a release, or None if the worker's `own` Python fits."""
     if release.fits(own):
         return None
     usual = max(_USUAL, release.python_min)

@@ -28,7 +28,7 @@ class SpareKernel:
     Args:
         app: the IPKernelApp, initialized but not started.
         capture: the capture of the kernel's messages.
-        go_to: changes to a folder.
+        go_to: a function that changes the working directory to a folder.
     """
 
     def __init__(self, app: Any, capture: OutputCapture, go_to: Callable[[str], None]) -> None:

@@ -29,7 +29,7 @@ class Metrics:
     """Metrics and TPU processes of this worker.
 
     Args:
-        python: the default Python for kernels, also used to read libtpu's SDK.
+        python: the default Python for kernels; metrics are read with libtpu's SDK in this Python.
         notebooks: returns the notebook of each process that runs cells.
     """
 

@@ -1,4 +1,7 @@
-"""The watermark of a kernel's messages on disk, in a small file that can be written even if the disk is full."""
+"""The watermark: a small file that shows how much of a kernel's record is on disk.
+
+The file can be written even if the disk is full.
+"""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ async def _call_all(keys: Sequence[WorkerKey], method: str, params: Mapping[str,
 
 
 async def _workers(options: argparse.Namespace) -> tuple[Node, tuple[WorkerKey, ...]]:
-    """Return the READY node from the options, and the keys of all of its workers, which have the environments."""
+    """Return the READY node that the options name, and the keys of its workers, where the environments are."""
     from jupyter_tpu.cli.nodes.find import find_node
     from jupyter_tpu.fleet.assembly import open_cloud
     from jupyter_tpu.kernels.agents.agent_calls import workers_of

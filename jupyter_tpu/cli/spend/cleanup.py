@@ -115,7 +115,7 @@ def _row(item: Item) -> tuple[str, ...]:
 
 
 def _consequence(item: Item) -> str:
-    """Describe an item and its loss, such as ``my-node node … STOPPED not billed: deleted with its disk``."""
+    """Describe an item and what is deleted: ``my-node node … STOPPED not billed: deleted with its disk``."""
     if item.kind == "queued_resource":
         loss = _("deleted with its nodes and their disks")
     elif item.state == "STOPPED":

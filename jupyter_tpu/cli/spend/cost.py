@@ -61,7 +61,7 @@ def _view(seen: ObservedSpend) -> dict[str, Any]:
 
 
 def _prices_failure(options: argparse.Namespace) -> str:
-    """Read the Billing Catalog if requested; return why this attempt or, without one, the last attempt failed."""
+    """Read the Billing Catalog if the options say so. Return why the last read failed, or an empty string."""
     pricing, now = PriceUpdater.of_user(cloud_settings(options)), time.time()
     if options.refresh_prices:
         try:

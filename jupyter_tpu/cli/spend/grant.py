@@ -76,7 +76,7 @@ def _add(options: argparse.Namespace) -> int:
 
 
 def enter_grant(options: argparse.Namespace) -> tuple[Grant, list[Any]]:
-    """Read, confirm and save a grant from the options of `grant add`; return it and the email's unread lines.
+    """Parse, confirm and save the grant of `grant add`; return it and the lines of the email that can't be parsed.
 
     Raises:
         BadInput: the email or the options are incomplete, or the user declines; nothing is saved.
@@ -240,7 +240,10 @@ def _confirm(options: argparse.Namespace, mail: TrcMail, grant: Grant) -> None:
 
 
 def _body(options: argparse.Namespace, mail: TrcMail | None, now: float) -> dict[str, Any]:
-    """Return JSON for `grant_from_json`; first day and term are from the options or, with a note, from the email."""
+    """Return the grant as JSON for `grant_from_json`.
+
+    If the options lack the first day or the term, they are taken from the email, and a note is printed.
+    """
     starts_on = options.starts_on or (day_text(day_of(now)) if mail is None else mail.sent_on or "")
     days = options.days
     # if the email lacks the grant's term, propose a term, which the user must confirm

@@ -66,7 +66,8 @@ class Callers:
 def callers(access: str, state_dir: Path) -> Callers:
     """Return the access rule; `access` is BY_USER or BY_TOKEN. For BY_TOKEN, the token is in the state folder.
 
-    Raises OSError.
+    Raises:
+        OSError: the token can't be read or created.
     """
     if access == BY_USER:
         return Callers()

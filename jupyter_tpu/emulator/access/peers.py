@@ -78,7 +78,7 @@ def _lines() -> list[str]:
 
 
 def owner_in(lines: Iterable[str], peer: Address, ours: Address) -> int | None:
-    """Return the user of the socket at `peer` that is connected to `ours`, from the kernel's tables.
+    """Find the user of the socket at `peer` that is connected to `ours`, in the lines of the kernel's socket table.
 
     Returns None if there is no such socket.
 

@@ -22,7 +22,7 @@ class Leftover:
 
 
 class HalfCreated:
-    """The leftovers and the times of their removal, stored so that they survive a restart."""
+    """The nodes that failed creates left behind, and when each disappears; stored, so that they survive a restart."""
 
     def __init__(self, store: Store, clock: VirtualClock) -> None:
         self._store = store

@@ -163,7 +163,7 @@ class Project:
 
     @property
     def switches(self) -> Switches:
-        """The current switches."""
+        """The current values of the project's switches."""
         return self._switches
 
     def change(self, settings: Mapping[str, Any]) -> Switches:

@@ -85,7 +85,7 @@ class WorkerFacts:
 
     @property
     def email(self) -> str:
-        """The service account of the node."""
+        """The email address of the node's service account."""
         return str(self.node.service_account.email)
 
     @property

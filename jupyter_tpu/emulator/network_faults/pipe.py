@@ -34,7 +34,7 @@ class Mark(enum.Enum):
 
 @dataclass(slots=True)
 class Trap:
-    """A fault that waits for a certain byte of any connection; `times` is how often it will still happen."""
+    """A fault that happens when a connection reaches a given byte; `times` is the remaining number of times."""
 
     fault: LinkFault
     times: int

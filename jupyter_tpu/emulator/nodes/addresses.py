@@ -47,7 +47,7 @@ class Addresses:
         return current
 
     def _free_block(self, node: NodePb, workers: int) -> int:
-        """Return the first of the free blocks that the node needs; the search begins at a block derived from its id."""
+        """Return the number of the first address block for a node. The search begins at a block derived from its id."""
         last = BLOCKS - -(-workers // WORKERS_PER_BLOCK)
         preferred = int(node.id) % (last + 1)
         for first in chain(range(preferred, last + 1), range(preferred)):

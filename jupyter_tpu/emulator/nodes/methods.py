@@ -31,7 +31,7 @@ class GuestAttributes(Protocol):
     """Access to the guest attributes that the workers of a node publish."""
 
     def guest_items(self, node: NodePb, worker_id: int) -> list[GuestItem]:
-        """Return the attributes that one worker publishes; empty while the worker is not running."""
+        """Return a worker's guest attributes, or an empty list while the worker is not running."""
 
 
 class Nodes:
@@ -241,7 +241,7 @@ def check_can_start(node: NodePb) -> None:
 
 
 def check_mask(paths: list[str]) -> None:
-    """Raise an error if the mask is empty or contains a field that can't be updated."""
+    """Raise an error if the update mask is empty or contains a field that can't be updated."""
     if not paths:
         raise errors.bad_field("update_mask", "update_mask must not be empty")
     for path in paths:

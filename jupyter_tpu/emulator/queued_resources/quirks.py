@@ -13,14 +13,14 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class QueuedResourceQuirks:
-    """Applies the real service's quirks to the queued resources in a response before it is sent."""
+    """The real service's quirks, which `show` applies to the queued resources in a response."""
 
     switches: Switches
     project: str
     project_number: str
 
     def show(self, answer: Fields) -> None:
-        """Change, in place, each queued resource in a message: alone, in a list, or in an operation."""
+        """Apply the quirks, in place, to each queued resource in a message: a queued resource, list or operation."""
         for each in [answer, answer.get("response", {}), *answer.get("queuedResources", [])]:
             for spec in each.get("tpu", {}).get("nodeSpec", []):
                 self._show_spec(spec)

@@ -23,7 +23,7 @@ _MODELS = ("", "PROVISIONING_MODEL_UNSPECIFIED", "STANDARD", "SPOT", "RESERVATIO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedNode:
-    """One node that a queued resource will create. `node` is the requested node, with the scheduling of the request."""
+    """A node that a queued resource will create; `node` includes the queued resource's scheduling options."""
 
     node_id: str
     node: NodePb
@@ -124,9 +124,9 @@ class CapacityRequest:
     is_reserved: bool
 
     def can_be_provisioned(self, has_room: Callable[[str, tuple[str, ...]], bool]) -> bool:
-        """Return whether the request can be provisioned.
+        """Return whether provisioning can begin now.
 
-        A reserved request does not wait: it fails if its reservation lacks the chips.
+        A reserved request never waits: if its reservation has too few chips, it fails.
         """
         return self.is_reserved or has_room(self.zone, self.types)
 

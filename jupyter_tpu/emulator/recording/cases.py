@@ -80,7 +80,7 @@ def case_from_json(data: Mapping[str, Any]) -> Case:
 
 
 def write_case(folder: Path, case: Case) -> Path:
-    """Write a case to a file that only its owner can read. Raises OSError, also if the file exists."""
+    """Write a case to a new file that only the user can read. Raises OSError if the file exists or can't be written."""
     path = folder / f"{case.name}.json"
     # O_EXCL, so that a recording never overwrites a case
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

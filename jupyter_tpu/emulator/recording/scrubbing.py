@@ -63,7 +63,7 @@ _UNNUMBERED = frozenset(["eid"])
 
 
 class Scrubber:
-    """Replaces private texts in one recording; the same text always gets the same replacement."""
+    """A replacer of private texts in one recording. The same text always gets the same replacement."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[str, str], str] = {}

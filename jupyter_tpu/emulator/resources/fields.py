@@ -70,7 +70,7 @@ def positive(value: object) -> float:
 
 
 def difference(value: object) -> float:
-    """Check any number, including negative ones."""
+    """Check that a value is a number, which may be negative."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not -math.inf <= value <= math.inf:
         raise ValueError(f"{value!r} is not a number")
     _check_size(value)

@@ -1,7 +1,7 @@
 """Runtime metrics that a test sets for a worker, instead of measured ones.
 
-They are stored in the folder of the chips; the process that serves metrics reads them on each call. The real libtpu
-sometimes reports invalid values or hangs, and a script can imitate this.
+They are stored in the folder with the chips' device files. The process that serves metrics reads them on each call. The
+real libtpu sometimes reports invalid values or hangs, and a script can imitate this.
 """
 
 from __future__ import annotations

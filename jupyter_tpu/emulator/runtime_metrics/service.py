@@ -112,7 +112,7 @@ def _watch(pid: int) -> int | None:
 
 
 def wait_for_end(holder: int, is_gone: int | None, input_fd: int = 0) -> None:
-    """Wait until the holder has exited, or has written to or closed the input `input_fd`."""
+    """Wait until the process that uses the chips has exited, or until `input_fd` has input or is closed."""
     watched = [input_fd, *([] if is_gone is None else [is_gone])]
     patience = LOOK_FOR_HOLDER_S if is_gone is None else None
     while not select.select(watched, [], [], patience)[0]:

@@ -188,7 +188,7 @@ class SystemSshServer:
 
 
 def _sftp_line(sshd: Path) -> str:
-    """Return the config line for SFTP: the forced command starts OpenSSH's SFTP server like any command of a login."""
+    """Return the sshd_config line for SFTP, with OpenSSH's SFTP server; empty if that program isn't installed."""
     # locations in Linux distributions, relative to sshd
     libraries = (sshd.parents[1] / name for name in ("lib/openssh", "libexec/openssh", "libexec", "lib/ssh"))
     programs = (folder / "sftp-server" for folder in libraries)

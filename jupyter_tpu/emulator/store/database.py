@@ -124,7 +124,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
         return max((float(each) for each in (moment, stored) if each is not None), default=None)
 
     def clear(self) -> None:
-        """Delete all data of the project; keep the facts about the emulator itself."""
+        """Delete all data of the emulated project; keep the emulator's own values, such as the virtual time."""
         for table in _CLEARED:
             self._db.execute(f"delete from {table}")
         self._db.execute("delete from facts where key like ?", (f"{PROJECT_FACTS}%",))

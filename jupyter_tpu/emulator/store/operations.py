@@ -41,7 +41,12 @@ class OperationRows:
         return found[0] if found else None
 
     def operations(self, zone: str | None = None, *, after: str = "", limit: int = -1) -> list[OperationRecord]:
-        """Return the operations of one or all zones with names after `after`, sorted by name; -1 means no limit."""
+        """Return the operations of a zone (default: all zones), sorted by name.
+
+        Args:
+            after: only operations with names after this name are returned.
+            limit: the maximum number of operations; -1 means no limit.
+        """
         where, values = ("and zone = ?", (zone,)) if zone else ("", ())
         return self._operations(f"where name > ? {where} order by name limit ?", (after, *values, limit))
 

@@ -38,7 +38,7 @@ HTTP_STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    """Formats the core's responses to one request.
+    """A formatter of the core's responses to one request.
 
     `numbers_for_enums` is true for google-cloud-tpu's REST transport, which sends ``$alt=json;enum-encoding=int``.
     """

@@ -39,7 +39,7 @@ class _Wrong(Exception):
 
 @dataclass(slots=True)
 class Reading:
-    """Reads the fields of a request and records their violations."""
+    """A reader of a request's fields, which records each invalid field as a violation."""
 
     violations: list[Violation] = field(default_factory=list)
 

@@ -154,7 +154,7 @@ class View:
 
     Attributes:
         version: the client's API version.
-        new: a function that creates a message of the response.
+        new: a function that creates an empty message of a given API version and type.
         extras_of: a function that returns the extras of a resource by its name.
     """
 
@@ -171,7 +171,7 @@ class View:
         return self.in_version(answer, self.version)
 
     def in_version(self, answer: Any, version: str) -> Message:
-        """Return a message of v2 in another version; return a message of any other package unchanged."""
+        """Convert a v2 message to an API version; return a message of any other package unchanged."""
         name = str(answer.DESCRIPTOR.full_name)
         if not name.startswith(_V2_PREFIX):
             return answer

@@ -171,7 +171,7 @@ class ReservedPort:
 
     @property
     def number(self) -> int:
-        """The port."""
+        """The number of the reserved port."""
         return int(self._socket.getsockname()[1])
 
     def close(self) -> None:

@@ -129,7 +129,7 @@ def tokens_below(folder: Path) -> list[str]:
 
 
 def key_lines(metadata_item: str) -> tuple[tuple[str, str], ...]:
-    """Parse ``user:ssh-ed25519 AAAA… comment`` per line to (user, ``ssh-ed25519 AAAA…``)."""
+    """Parse lines ``user:ssh-ed25519 AAAA… comment`` into pairs (user, ``ssh-ed25519 AAAA…``)."""
     return tuple(_pairs(metadata_item.splitlines()))
 
 

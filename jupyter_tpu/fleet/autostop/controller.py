@@ -349,7 +349,10 @@ def _cause(status: AutostopStatus) -> EndCause:
 
 
 def _is_due(status: AutostopStatus) -> bool:
-    """Return whether to stop the node now. Only a deadline deletes a node that is not READY and costs only its disk."""
+    """Return whether to stop or delete the node now.
+
+    If only the node's disk is billed, the node is deleted only after its deadline.
+    """
     if not status.verdict.is_due or status.node.state in _ENDING:
         return False
     return status.node.is_billed or (status.verdict.ends_why == "deadline" and status.rules.action == "delete")

@@ -84,7 +84,7 @@ def _stable(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalState:
-    """A snapshot of all data on this computer."""
+    """All data that is sent to nodes, read once for all of them."""
 
     snapshot: FleetSnapshot
     account: Account

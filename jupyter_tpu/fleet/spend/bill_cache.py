@@ -14,7 +14,7 @@ KEPT_S = 3600.0
 
 
 class BillCache:
-    """A cache of the bill, shared by all requests."""
+    """A cache of the billed costs, shared by all requests because each query costs money."""
 
     def __init__(self, settings: CloudSettings, table: ExportTable) -> None:
         self._settings = settings

@@ -78,7 +78,7 @@ class CheckpointHooks:
         return now - first
 
     async def _log_outcomes(self, node: NodeName, hooks: Iterable[Mapping[str, Any]]) -> None:
-        """Log each hook's outcome once. Only the first of the user's processes that receives it logs it."""
+        """Log each hook's outcome. If several processes of the user receive an outcome, only the first one logs it."""
         for outcome in hooks:
             with suppress(KeyError, TypeError, ValueError):
                 key = (str(node), *(str(outcome[name]) for name in ("notice_id", "kernel_id", "status")))

@@ -58,7 +58,7 @@ class Opened(Protocol):
 
     @property
     def cloud(self) -> CloudApi:
-        """The client of the cloud, called directly for queued resources and when the disk is full."""
+        """The client of the cloud. It is called without an intent for queued resources and when the disk is full."""
 
     @property
     def journal(self) -> Journal:

@@ -27,7 +27,7 @@ class LocalClients:
         self._all.pause()
 
     def resume(self) -> None:
-        """Continue after `hold`."""
+        """Resume delivery after `hold`."""
         self._is_held = False
         self._all.resume()
 

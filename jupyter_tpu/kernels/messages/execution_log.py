@@ -193,7 +193,7 @@ class ExecutionLog:
         return _read_lost(self._offered_path())
 
     def settle(self) -> None:
-        """Remove the offered runs, because the user has rerun or dismissed them."""
+        """Delete the lost runs that were offered for a rerun, because the user has rerun or dismissed them."""
         with suppress(OSError):
             self._offered_path().unlink(missing_ok=True)
 

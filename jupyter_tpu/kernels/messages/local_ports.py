@@ -37,7 +37,7 @@ class PortTaken(Exception):
 
 
 class IpcAddresses:
-    """Unix sockets in a new folder with mode 0700, which is removed when the process exits at the latest."""
+    """Unix sockets in a new folder with mode 0700. The folder is removed by `remove` or when the process exits."""
 
     transport = "ipc"
 
@@ -107,7 +107,7 @@ class TcpAddresses:
         self.ports[name] = int(endpoint.rpartition(":")[2])
 
     def publish(self) -> None:
-        """Do nothing, because ports have no names."""
+        """Do nothing: TCP ports have no public names to create."""
 
     def remove(self) -> None:
         """Do nothing, because ports become free when their sockets are closed."""

@@ -96,7 +96,7 @@ def help_of(command: Command) -> MagicOutput:
 
 
 def _text(text: str) -> Text:
-    """Return a command's text, which is in the translation catalogue, as a `Text`."""
+    """Return a command's text as a `Text`, so that it can be translated."""
     return text if isinstance(text, Text) else Text(text)
 
 

@@ -27,7 +27,7 @@ class ThisSlice:
 
 
 def this_slice(environ: Mapping[str, str]) -> ThisSlice | None:
-    """Read the place from the environment that the agent sets for a slice's processes; return None outside a slice."""
+    """Read this process's place in its slice from variables that the agent sets; return None outside a slice."""
     kernel_id = environ.get("JUPYTER_TPU_KERNEL_ID", "")
     if worker := environ.get("TPU_SLICE_WORKER"):
         return ThisSlice(

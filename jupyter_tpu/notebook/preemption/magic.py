@@ -23,7 +23,7 @@ _NONE = "This kernel has no hook."
 
 
 class CheckpointHook:
-    """The magic's state in one kernel, which has at most one hook; `environ` contains the agent's socket paths."""
+    """The state of ``%tpu_on_preempt``: the kernel's only hook, if any. `environ` contains the agent's socket paths."""
 
     def __init__(self, shell: Any, environ: Mapping[str, str] = os.environ) -> None:
         self._shell = shell

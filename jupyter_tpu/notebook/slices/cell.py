@@ -313,7 +313,7 @@ class RunningCell:
         self._cluster.call_later(_SIGNAL_AFTER_S, signal_it)
 
     def _advance(self) -> None:
-        """Interrupt or draw if that is due, and call the callback if the cell is over."""
+        """Interrupt the workers or update the output if this is due. If the cell is over, call the callback."""
         step = self._course.due(time.monotonic())
         if step is Step.INTERRUPT:
             self._interrupt_others()

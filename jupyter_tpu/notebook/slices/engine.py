@@ -285,8 +285,8 @@ def _execute_of(kernel: Any) -> Callable[..., Any]:
     """Return the engine's method that runs a cell, with a fix for cells that use ``await``.
 
     With ipyparallel 9.2 and ipykernel 7, `shell_channel_thread` is None in an engine, and a cell with a top-level
-    ``await`` never gets a reply. The fix shows such a thread only to ipykernel's method, because a thread set on the
-    kernel itself would change how the kernel dispatches messages.
+    ``await`` never gets a reply. The fix makes a thread visible only to ipykernel's method. If the thread were set on
+    the kernel itself, the kernel would dispatch messages differently.
     """
     if getattr(kernel, "shell_channel_thread", True) is not None:
         return kernel.do_execute  # type: ignore[no-any-return]

@@ -20,7 +20,10 @@ STAND_IN = Text("a MirroredStrategy over CPU devices replaces TPUStrategy here; 
 
 
 class _Started:
-    """The strategy of this process, stored because starting the TPU a second time would lose the variables on it."""
+    """TensorFlow's strategy in this process.
+
+    It is stored, because starting the TPU a second time would lose the variables on it.
+    """
 
     strategy: Any = None
 

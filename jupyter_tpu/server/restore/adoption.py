@@ -139,7 +139,10 @@ class Adoption:
             self.log.warning("%s: the kernel %s was shut down but may still run. %s", note.node, note.kernel_id, error)
 
     async def _start(self, note: RegisteredKernel) -> None:
-        """Make Jupyter start the kernel; jupyter_tpu's provisioner finds the registry entry and connects instead."""
+        """Make Jupyter start the kernel.
+
+        No new process starts: jupyter_tpu's provisioner finds the registry entry and connects to the running kernel.
+        """
         self._kernels.kernel_spec_manager.get_kernel_spec(note.kernel_name)
         options: dict[str, Any] = {"env": self._env(note)}
         if note.extra_arguments:

@@ -59,7 +59,7 @@ class BurnDownHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def get(self, name: str) -> None:
-        """Return the burn-down."""
+        """Return the budget's usage over time (burn-down)."""
         books, now, seen = await self.ledger(), await self.cloud_now(), await self.seen()
         self.write_json(await asyncio.to_thread(lambda: books.burn_down(name, now=now, unwritten=seen)))
 

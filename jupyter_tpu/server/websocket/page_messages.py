@@ -121,7 +121,7 @@ class KernelHeaders:
         self._last = header
 
     def __call__(self, kind: str) -> dict[str, Any]:
-        """Return a new header of a message type."""
+        """Return a new message header with this message type."""
         made = self._make_header(kind)
         return {**made, "session": text_of(json_object(self._last), "session") or made.get("session")}
 

@@ -1,7 +1,7 @@
 """Limit the text sent to a page: send its start, a notice with the omitted amount, and its end.
 
-Stream messages are merged and truncated; all other messages pass unchanged, and the order never changes. The time is an
-argument.
+Stream messages are merged and truncated; all other messages pass unchanged, and the order never changes. Functions get
+the current time as an argument.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class InFlight:
         self._written: deque[tuple[int, int]] = deque()
 
     def write(self, seq: int, size: int) -> None:
-        """Add a message; messages from jupyter_tpu have no seq and do not count."""
+        """Add a message that was written to the page; ignore jupyter_tpu's own messages, whose seq is 0."""
         if not seq:
             return
         # a smaller, earlier message can never be the largest unacknowledged one again
@@ -82,7 +82,7 @@ class Refusals:
         return size >= refused and times >= (_TIMES_LARGE if refused >= _LARGE_BYTES else _TIMES)
 
     def smallest(self, kernel_id: str, session_id: str) -> int:
-        """Return the size of the smallest message that a session has refused or seems to have refused."""
+        """Return the size of the smallest message that a session has refused, as far as known."""
         sizes = (size for place, (_, size) in self._times.items() if place[:2] == (kernel_id, session_id))
         return min(sizes, default=sys.maxsize)
 
