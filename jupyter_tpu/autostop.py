@@ -314,7 +314,7 @@ def _use(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: float
 
 
 def _proofs(activity: Activity) -> tuple[str, ...]:
-    """Return the sources that prove activity; CPU time counts only if chip use can't be measured."""
+    """Return the names of the sources that prove activity. CPU time is included only if chip use can't be measured."""
     stand_ins = ("cpu",) if activity.accelerator.state == "unknown" else ()
     return ("accelerator", "human", "output", *stand_ins)
 

@@ -185,7 +185,7 @@ def _gap_s(one: _Bounds, other: _Bounds) -> float:
 
 
 def _both(new: _Bounds, known: _Bounds | None) -> _Bounds:
-    """Return the overlap of two ranges; if there is none because a clock drifted, return the new range."""
+    """Return the overlap of two ranges. If they don't overlap, because a clock drifted, return `new`."""
     if known is None or _gap_s(new, known) > 0:
         return new
     return max(new[0], known[0]), min(new[1], known[1])

@@ -71,7 +71,7 @@ def decide(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
 
 
 def refused(recovery: Recovery, error: TpuError, at: float) -> Recovery:
-    """Return the recovery after the fleet rejected the intent of the latest attempt."""
+    """Return the recovery, updated after the fleet rejected the latest attempt: given up, or with a time to retry."""
     if isinstance(error, _HOPELESS):
         return _given_up(
             recovery, at, Text("{node} is not recreated: {message}", node=_id(recovery), message=error.message)

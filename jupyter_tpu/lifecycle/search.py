@@ -228,7 +228,7 @@ def _quota_kind(candidate: Candidate) -> tuple[bool, bool]:
 
 
 def resumed(search: Search, now: float) -> Search:
-    """Return the search after another process claimed it. After a long interruption, no new try starts."""
+    """Return the search for the process that has claimed it. If it was interrupted for too long, no new try starts."""
     is_stale = now - search.updated_at > STALE_S
     stop = (
         Text("The search was interrupted for too long and was given up. Start it again if you still need a node.")

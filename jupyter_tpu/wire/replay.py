@@ -45,7 +45,7 @@ class Replay:
         self._decoder = EntryDecoder(self._room)
 
     def position(self, offset: int, seq: int) -> Cut | None:
-        """Continue at `offset`, where the entry `seq` starts; return the gap before it, if any.
+        """Continue at `offset`, where the entry `seq` starts; return the gap before this entry, or None.
 
         Raises:
             ProtocolError: `seq` is above `MAX_SEQ`.

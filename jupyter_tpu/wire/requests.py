@@ -52,7 +52,7 @@ class Outbox:
         return request
 
     def acknowledged(self, number: int) -> None:
-        """Remove a request that the agent has received; ignore an unknown number, which was acknowledged before."""
+        """Remove a request that the agent has received. Ignore a number that was acknowledged before."""
         if request := self._pending.pop(number, None):
             self.size -= len(request.payload)
             self.unsent.discard(number)

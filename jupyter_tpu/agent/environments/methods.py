@@ -34,7 +34,7 @@ class _Progress:
 
 
 class FrameworkEnvironments:
-    """The environments below `home`. An agent's first call resumes the builds that an earlier agent didn't finish."""
+    """The environments in `home`. An agent's first call resumes the builds that an earlier agent didn't finish."""
 
     def __init__(self, home: Home) -> None:
         self._home = home

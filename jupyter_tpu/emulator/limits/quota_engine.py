@@ -89,7 +89,7 @@ class QuotaEngine:
         return self.default_limit(quota, place) if found is None else found
 
     def default_limit(self, quota: QuotaId, place: str) -> int:
-        """Return the limit of the project's profile, which is the default."""
+        """Return the default limit, which the project's quota profile defines."""
         return default_limit(self._project.switches.quota_profile, quota, place)
 
     def set_limit(self, quota_id: str, place: str, limit: int) -> None:

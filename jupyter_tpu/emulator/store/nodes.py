@@ -80,11 +80,11 @@ class NodeRows:
     # -- resources held by nodes
 
     def held_nodes(self) -> list[Held]:
-        """Return all nodes by kind, in any state, because nodes count against the quota until they are deleted."""
+        """Return the number of nodes of each kind, in any state: a node counts against the quota until its deletion."""
         return _held(self._db.execute(_KINDS.format(where="")))
 
     def occupying_nodes(self) -> list[Held]:
-        """Return the nodes that occupy chips, by kind."""
+        """Return the number of nodes of each kind that occupy chips."""
         return _held(self._db.execute(_KINDS.format(where="where occupies = 1")))
 
     # -- nodes that expire

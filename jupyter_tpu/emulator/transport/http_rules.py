@@ -40,7 +40,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A rule that matches a request, and the value of its variable."""
+    """A rule that matches a request, and the value of the variable in the rule's path."""
 
     rule: Rule
     value: str

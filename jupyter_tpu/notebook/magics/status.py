@@ -34,7 +34,7 @@ _CALLS: Mapping[str, Call] = {
 
 @dataclass(frozen=True)
 class AgentAnswers:
-    """The agent's response or error for each call, at one time (Unix seconds)."""
+    """The agent's responses, or errors, to several calls, and the time of the calls (Unix seconds)."""
 
     answers: Mapping[str, dict[str, Any] | TpuError]
     now: float

@@ -83,7 +83,7 @@ class Slice:
         return self._recorder.paused()
 
     def output_end(self, worker: int, lines: int, patience_s: float) -> Mapping[str, Any] | None:
-        """Return the path and last `lines` lines of a worker's newest long output, or None if it does not respond."""
+        """Return the path and last `lines` lines of a worker's newest long output; None if it doesn't respond."""
         return self._ask_all(OUTPUT, {worker: {"lines": lines}})(patience_s).get(worker)
 
     def call_agent(self, worker: int, method: str, params: Mapping[str, Any], patience_s: float) -> dict[str, Any]:
