@@ -17,7 +17,7 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
-from jupyter_tpu.errors import EnvironmentFailed
+from jupyter_tpu.errors import EnvironmentFailed, WorkerUnreachable
 from jupyter_tpu.kernels.agents.agent_calls import call_agent
 from jupyter_tpu.kernels.connections.worker import WorkerKey
 from jupyter_tpu.kernels.kernelspecs import write_kernelspec
@@ -220,6 +220,16 @@ def test_where_one_worker_has_no_disk_nothing_starts_and_it_is_named(manager: Ke
         room.rmdir()
     assert homes.kept() == []
     assert homes.processes(0, "ipyparallel.controller") == homes.processes(1, "--engine") == []
+
+
+def test_where_one_worker_has_no_link_nothing_starts_and_it_is_named(
+    manager: KernelManager, homes: Homes, cloud: Cloud, slice_node: Node
+) -> None:
+    cloud.control.close_ssh(str(slice_node.name), 1)
+    with pytest.raises(WorkerUnreachable, match=r"Worker 1 of my-slice: "):
+        manager.start_kernel()
+    cloud.control.open_ssh(str(slice_node.name), 1)
+    assert homes.kept() == []
 
 
 def outputs_of(client: BlockingKernelClient, code: str) -> str:

@@ -45,6 +45,11 @@ def test_an_error_on_one_worker_fails_the_cell_and_keeps_the_output_of_the_other
     assert "1/0" in ran.others
 
 
+def test_an_exit_by_the_system_function_is_an_error_as_in_any_notebook(shared_slice):
+    assert shared_slice.run("import sys\nif w == 2: sys.exit(3)").error == "SystemExit: 3 (worker 2)"
+    assert shared_slice.run("w // 9").others == "workers 1, 2: same output"
+
+
 def test_the_same_error_everywhere_is_shown_once(shared_slice):
     ran = shared_slice.run("1/0")
     assert ran.error == "ZeroDivisionError: division by zero"
