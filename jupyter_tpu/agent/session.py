@@ -377,7 +377,7 @@ class Session:
 
 
 def _locate(record: Record, seq: int) -> tuple[int, int]:
-    """Return the entry's offset and seq. If the entry is damaged, return the record's end, to send only new output."""
+    """Return the entry's offset and seq. If the entry is damaged, return the record's end: only new output is sent."""
     with suppress(ProtocolError):
         offset, found = record.locate(seq)
         if found <= record.next_seq:

@@ -46,7 +46,7 @@ class _VirtualTime:
 
     @property
     def usual_rate(self) -> float:
-        """The rate used to date past events: that of virtual time or, while it is paused, of real time (1)."""
+        """The rate of virtual time, used to date past events; 1 (real time) while virtual time is paused."""
         return self.rate or 1.0
 
     def at(self, steady: float) -> float:

@@ -36,7 +36,7 @@ ON_THE_WAY_STATES = frozenset({State.CREATING, State.STARTING, State.STOPPING, S
 
 
 class Effects:
-    """Perform due operations on nodes, one at a time per node."""
+    """The effects of due operations on nodes, performed one at a time per node."""
 
     def __init__(
         self,

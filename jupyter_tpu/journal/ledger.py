@@ -66,8 +66,9 @@ class Ledger:
             return tuple(self._read(database, "ORDER BY began_at, rowid"))
 
     def spans_if_recorded(self, look: NodesObservation) -> tuple[Span, ...]:
-        """Return all spans as if the observation `look` had been written, for use when the disk is full.
+        """Return all spans as they would be after recording the observation `look`.
 
+        This is for a full disk, on which the observation can't be written.
         Raises the same errors as `spans`.
         """
         accrual = self.preview(look)

@@ -161,7 +161,7 @@ def _other_running(search: Search) -> NodeExists:
 
 
 def _read(name: str, text: str) -> Search | None:
-    """Return the search, or None if it is damaged. The search's attempts are stored separately, as intents."""
+    """Return the search, or None if it is damaged. Its attempts are stored as intents."""
     try:
         return Search.from_json(json.loads(text))
     except (ValueError, TypeError, KeyError, RecursionError):

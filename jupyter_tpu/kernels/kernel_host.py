@@ -142,7 +142,7 @@ class KernelHost:
 
     @contextmanager
     def naming_worker(self) -> Iterator[None]:
-        """Add the worker's name to an error about a full disk, which only the user can fix."""
+        """Add the worker's name to an error about a full disk, because only the user can make space on that disk."""
         try:
             yield
         except WorkerDiskFull as error:

@@ -52,7 +52,7 @@ def progress_of(choice: Recovery | None, loss: Loss, worker_id: int, now: float)
 
 
 def _is_another(choice: Recovery, loss: Loss, worker_id: int) -> bool:
-    """Return whether auto-recovery is watching a different node than the lost node."""
+    """Return whether the auto-recovery setting belongs to a newer node with the same name as the lost node."""
     if not loss.host_key_alias:
         return choice.since > loss.known_at
     return alias_of_uid(choice.uid, worker_id) != loss.host_key_alias

@@ -420,7 +420,7 @@ class TPUProvisioner(KernelProvisionerBase):
             setattr(self, name, provisioner_info.get(name, getattr(self, name)))  # an older version had fewer fields
 
     def get_shutdown_wait_time(self, recommended: float = 5.0) -> float:
-        """Return at least 10 s, because the worker may be distant, or 1 s if the link is disconnected."""
+        """Return at least 10 s, because the worker may be far away. If the link is disconnected, return 1 s."""
         is_cut = self._host is not None and self._host.link_status.state not in ("live", "resuming")
         return _WAIT_WHILE_CUT_S if is_cut else max(recommended, 10.0)
 

@@ -20,7 +20,7 @@ Table = dict[tuple[str, type[Event]], Callable[[Intent, Any, Limits], Outcome]]
 
 
 def moved(intent: Intent, at: float, phase: str, message: str, **changes: Any) -> Intent:
-    """Return the intent in a phase, which may be its current phase. `phase_since` changes only with the phase."""
+    """Return the intent with this phase. If the phase is the intent's current phase, `phase_since` stays the same."""
     since = intent.phase_since if phase == intent.phase else at
     return replace(intent, phase=phase, message=message, updated_at=at, phase_since=since, **changes)
 

@@ -140,7 +140,7 @@ def _price(price: Price | None) -> str:
 
 
 def _credit(credits: list[Grant], left: Mapping[str, float | None]) -> str:
-    """Return a text about the credit that expires first among the credits that may have money left."""
+    """Return a text about a credit: of the credits that may have money left, the one that expires first."""
     for grant in sorted(credits, key=lambda grant: grant.last_day):
         amount = left.get(grant.name)
         if amount is None:

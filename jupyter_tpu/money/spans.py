@@ -1,7 +1,7 @@
 """Spans: the periods during which a node was READY, and their cost at list price.
 
-Money is in US dollars, time in Unix seconds. An unknown price is None, never 0. For a cap, it counts as the highest
-known price.
+Money is in US dollars, time in Unix seconds. An unknown price is None, never 0. Caps treat an unknown price as the
+highest known price.
 """
 
 from __future__ import annotations

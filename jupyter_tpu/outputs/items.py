@@ -1,4 +1,4 @@
-"""The kinds of outputs that a cell can have, and functions that read them from the cell's messages."""
+"""The types of outputs that a cell can have, and functions that parse them from the cell's messages."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The guard: the auto-stop daemon on the node. It applies the latest rules, even without a client.
 
 The rules are stored on the worker's disk, so that a new agent continues where a killed agent stopped. Time is measured
-by the boot clock, which can't be set. A wall-clock time in the rules is reached as soon as either the boot clock or the
-wall clock reaches it.
+by the boot clock, which can't be set. A wall-clock time in the rules counts as reached when the boot clock or the wall
+clock reaches it, whichever is first.
 """
 
 from __future__ import annotations

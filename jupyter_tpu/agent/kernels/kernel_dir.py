@@ -307,7 +307,7 @@ def tail_of(output: Path) -> str:
 
 
 def trim(output: Path) -> None:
-    """Truncate a process's output file to its last part once it is large."""
+    """If the file with a process's output is large, delete all but its last part."""
     try:
         # Truncate in place, because the process has the file open in append mode.
         if output.stat().st_size > _MOST_OUTPUT_BYTES:

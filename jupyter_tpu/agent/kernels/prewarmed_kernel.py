@@ -92,7 +92,10 @@ def _changed_at(path: str) -> float:
 
 
 def _watched(app: Any) -> dict[str, float]:
-    """Return the files read by the spare, with their modification times: a change makes the spare outdated."""
+    """Return the files that the spare has read, with their modification times.
+
+    If a file changes, the spare is outdated.
+    """
     profile = app.shell.profile_dir
     packages = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     settings = [str(Path(profile.location) / name) for name in ("ipython_config.py", "ipython_kernel_config.py")]

@@ -98,7 +98,7 @@ class Takeover:
             self._settling.cancel()
 
     def abort(self) -> None:
-        """Abort the delayed cells, because the kernel has exited."""
+        """Reply to the delayed cells that they were aborted, because the kernel has exited."""
         self.close()
         held, self._held = self._held, []
         for _, parts in held:

@@ -1,4 +1,4 @@
-"""The demo's JupyterLab, which loads while the emulated cloud starts, then waits for the cloud's address.
+"""The demo's JupyterLab. It loads while the emulated cloud starts, and then waits for the cloud's address.
 
 A line of JSON on standard input contains the environment variables with that address. If the input closes without a
 line, the cloud failed to start, and JupyterLab is not run.

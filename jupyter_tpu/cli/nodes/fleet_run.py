@@ -39,7 +39,7 @@ class RunningFleet:
 
 @asynccontextmanager
 async def running_fleet(options: argparse.Namespace) -> AsyncIterator[tuple[RunningFleet, Progress]]:
-    """Open a fleet, show phase changes, and print its warnings at the end."""
+    """Open a fleet and show phase changes. At the end, print the fleet's warnings."""
     from jupyter_tpu.fleet.assembly import open_fleet
 
     progress, warnings = Progress(), list[str]()

@@ -114,7 +114,7 @@ def _spent_text(spent: dict[str, Any]) -> str:
 
 
 def doubts(view: dict[str, Any], *, all_answered: bool) -> Iterable[str]:
-    """Return sentences about omissions and possible errors in the sums.
+    """Return sentences that say what the sums omit and why they may be wrong.
 
     Args:
         view: see `spend_view`.

@@ -1,4 +1,4 @@
-"""Check who may call the APIs, because a caller can run programs as the emulator's user."""
+"""Allow only permitted callers to use the APIs, because a caller can run programs as the emulator's user."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def shows_nodes(method: str) -> bool:
 
 
 def one_of(*methods: str) -> Fits:
-    """Return a function that returns whether its argument is one of these methods."""
+    """Return a function that checks whether a method is one of these methods."""
     return lambda method: method in methods
 
 

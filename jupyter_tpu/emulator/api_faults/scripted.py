@@ -59,7 +59,7 @@ class ScriptedFaults:
         self.half_created.clear()
 
     async def call(self, method: str, request: Any, perform: Perform) -> Message:
-        """Perform a call and apply the faults that are waiting for it.
+        """Perform a call, and apply the scripted faults that affect it.
 
         Raises:
             Refusal: a fault or the cloud rejects the call.

@@ -1,4 +1,4 @@
-"""Leftovers of failed creates: a scripted fault lets the node remain for a while after its operation has failed."""
+"""Leftovers of failed creates: after a scripted fault, the node remains for a while although its operation failed."""
 
 from __future__ import annotations
 

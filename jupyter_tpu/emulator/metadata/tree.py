@@ -23,7 +23,7 @@ class Announcement(dict[str, str]):
 
 
 class OnDemand:
-    """A value that is generated for each request. It is listed, but omitted from recursive replies."""
+    """A value that is generated for each request. Its folder lists it, but recursive replies omit it."""
 
 
 NO_MAINTENANCE = Announcement(error="no notifications have been received yet, try again later")

@@ -117,7 +117,7 @@ class Connection:
     # -- the ends of the connection
 
     async def _open(self, accepted: socket.socket) -> None:
-        """Connect as over a real network: no data passes while the link is blocked; a handshake takes a round trip."""
+        """Wait while the link is blocked; then connect, with the delay of a real TCP handshake."""
         loop = asyncio.get_running_loop()
         with accepted:
             await self._unblocked.wait()

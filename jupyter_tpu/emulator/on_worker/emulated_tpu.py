@@ -97,7 +97,7 @@ def take() -> Taken:
 
 
 def holder() -> int | None:
-    """Return the process that uses the chips of this worker, as visible to this user, or None."""
+    """Return the process that uses this worker's chips, or None if this user can see no such process."""
     return _find_holder(_folder())
 
 

@@ -14,7 +14,10 @@ from jupyter_tpu.emulator.store.ledger import Ledger
 
 
 class QueueEffects:
-    """Perform due operations, one at a time per queued resource; an operation may be performed twice."""
+    """The effects of due operations, performed one at a time per queued resource.
+
+    An operation may be performed twice.
+    """
 
     def __init__(
         self,

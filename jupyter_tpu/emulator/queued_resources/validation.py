@@ -91,7 +91,7 @@ def check_node_ids(ids: Iterable[str]) -> None:
     "after it starts.",
 )
 def check_policy(policy: Any, now: float) -> None:
-    """Raise an error if the interval of the `QueueingPolicy` has passed or is empty."""
+    """Raise an error if the time interval in the `QueueingPolicy` is over or empty."""
     field = "queued_resource.queueing_policy"
     chosen = policy.WhichOneof("start_timing_constraints")
     if chosen in ("valid_until_duration", "valid_after_duration") and getattr(policy, chosen).ToNanoseconds() <= 0:

@@ -1,4 +1,4 @@
-"""Measure memory and CPU of the processes that use the chips, only on request."""
+"""Measure the memory and CPU use of the processes that use the chips. Values are measured only on request."""
 
 from __future__ import annotations
 

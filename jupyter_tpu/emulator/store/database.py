@@ -186,7 +186,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
         return self._spans("where uid = ? and ended is null", (uid,))
 
     def spans(self) -> list[Span]:
-        """Return all spans, oldest first."""
+        """Return all spans (intervals in which a node was READY), oldest first."""
         return self._spans("", ())
 
     def _spans(self, where: str, values: tuple[object, ...]) -> list[Span]:

@@ -90,7 +90,7 @@ class Batches:
     )
     @assumed("batch-size", "A batch has at most 1,000 calls, which are performed in order.")
     async def handle(self, request: web.Request) -> web.Response:
-        """Handle a batch: send each call to this same server, so that it passes the same checks."""
+        """Handle a batch request: send each of its calls to this server, so that each call passes the usual checks."""
         try:
             calls = list(_calls_in(request.headers.get("Content-Type", ""), await request.read()))
         except ValueError as error:
@@ -118,7 +118,10 @@ Call = tuple[str, str, str, CIMultiDict[str], bytes]
 
 
 def _calls_in(content_type: str, body: bytes) -> Iterator[Call]:
-    """Yield the response's content id, and the verb, path, headers and body of each call. Raises ValueError."""
+    """Yield the calls in a batch request. Raises ValueError if the request is invalid.
+
+    A call is a tuple: content id of its response, verb, path, headers and body.
+    """
     message = BytesParser().parsebytes(b"Content-Type: " + content_type.encode("latin-1") + b"\r\n\r\n" + body)
     parts: list[Any] = list(message.get_payload()) if message.is_multipart() else []
     if not 0 < len(parts) <= MOST_CALLS:

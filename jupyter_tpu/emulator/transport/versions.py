@@ -55,7 +55,7 @@ def methods_of(version: str) -> list[str]:
 
 
 def request_from_json(version: str, method: str, fields: Fields) -> ApiRequest:
-    """Build the call from the request's `fields`, which must already be checked against the version's message.
+    """Build the call from a request's `fields`, which the caller has checked against the API version's message.
 
     In `fields`, ``updateMask`` is a list.
     """

@@ -129,7 +129,7 @@ class SearchController:
             await self._save(search, now)
 
     async def _clean(self, fleet: Fleet, search: Search, now: float) -> None:
-        """Delete the leftovers of the last try; the next try starts when nothing is left."""
+        """Delete what the last try left in the cloud. The next try starts when nothing is left."""
         last = search.tries[-1]
         name = search.name(last.index)
         intent = await _intent_of(fleet, search)

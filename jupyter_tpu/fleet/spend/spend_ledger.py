@@ -314,7 +314,7 @@ def observation_of_fleet(snapshot: FleetSnapshot, *, before: NodesObservation = 
 
 
 def _as_ready(node: Node, now: float) -> Span:
-    """Return a usage interval for a node that is not READY in the ledger, as if the node became READY now."""
+    """Return a new usage interval that starts now, for a node that is not READY in the ledger."""
     return Span(
         name=node.name,
         uid=node.uid,

@@ -1,4 +1,4 @@
-"""Call agents over this process's open links, for auto-stop, which must not open new links.
+"""Call agents for auto-stop over links that are already open in this process; auto-stop must not open new links.
 
 Processes without open links can use `WorkerAgents`, which opens a link for each call.
 """

@@ -74,7 +74,7 @@ async def suspended_with(cloud: CloudApi, name: NodeName) -> QueuedResource | No
 
 
 def _intents_about(endpoint: str, name: NodeName) -> tuple[Intent, ...]:
-    """Return all intents for the node, newest first. The result is empty if the journal cannot be read."""
+    """Return all intents for the node, newest first; nothing if the journal cannot be read."""
     from jupyter_tpu.journal.journal import FILE_NAME, Journal
     from jupyter_tpu.journal.paths import journal_dir
 

@@ -1,7 +1,7 @@
 """Deliver a kernel's record to the clients of its local sockets: all messages, in order, at the clients' speed.
 
 A reply is delivered after the output that precedes it. If a client reads no output for a long time, replies may be
-delivered before that output, which stays in the record on the worker and uses no memory here.
+delivered before that output. The output waits in the record on the worker, so it uses no memory in this process.
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ class Subscriber:
         self.early.clear()
 
     def fall_out(self) -> None:
-        """Leave all streams, but keep the position."""
+        """Stop reading all streams, but keep the position in the record."""
         self._is_live = False
         own, self._own = self._own, None
         if own:

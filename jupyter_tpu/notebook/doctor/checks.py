@@ -52,7 +52,7 @@ def examine_agent(facts: Facts) -> Findings:
 
 
 def _judged(facts: Facts, check: str, name: str, judge: Callable[[Answer], Findings]) -> Findings:
-    """Check one response from the agent; a missing or unreadable response also results in a finding."""
+    """Return the findings for one response from the agent. A missing or unreadable response is also a finding."""
     answer = facts.answers[name]
     if isinstance(answer, TpuError):
         # If the agent doesn't respond, all checks lack data; only the agent's own check reports that as a fault.

@@ -225,7 +225,7 @@ class Answers:
             self._has_changed.notify()
 
     def take(self, cell: int) -> str | None:
-        """Wait for the next reply for a cell."""
+        """Wait for the user's next reply to ``input()`` in a cell."""
         with self._has_changed:
             while True:
                 while self._given and self._given[0][0] < cell:
@@ -282,7 +282,7 @@ def _error(name: str, value: str = "", traceback: tuple[str, ...] = ()) -> dict[
 
 
 def _execute_of(kernel: Any) -> Callable[..., Any]:
-    """Return the engine's method that runs a cell, with a fix for cells that use ``await``.
+    """Return a function that runs a cell in the engine, with a fix for cells that use ``await``.
 
     With ipyparallel 9.2 and ipykernel 7, `shell_channel_thread` is None in an engine, and a cell with a top-level
     ``await`` never gets a reply. The fix makes a thread visible only to ipykernel's method. If the thread were set on

@@ -66,7 +66,7 @@ def _placeholders(worker: ThisWorker, framework: str) -> dict[str, str]:
 
 
 def either(choices: Sequence[str]) -> str:
-    """Join the choices to a text such as ``one or another``; the text is empty if there are no choices."""
+    """Join the choices into a text such as ``one or another``; the text is empty if there are no choices."""
     return reduce(lambda some, last: Text("{some} or {last}", some=some, last=last), choices) if choices else ""
 
 

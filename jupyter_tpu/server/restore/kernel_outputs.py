@@ -151,7 +151,7 @@ def _within_budget(chosen: Iterable[ListedRequest]) -> list[ListedRequest]:
 
 
 def _updating(requests: Sequence[ListedRequest], chosen: Sequence[ListedRequest]) -> list[ListedRequest]:
-    """Return requests that are not shown but may have updated shown displays."""
+    """Return requests that are not in `chosen`, but may have updated the displays of `chosen` requests."""
     if not chosen:
         return []
     shown, since = {each.msg_id for each in chosen}, min(each.first_seq for each in chosen)

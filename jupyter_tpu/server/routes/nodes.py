@@ -73,11 +73,12 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
     _track_activity = False
 
     def initialize(self, name: str, renamed_to: str = "") -> None:
-        """Store the extension's name.
+        """Store the arguments of the route.
 
         Args:
-            renamed_to: the new last part of the path, if this route is an old path; the response then has a deprecation
-                header.
+            name: the extension's name.
+            renamed_to: for an old path, the last part of the new path; empty for other paths. Responses for an old path
+                have a deprecation header.
         """
         super().initialize(name=name)
         if renamed_to:

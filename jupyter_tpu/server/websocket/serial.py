@@ -29,7 +29,7 @@ class SerialExecutor(Generic[Item]):
         self._waiting.put_nowait(item)
 
     async def run(self) -> None:
-        """Process items until cancelled."""
+        """Process the queued items, one at a time, until cancelled."""
         while True:
             item = await self._waiting.get()
             try:

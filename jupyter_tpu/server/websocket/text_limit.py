@@ -107,7 +107,7 @@ class TextLimit:
                 out.add(self._display("update_display_data", request.gap, now_s))
 
     def _show(self, request: _Request, text: StreamPart, out: StreamMerger) -> StreamPart | None:
-        """Forward a text up to the limit; return the remaining text, or None if the whole text was forwarded."""
+        """Forward the start of a text, up to the limit. Return the rest, or None if there is no rest."""
         room = self._text_limit - request.shown
         growth, line = shown_after(request.line, text.text)
         if growth <= room:
