@@ -183,5 +183,7 @@ def _apply(outputs: list[dict[str, Any]], message: dict[str, Any]) -> None:
         for each in outputs:
             if each.get("transient", {}).get("display_id") == content["transient"]["display_id"]:
                 each["data"] = content["data"]
+    elif kind == "clear_output":
+        outputs.clear()
     elif kind in {"stream", "display_data", "execute_result", "error"}:
         outputs.append(dict(content))

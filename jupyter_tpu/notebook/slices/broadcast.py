@@ -263,7 +263,7 @@ class Slice:
                 return "KeyboardInterrupt", text
             if loop.time() > begin + _JOIN_S:
                 return "WorkersMissing", text
-        publisher.show({"text/plain": "", "text/html": ""})
+        publisher.clear()
         self._report_differences(publisher)
         return self._problem()
 

@@ -13,6 +13,12 @@ from jupyter_tpu.notebook.display import as_html
 from jupyter_tpu.notebook.slices.collected import Collected, overwritten
 from jupyter_tpu.notebook.slices.targets import names_of
 
+# The colours stay those of the theme. In JupyterLab, the text has the size of worker 0's own.
+_INDENTED = "margin-left: 1.3em"
+_LIKE_OUTPUT = "margin: 0; font-size: var(--jp-code-font-size, inherit)"
+# Characters: about one line beside the label.
+_PREVIEW = 80
+
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -154,7 +160,18 @@ def _html_of(group: Group) -> str:
     if not body:
         return f'<div style="opacity: 0.7"><small>{label}</small></div>'
     opened = " open" if group.is_open else ""
-    return f"<details{opened}><summary><small>{label}</small></summary>{body}</details>"
+    summary = f"<summary><small>{label}{_html_preview(group)}</small></summary>"
+    return f'<details{opened}>{summary}<div style="{_INDENTED}">{body}</div></details>'
+
+
+def _html_preview(group: Group) -> str:
+    """Return the first line of a collapsed output, so that a short one need not be expanded."""
+    first, _, rest = _body(group).strip().partition("\n")
+    if group.is_open or not first:
+        return ""
+    is_cut = bool(rest) or len(first) > _PREVIEW
+    preview = as_html(first[:_PREVIEW]) + (" …" if is_cut else "")
+    return f'&ensp;<code style="background: none; opacity: 0.7">{preview}</code>'
 
 
 def _html_body(group: Group) -> str:
@@ -179,7 +196,7 @@ def _html_body(group: Group) -> str:
 
 
 def _pre(text: str) -> str:
-    return f"<pre>{html.escape(_plain(text))}</pre>"
+    return f'<pre style="{_LIKE_OUTPUT}">{html.escape(_plain(text))}</pre>'
 
 
 def _plain(text: str) -> str:

@@ -34,6 +34,12 @@ class Publisher:
         self._display_id = self._display_id or uuid.uuid4().hex
         self._send(kind, {"data": data, "metadata": {}, "transient": {"display_id": self._display_id}})
 
+    def clear(self) -> None:
+        """Remove the display while it is the cell's only output, so that a later one follows worker 0's output."""
+        if self._display_id:
+            self._send("clear_output", {"wait": False})
+            self._display_id, self._shown = "", {}
+
     def note(self, text: Text) -> None:
         """Show a separate line in the cell's output."""
         data = {"text/plain": shown(text), "text/html": f"<small>{as_html(shown(text))}</small>"}

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from jupyter_tpu.notebook.slices.collected import Collector
@@ -40,11 +42,13 @@ def test_equal_outputs_are_shown_once(own, others, text):
     assert to_mimebundle(groups)["text/plain"] == text
 
 
-def test_an_error_is_open_and_an_output_is_folded():
-    groups = grouped(said("a"), {1: said("<b>"), 2: said(error=FAILED)})
+def test_an_error_is_open_and_an_output_is_folded_behind_its_first_line():
+    groups = grouped(said("a"), {1: said("<b>\nrest\n"), 2: said(error=FAILED)})
     page = to_mimebundle(groups)["text/html"]
-    assert "<details><summary><small>worker 1</small></summary><pre>&lt;b&gt;</pre></details>" in page
-    assert "<details open><summary><small>worker 2: ValueError: bad</small></summary>" in page
+    folded, opened = re.findall("(<details.*?)<pre[^>]*>(.*?)</pre>", page, re.DOTALL)
+    assert re.match(r"<details><summary><small>worker 1&ensp;<code[^>]*>&lt;b&gt; …</code></small>", folded[0])
+    assert folded[1] == "&lt;b&gt;\nrest\n"
+    assert opened[0].startswith("<details open><summary><small>worker 2: ValueError: bad</small></summary>")
     assert "\x1b" not in page
     assert "&lt;bad&gt;" in page
 

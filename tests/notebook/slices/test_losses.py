@@ -16,6 +16,8 @@ def test_the_first_cell_waits_for_the_workers_and_names_those_that_are_missing_o
     running.start_engines(PYTHONPATH=str(running.folder / "more"))
     ran = running.result(request)
     assert (ran.printed, ran.others) == ("ran\n", "worker 1: same output")
+    # below worker 0's own output, as in later cells
+    assert [ran.printed == each.get("text") for each in ran.outputs[-2:]] == [True, False]
     # other versions are named once
     different = "worker 1 differs from worker 0: tiny-plots 1.0 ≠ -"
     assert different in str(ran.outputs)
