@@ -107,7 +107,8 @@ def show_quota(zone: str) -> Action:
 
 
 def clean_up() -> Action:
-    """Return the action that lists the resources that are billed or count towards the quota, to delete them."""
+    """Return the action that opens the list of resources that are billed or use quota, so that the user can delete
+    them."""
     return _action(SHOW_SECTION, "Clean up", section="cleanup", zone="")
 
 

@@ -1,4 +1,6 @@
-"""Why a node was stopped or deleted: recorded once and shown in the same sentence everywhere. Pure.
+"""Why a node was stopped or deleted: recorded once and shown in the same sentence everywhere.
+
+This module is pure.
 
 The code that stops or deletes a node writes the cause into its intent; the cloud's own reasons, such as pre-emption,
 come from the node's state. A front end builds the sentence from the same fields, in the user's language and time zone.

@@ -91,7 +91,7 @@ class HomeWatch:
         self._kernels.restore()
 
     def _restore_code(self) -> None:
-        """Restore the agent's code, which kernels need to start; a client might send a different version instead."""
+        """Restore the agent's code from memory. Kernels need it to start."""
         if self._code and not Path(__file__).exists():
             log.warning("%s was removed: created again", _CODE)
             unpack(self._code, _CODE, _CODE.with_name(_CODE.name + ".again"))

@@ -233,7 +233,7 @@ class Session:
         answer.add_done_callback(self._answers.discard)
 
     def _note_pages(self, call: Mapping[str, Any]) -> None:
-        """Read the number of open pages from an ``activity`` call: a server may follow a kernel without a page."""
+        """Store the number of open pages from an ``activity`` call. A connected server may have no page open."""
         params = call.get("params")
         pages = params.get("pages") if call.get("method") == "activity" and isinstance(params, dict) else None
         if isinstance(pages, int) and pages >= 0:

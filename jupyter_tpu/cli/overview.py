@@ -65,7 +65,7 @@ class Overview(CommandParser):
         return formatter.format_help()
 
     def refuse(self, name: str) -> NoReturn:
-        """Raise the error for an unknown command, with the most similar name."""
+        """Raise the error for an unknown command. The error suggests the command with the most similar name."""
         near = next((each for each in get_close_matches(name, self.commands.choices) if _may_suggest(name, each)), "")
         meant = (
             _("Did you mean `jupyter tpu {near}`?", near=near)

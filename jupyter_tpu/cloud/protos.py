@@ -109,7 +109,7 @@ def _moment(metadata: Any, field: str) -> float | None:
 
 
 def identities_of(workers: Iterable[Any], *, is_emulated: bool) -> tuple[WorkerIdentity, ...]:
-    """Convert the bare ``GuestAttributes`` messages; the first message belongs to worker 0, and so on."""
+    """Convert a node's ``GuestAttributes`` messages, one per worker, ordered by worker number."""
     return tuple(_identity_of(worker_id, each, is_emulated) for worker_id, each in enumerate(workers))
 
 

@@ -17,7 +17,10 @@ from jupyter_tpu.errors import TpuError
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule's conditions (an empty condition is ignored), and the function that builds a matching refusal's error."""
+    """A rule: its conditions, and the function that builds the error for a matching refusal.
+
+    An empty condition is ignored.
+    """
 
     codes: frozenset[int]
     text: str

@@ -84,7 +84,7 @@ def _is_whole(database: sqlite3.Connection, table: str) -> bool:
 
 
 def _scan(database: sqlite3.Connection, query: str, found: dict[int, Row]) -> bool:
-    """Add newly found rows to `found`; return whether the query could be read to its end."""
+    """Add newly found rows to `found`; return whether all results of the query could be read."""
     seen = set[int]()
     try:
         for rowid, *row in database.execute(query):

@@ -263,7 +263,7 @@ class KernelHost:
         await self._release(and_forget=False)
 
     async def give_up(self) -> None:
-        """Remove all resources of a kernel start, locally and on the worker. Wait for a start in progress first."""
+        """Undo a kernel start on this machine and on the worker. Wait for a start in progress first."""
         async with self._changing:
             await self._release(and_forget=True)
 

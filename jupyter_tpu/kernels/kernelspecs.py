@@ -150,7 +150,7 @@ def list_kernelspecs() -> tuple[InstalledSpec, ...]:
 
 
 def kernelspec_names(settings: CloudSettings) -> dict[str, str]:
-    """Return the kernelspec name of each node in this cloud, by full node name. Environments are ignored."""
+    """Return the kernelspec name of each node in this cloud, by full node name; skip kernelspecs of environments."""
     ours = [spec for spec in list_kernelspecs() if spec.endpoint == settings.endpoint and not spec.environment]
     # If a node has two specs, the spec for all its workers comes last and is used.
     return {spec.node_name: spec.name for spec in sorted(ours, key=lambda spec: spec.workers)}

@@ -206,7 +206,10 @@ class TPUProvisioner(KernelProvisionerBase):
         return await link_thread.run(self._host.kernel.wait()) if self._host else 0
 
     async def send_signal(self, signum: int) -> None:
-        """Send a signal. For interrupts, only called if the kernelspec's interrupt_mode is not ``message``."""
+        """Send a signal.
+
+        Jupyter uses this for interrupts too, unless the kernelspec's interrupt_mode is ``message``.
+        """
         if self._host and signum == signal.SIGINT:
             await link_thread.run(self._host.kernel.interrupt())
         elif self._host and signum:

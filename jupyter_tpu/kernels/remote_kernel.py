@@ -390,7 +390,10 @@ class RemoteKernel:
         await asyncio.sleep(0)  # send the call before the attach and the requests that follow
 
     async def _finish_start(self, method: str, launch: Launch) -> None:
-        """Complete a start in the background. On failure, report the kernel's death, unless its old process runs."""
+        """Complete a start in the background.
+
+        If the start fails, report that the kernel has died, unless its old process is still running.
+        """
         try:
             self._has_started(await self._link.call(method, self._params(launch)))
             if self._fanout.stream is None:  # the record was lost, and the kernel has started a new one

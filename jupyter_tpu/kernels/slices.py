@@ -29,7 +29,9 @@ _LAST_OUTPUT = 600
 
 
 class Slice:
-    """The workers 1 to `workers` - 1 of a kernel on several workers, and the controller on worker 0.
+    """The controller and the engines of a kernel that runs on several workers.
+
+    The controller runs on worker 0, and an engine on every other worker.
 
     Args:
         first: worker 0.

@@ -62,7 +62,7 @@ def refused(intent: Intent, event: Refused, limits: Limits) -> Outcome:
 
 
 def unanswered(intent: Intent, event: Unanswered, limits: Limits) -> Outcome:
-    """Look for the node, because it may have been created."""
+    """Check whether the node exists, because the create request got no response."""
     message = Text("The cloud did not respond; checking whether the node was created.")
     return moved(intent, event.at, "checking", message, cause=event.error), ()
 

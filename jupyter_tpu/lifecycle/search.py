@@ -138,7 +138,7 @@ def ended(search: Search, phase: Phase, message: str) -> Search:
 
 
 def begun(search: Search, index: int, now: float) -> Search:
-    """Return the search with a new try. The caller saves the search before it sends the request."""
+    """Return the search with a new try added. The caller saves the search before it sends the create request."""
     wanted = search.candidates[index]
     tries = (*search.tries, Try(index=index, at=now))[-MOST_TRIES:]
     message = Text("Trying {type} in {zone}.", type=wanted.accelerator_type, zone=wanted.zone)

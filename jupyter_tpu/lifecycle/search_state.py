@@ -36,7 +36,7 @@ class Candidate:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Return an empty mapping. `provisioning_of` needs this property, because nodes have labels."""
+        """Return an empty mapping, because a candidate has no labels. `provisioning_of` reads this property."""
         return {}
 
     @property
@@ -69,7 +69,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Try:
-    """One try of one candidate.
+    """One attempt to create one candidate.
 
     Attributes:
         index: the candidate's index.

@@ -1,4 +1,4 @@
-"""Open a dialogue with the agent over a new connection. Prepare the worker first if needed."""
+"""Start talking to the agent over a new connection. Prepare the worker first if needed."""
 
 from __future__ import annotations
 
@@ -124,11 +124,10 @@ async def _greet_where_it_was(
 
 
 async def prepare_in_background(connection: Connection, demands: LinkSettings, memory: PreparationCache) -> None:
-    """Prepare a worker whose agent was greeted without preparation.
+    """Prepare the worker after its agent was already contacted without preparation.
 
-    This fixes problems on the worker before the next kernel starts.
-
-    If this fails, the next connection prepares the worker first and reports the reason.
+    Preparation fixes problems on the worker before the next kernel starts. If it fails, the next connection prepares
+    the worker first and reports the reason.
     """
     try:
         ready = await prepare_worker(

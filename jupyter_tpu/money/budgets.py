@@ -254,7 +254,7 @@ def level_of(fraction: float) -> Level:
 
 
 def rate_per_hour(unit: Unit, spans: Iterable[Span]) -> float:
-    """Return the amount of a budget that the currently READY nodes use per hour."""
+    """Return how much of a budget the currently READY nodes use up per hour, in the budget's unit."""
     return sum((span.usd_per_hour_at_worst if unit == "usd" else 1.0) for span in spans if span.is_open)
 
 

@@ -37,7 +37,7 @@ def burn_down_view(budget: Budget, account: Account) -> JSON:
 
 
 def _moments(began_at: float, now: float) -> list[float]:
-    """Return times in ascending order, from the start of the window until now."""
+    """Return the times of the points to draw, evenly spaced from the start of the window until now."""
     step_s = max(0.0, now - began_at) / STEPS
     return [began_at + number * step_s for number in range(STEPS)] + [max(began_at, now)]
 

@@ -40,7 +40,7 @@ def paid_by_grants(grants: Iterable[Grant], running: Iterable[Span], now: float)
 def _add(parts: list[Span], part: Span) -> None:
     """Append a part of a span; merge it with the previous part if the price is the same.
 
-    Only the first part can have unmonitored time before it, and only the last part can have it after it.
+    Unmonitored time before the span stays with its first part, and unmonitored time after the span with its last part.
     """
     if parts and parts[-1].usd_per_hour == part.usd_per_hour:
         parts[-1] = replace(parts[-1], ended_at=part.ended_at)

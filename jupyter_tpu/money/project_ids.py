@@ -1,4 +1,7 @@
-"""Validate project ids before anything is stored for a project. Pure."""
+"""Validate project ids before anything is stored for a project.
+
+This module is pure.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The ids of TPU quotas; the quotas that a node counts against, with the zone or region and the amount. Pure.
+"""The ids of TPU quotas, and the quotas that a node counts against.
+
+This module is pure.
 
 An id is ``TPU{V2s|V3s|V4s|V5s|V5P|V6E}[Preemptible][Pod|Litepod|LitepodServing]PerProjectPer{Zone|Region}ForTPUAPI``.
 The catalogue lists the sources for these ids.
@@ -47,7 +49,10 @@ class Quota:
 
     @property
     def metric(self) -> str:
-        """The name in Service Usage, which has no ids, such as ``tpu.googleapis.com/tpu-v5s-litepod-preemptible``."""
+        """The quota's metric, such as ``tpu.googleapis.com/tpu-v5s-litepod-preemptible``.
+
+        Service Usage identifies quotas by their metrics.
+        """
         metric = self._generation.quota_metrics[self.bucket]
         return f"{SERVICE}/{metric}{'-preemptible' if self.is_preemptible else ''}"
 

@@ -1,6 +1,6 @@
-"""Compute the fewest messages that bring a new front end to the state after all messages of a request.
+"""Reduce a request's messages to the fewest that have the same effect on a new front end.
 
-Besides the outputs, that state includes the ids of displays, a pending `clear_output` and the cursor of a progress bar,
+Besides the outputs, the effect includes the ids of displays, a pending `clear_output` and the cursor of a progress bar,
 so that live messages can follow. Front ends redraw the whole text for each stream message, so sending all messages
 again would take seconds (3,000 single lines: 18 s in JupyterLab 4.6).
 """

@@ -111,7 +111,10 @@ class _Page:
             self.parts.append(Part(self._failure(item), item.source))
 
     def leave_out(self, items: Sequence[Item]) -> None:
-        """Add a notice about omitted outputs, as a display, because a stream would merge with its neighbours."""
+        """Add a notice about omitted outputs.
+
+        The notice is a display, because front ends merge consecutive streams.
+        """
         self.omitted += sum(map(_rough_size, items))
         data = {"text/plain": f"… {len(items)} more outputs on the node"}
         self.parts.append(Part({"output_type": "display_data", "data": data, "metadata": {}}, items[0].source))

@@ -126,7 +126,10 @@ class StreamText:
 
 
 def _moved(cursor: int | None, line: str, shown: str) -> int | None:
-    """Return the cursor's index in the last shown line, whose start may be missing."""
+    """Convert the cursor's index in `line` to its index in the last line of `shown`.
+
+    The start of `line` may be missing there.
+    """
     if cursor is None:
         return None
     return max(0, len(shown) - (shown.rfind("\n") + 1) - (len(line) - cursor))

@@ -133,9 +133,9 @@ class ServedCloud:
             each.push_async_callback(self._end_runner)
 
     async def _end_runner(self) -> None:
-        """Cancel the task that processes changes repeatedly until the task has finished.
+        """Cancel the task that processes changes, and wait until it has finished.
 
-        A single cancellation is not enough, because libraries may swallow it.
+        Cancel repeatedly, because libraries may swallow a single cancellation.
         """
         while self._runner and not self._runner.done():
             self._runner.cancel()

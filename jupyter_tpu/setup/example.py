@@ -20,7 +20,9 @@ def example_bytes() -> bytes:
 
 
 async def put_example(contents: Any) -> None:
-    """Save the notebook in JupyterLab's root folder, unless a file has its name or the notebook could not run.
+    """Save the example notebook in JupyterLab's root folder.
+
+    Do nothing if a file with this name exists, or if a package that the notebook needs is missing.
 
     Args:
         contents: Jupyter's contents manager.

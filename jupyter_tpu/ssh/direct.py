@@ -27,7 +27,7 @@ class DirectTunnel:
     async def create_connection(
         self, factory: Callable[[], Any], host: str, port: int
     ) -> tuple[asyncio.BaseTransport, Any]:
-        """Open the TCP connection; called by asyncssh, whose connection is the protocol that `factory` creates."""
+        """Open the TCP connection. asyncssh calls this; `factory` creates its asyncio protocol."""
 
         def listen() -> _Listener:
             self._listener = _Listener(factory(), self._on_activity)

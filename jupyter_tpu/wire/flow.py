@@ -99,10 +99,10 @@ class Window:
         self.size = int(min(max(2 * self._rate * shortest, MIN_WINDOW_BYTES), MAX_WINDOW_BYTES))
 
     def _shortest_trip(self, trip: float, now: float, *, alone: bool) -> float:
-        """Return the shortest recent round trip without queueing.
+        """Return the shortest recent round trip, without time spent waiting in queues.
 
-        While output fills the window, each round trip includes the wait for a whole window; such a sample counts only
-        if it is the shortest.
+        While output fills the window, each round trip includes the time to send a whole window. Such a round trip
+        counts only if it is the shortest.
         """
         if alone or not self._trips or trip < min(value for _, value in self._trips):
             self._trips.append((now, trip))

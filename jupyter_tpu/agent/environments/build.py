@@ -96,7 +96,10 @@ class Build:
         return BuildRecord(release.version, self.files.python_version(), requirements, lock)
 
     def _tidy(self, error: EnvironmentFailed) -> None:
-        """Remove a partial environment that a retry couldn't complete; otherwise, inform the user that it remains."""
+        """Remove the partial environment if a retry can't complete it.
+
+        Otherwise keep it, and add to the error that it is kept.
+        """
         if any(words in error.raw for words in _NEVER):
             self.files.remove()
         elif self.files.folder.exists():

@@ -84,7 +84,7 @@ class EnvironmentFiles:
         return made if os.access(self.python, os.X_OK) else None
 
     def usable(self) -> BuildRecord | None:
-        """Return `build_record`, or None if kernels can't start in the environment anymore."""
+        """Return the result of `build_record`, or None if kernels can no longer start in the environment."""
         made = self.build_record()
         return made if made and can_run(self.python, HAS_IPYKERNEL) else None
 

@@ -51,7 +51,9 @@ class Environments:
             return sys.executable
 
     def kernel_python(self, wanted: str) -> str:
-        """Return the Python for kernels: `wanted`, the worker's own, or that of a new environment with ipykernel.
+        """Return the Python for kernels: `wanted` or, if it is empty, the worker's own Python.
+
+        If that Python has no ipykernel, return the Python of a new environment that extends it.
 
         A virtual environment chosen by the user is neither changed nor replaced.
 

@@ -163,7 +163,7 @@ class KernelDirectory:
             self.slice_file.unlink(missing_ok=True)
 
     def check_room(self) -> None:
-        """Check that the disk has space to store a launch, because a later agent finds only stored launches.
+        """Check that the disk has space for a launch's data, without which a later agent can't find the kernel.
 
         Raises:
             WorkerDiskFull: the disk is full or read-only.

@@ -67,7 +67,7 @@ class LostReplies:
             self._settling.cancel()
 
     async def kernel_ended(self) -> None:
-        """Reply to all requests without a reply, because the process has exited and all its messages were recorded."""
+        """Reply to all unanswered requests, because the process has exited and all its messages were recorded."""
         self.close()
         for request, asked in await self._lost():
             await self._answer(request, asked, *_KERNEL_ENDED)

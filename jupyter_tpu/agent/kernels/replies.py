@@ -16,7 +16,7 @@ _PREFIX = "jupyter-tpu-"
 
 
 class Replies:
-    """A maker of replies that are signed with the kernel's key and recorded as if the kernel had sent them."""
+    """Creates replies that are signed with the kernel's key and recorded as if the kernel had sent them."""
 
     def __init__(self, recorder: Recorder, signer: Signer) -> None:
         self._recorder = recorder

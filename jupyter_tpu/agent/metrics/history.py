@@ -42,7 +42,7 @@ class SampleHistory:
         self._count = min(self._count + 1, self._size)
 
     def _column(self, key: Key) -> array[float] | None:
-        """Return the array of a series, or None if there are implausibly many series."""
+        """Return the values of a series, which is created if needed; None if there are already too many series."""
         if key not in self._series and len(self._series) < _MOST_SERIES:
             self._series[key] = array("d", [math.nan]) * self._size
         return self._series.get(key)

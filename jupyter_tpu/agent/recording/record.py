@@ -156,7 +156,9 @@ class Record:
         self._waiting_seq = self.tail_seq = self.next_seq
 
     def reserve(self, next_seq: int) -> None:
-        """Reserve the seqs below `next_seq` for resent messages, which clients may have but the disk doesn't.
+        """Reserve the seqs below `next_seq` for messages that the kernel will resend.
+
+        Clients may already have received these messages, but they are missing from the disk.
 
         Readers wait for these entries. A message that isn't resent leaves a gap.
         """

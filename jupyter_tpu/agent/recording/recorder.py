@@ -103,9 +103,10 @@ class Recorder:
         self._flush(now)
 
     def record_numbered(self, batch: Sequence[list[bytes]]) -> None:
-        """Record a batch from iopub. An unchanged ipykernel's messages are unnumbered and only from iopub itself.
+        """Record a batch of messages from the iopub socket.
 
-        Numbered messages come from all channels; messages that are already recorded are skipped.
+        If the kernel numbers its messages, they come from all channels, and messages that are already recorded are
+        skipped. Otherwise, the batch contains only iopub messages.
         """
         now = time.time()
         for parts in batch:
@@ -141,7 +142,7 @@ class Recorder:
     # -- internals -----------------------------------------------------------------------------------------------------
 
     def _append_numbered(self, channel: int, number: int, parts: list[bytes], now: float) -> None:
-        """Record the message with this `number`, after a gap if the kernel dropped earlier messages."""
+        """Record the message with this `number`. If the kernel dropped earlier messages, first record a gap."""
         seq = self._watermark.seq_of(number)
         if missed := number - self._number - 1:
             gap = _event("gap", {"messages": missed, "reason": _OVERFLOW})

@@ -104,7 +104,10 @@ class RequestIndex:
 
     @property
     def execution_state(self) -> ExecutionState:
-        """The kernel's execution state. Requests other than cells count as busy if they do in Jupyter."""
+        """The kernel's execution state: starting, idle or busy.
+
+        The kernel is busy during a cell, and during any other request for which Jupyter reports it as busy.
+        """
         if self._busy_with:
             return "busy"
         return "idle" if self._has_spoken else "starting"
@@ -177,7 +180,7 @@ class RequestIndex:
                 del self._open_others[next(iter(self._open_others))]
 
     def observe(self, seq: int, time: float, channel: int, parts: Sequence[bytes], size: int) -> None:
-        """Update the index with an entry of `size` bytes; call this in the order of the record."""
+        """Update the index with an entry of `size` bytes. Entries must be passed in the order of the record."""
         if channel == Channel.EVENT:
             self._observe_event(json_object(parts[0]), time)
         elif place := header_place(parts):

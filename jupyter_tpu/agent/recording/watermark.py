@@ -58,7 +58,10 @@ class Watermark:
         self.save(0, next_seq, next_seq)
 
     def assign(self, assigned: int) -> None:
-        """Record that seqs below `assigned` were used, on disk or not, and store the seqs collected by `note`."""
+        """Record that all seqs below `assigned` are in use, and store the seqs collected by `note`.
+
+        Messages with these seqs need not be on the disk yet.
+        """
         self.assigned = assigned
         if len(self._memory) == _FILE_BYTES:
             runs = b"".join(map(_RUN.pack, self._numbers, self._seqs))

@@ -59,7 +59,7 @@ def run_ssh_config(options: argparse.Namespace) -> int:
 
 
 async def _access(options: argparse.Namespace) -> SshAccess:
-    """Find the workers of the named node, or of all READY nodes with our key; print which nodes are skipped."""
+    """Find the workers of the named node, or of all READY nodes that have the user's key; print skipped nodes."""
     from jupyter_tpu.cli.nodes.find import find_node
     from jupyter_tpu.cli.nodes.ssh_access import SshAccess, access_to
     from jupyter_tpu.fleet.assembly import open_cloud

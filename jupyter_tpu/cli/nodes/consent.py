@@ -41,7 +41,9 @@ class UnknownPriceError(Exception):
 
 
 async def who_pays(work: RunningFleet | OpenFleet, spec: NodeSpec) -> Coverage:
-    """Return whether a grant covers the node, given the existing nodes.
+    """Return who pays for the node: a grant or the user.
+
+    Chips of a grant that existing nodes use are not available to the node.
 
     Raises:
         BadInput: the cloud offers no such node.

@@ -111,7 +111,7 @@ def _refuse_if_ending(settled: Intent, snapshot: FleetSnapshot) -> None:
 
 
 def _update_kernelspecs(work: RunningFleet, settled: Intent, is_complete: bool, ssh_user: str) -> None:
-    """Write a new node's kernelspec with its login; don't change kernelspecs that a server wrote."""
+    """Write a new node's kernelspec with the login name; don't change kernelspecs that a server wrote."""
     from jupyter_tpu.kernels.kernelspecs import sync_kernelspecs, write_kernelspec
 
     snapshot = work.fleet.snapshot()

@@ -128,7 +128,7 @@ async def _live_kernels(options: argparse.Namespace) -> tuple[list[LiveKernel], 
 
 
 async def _workers(cloud: CloudApi, zone: str) -> tuple[WorkerKey, ...]:
-    """Return the workers with kernels on READY nodes with our key; listing doesn't add the key to any node."""
+    """Return the workers that run kernels, on READY nodes that have the user's key. Don't add the key to any node."""
     from jupyter_tpu.journal.paths import data_dir
     from jupyter_tpu.kernels.agents.agent_calls import workers_with_kernels
     from jupyter_tpu.kernels.connections.worker import login_of

@@ -1,4 +1,4 @@
-"""OpenSSH configuration files for safe access to workers, with our key and pinned host keys."""
+"""OpenSSH configuration files for safe access to workers, with the user's key and pinned host keys."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class SshAccess:
 async def access_to(
     cloud: CloudApi, name: NodeName, *, worker_ids: tuple[int, ...] = (), may_add_key: bool = True
 ) -> SshAccess:
-    """Find workers of a READY node, and add our key to the node if allowed.
+    """Find workers of a READY node, and add the user's key to the node if allowed.
 
     Args:
         cloud: the node's cloud.
         name: the node's name.
         worker_ids: the numbers of the workers; empty for all workers.
-        may_add_key: whether our key may be added to the node's metadata.
+        may_add_key: whether the user's key may be added to the node's metadata.
 
     Raises:
         WrongState: the node is not READY.
         WorkerUnreachable: the node has not published its host keys yet, or has no address.
-        LoginRefused: our key is not on the node and may not be added.
+        LoginRefused: the user's key is not on the node and may not be added.
     """
     key = UserKey.load_or_create(data_dir() / "ssh")
     node = await cloud.get_node(name)

@@ -29,7 +29,7 @@ _JSON = dict[str, Any]
 
 
 def run_quota(options: argparse.Namespace) -> int:
-    """Print the limits and their use."""
+    """Print the quota limits and their usage."""
     report = asyncio.run(_read(options))
     everything = _in_zone(quota_view(report, everything=True), options.zone)
     if options.zone and report.limits is not None and not everything["limits"]:

@@ -116,7 +116,7 @@ class RestClient:
         return self.parsed(text)
 
     def post(self, path: str, query: Mapping[str, str], body: Mapping[str, Any]) -> tuple[int, str]:
-        """Send a POST request once; return the response's HTTP status and text, for `parsed` or `refusal`.
+        """Send a POST request once; return the response's HTTP status and text. Pass them to `parsed` or `refusal`.
 
         Raises:
             CloudUnavailable: there was no response, so the outcome is unknown.

@@ -56,7 +56,7 @@ class Fault:
     """One scripted fault, as requested.
 
     Attributes:
-        method: name of an API method, such as ``CreateNode``; ``*`` for any method that the kind can hit.
+        method: name of an API method, such as ``CreateNode``; ``*`` for any method that this kind of fault can affect.
         target: a node or another resource (by short or full name) or a zone; empty for any.
         times: how many calls it hits; None if it hits calls until it is cleared.
         nth: the first call that it hits, counted from 1.

@@ -1,4 +1,4 @@
-"""``jupyter tpu emulator fault call``, ``list``, ``clear`` and ``worker``: request, list and clear faults."""
+"""The subcommands ``call``, ``list``, ``clear`` and ``worker`` of ``jupyter tpu emulator fault``."""
 
 from __future__ import annotations
 

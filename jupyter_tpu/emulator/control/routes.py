@@ -112,7 +112,7 @@ class ControlRoutes:
         return {"faults": faults_json(self._cloud)}
 
     async def add_fault(self, request: web.Request) -> Any:
-        """Script a fault; return all waiting faults."""
+        """Add a scripted fault; return all faults that are waiting for a call."""
         fault = fault_from_json(await json_object(request), self._cloud.methods)
         self._cloud.scripted.table.add(fault)
         return await self.faults(request)

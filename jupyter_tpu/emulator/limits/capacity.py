@@ -157,7 +157,7 @@ def family_of(node: NodePb) -> str:
 
 
 def chips_of(node: NodePb) -> int:
-    """Return the chips of a node."""
+    """Return the number of chips of a node."""
     return accelerators.accelerator(node.accelerator_type).chips
 
 

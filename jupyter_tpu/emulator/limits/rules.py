@@ -13,7 +13,10 @@ from jupyter_tpu.emulator.store.settings import Facts
 
 
 class Rules:
-    """The rules that the core checks before it creates anything. The control API changes them; the store saves them."""
+    """The rules that the emulator checks before it creates anything, such as quotas.
+
+    The control API changes them, and the store saves them.
+    """
 
     def __init__(self, facts: Facts, *, now: Callable[[], float], project_id: str, project_number: str) -> None:
         self.project = Project(facts)

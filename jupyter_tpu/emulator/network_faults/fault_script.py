@@ -1,4 +1,4 @@
-"""Faults over time, from a script or generated from a seed. Pure, except for `play`.
+"""Faults over time, from a script or generated from a seed. All functions except `play` are pure.
 
 A script is JSON: ``{"faults": [{"at_s": 1.5, "verb": "reset"}, {"at_s": 3, "verb": "stall", "for_s": 2}]}``.
 """
@@ -47,7 +47,7 @@ def random_script(seed: int, every_s: float, verbs: Sequence[str] = HARMFUL) -> 
 
 
 def random_fault(rng: random.Random, verb: str) -> LinkFault:
-    """Return a fault with this verb and random fields."""
+    """Return a fault with this `verb` and with random values in all other fields."""
     return LinkFault(
         verb=verb,
         direction=rng.choice((UP, DOWN) if verb == "half_close" else (UP, DOWN, BOTH)),

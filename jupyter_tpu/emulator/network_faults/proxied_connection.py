@@ -55,7 +55,7 @@ class Connection:
     # -- faults
 
     def change(self, lasting: list[LinkFault]) -> None:
-        """Replace the lasting faults."""
+        """Replace the faults that stay active until they are cleared or expire."""
         for direction, pipe in self._pipes.items():
             pipe.change(conditions(lasting, direction))
         # a handshake needs both directions
@@ -218,7 +218,7 @@ class End(asyncio.Protocol):
         self._into.sink_is_full(True)
 
     def resume_writing(self) -> None:
-        """Resume the pipe."""
+        """Resume the pipe, because this socket can take more data."""
         self._into.sink_is_full(False)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -56,7 +56,7 @@ FAIR = Conditions()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkFault:
-    """A fault of a link: its verb with the verb's fields (see the module)."""
+    """A fault of a link: its verb and the fields of this verb, which the module's docstring explains."""
 
     verb: str
     direction: str = BOTH

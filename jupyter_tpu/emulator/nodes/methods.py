@@ -219,7 +219,7 @@ class Nodes:
 def check_can_stop(node: NodePb, refused_for: Collection[str]) -> None:
     """Raise an error if the node is of a kind that can't be stopped.
 
-    `refused_for` lists the kinds that the project's switches exclude: ``multi_host``, ``spot``.
+    `refused_for` lists the kinds of nodes that can't be stopped in this project: ``multi_host``, ``spot``.
     """
     if "multi_host" in refused_for and len(node.network_endpoints) > 1:
         raise errors.bad_field("name", "stop is not supported for a node with more than one worker")

@@ -88,7 +88,7 @@ def check_metadata(node: NodePb) -> None:
 
 
 def check_new_node(node: NodePb, zone: str) -> accelerators.Accelerator:
-    """Check the whole body of a new node, alone or in a queued resource; return its accelerator type."""
+    """Check the whole body of a node to create, directly or through a queued resource; return its accelerator type."""
     check_texts(node)
     kind = accelerator_of(node, zone)
     check_runtime_version(node.runtime_version, zone)

@@ -32,7 +32,7 @@ _SERVICE_NEEDS = ("HOME", "PATH", "LANG", "TMPDIR", "JUPYTER_TPU_WORKER_UID")
 
 
 class ChipsInUse(RuntimeError):
-    """Another process uses the chips; the message is libtpu's."""
+    """The error that another process uses the chips, with libtpu's message."""
 
 
 class NoChips(RuntimeError):

@@ -78,7 +78,7 @@ class Queue:
         return steps + self._due_for_capacity()
 
     def _due_for_capacity(self) -> list[Due]:
-        """Return an action for each queued resource for which there is capacity, and for the next capacity change."""
+        """Return an action for each queued resource that has capacity now, and one for the next capacity change."""
         waiting = self._store.queued_waiting()
         self._forget_requests_but({name for _, name in waiting})
         if not waiting:
@@ -126,7 +126,7 @@ class Queue:
         steps.get(queued.state, self._stop_waking)(queued)
 
     def _stop_waking(self, queued: QueuedRecord) -> None:
-        """Clear an obsolete step, such as a step of a resource that has been deleted."""
+        """Cancel the scheduled next step of a queued resource whose state needs no further step."""
         self._store.save_queued(replace(queued, wake=None))
 
     # -- from CREATING to ACTIVE
@@ -205,7 +205,10 @@ class Queue:
             self._operations.start("create", node.name)
 
     def _verdict(self, queued: QueuedRecord, nodes: Sequence[NodePb]) -> status_pb2.Status | None:
-        """Return the error that prevents creating the nodes: a node name is in use, or the reservation is missing."""
+        """Return the error that prevents creating the nodes, or None.
+
+        The nodes can't be created if a node's name is in use or if the reservation doesn't fit.
+        """
         for node in nodes:
             if self._store.node(node.name) is not None:
                 return errors.already_exists(node.name).status

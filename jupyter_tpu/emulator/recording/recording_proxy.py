@@ -111,7 +111,7 @@ class Exchange:
 
 
 class RecordingProxy:
-    """The proxy of one upstream; call `open` and `close` once each."""
+    """A proxy that forwards to one upstream server; call `open` and `close` once each."""
 
     def __init__(self, upstream: str, recording: Recording) -> None:
         self._upstream = upstream

@@ -13,7 +13,7 @@ FASTEST = 100_000  # virtual seconds per real second: a day takes less than a se
 
 
 def text(value: object) -> str:
-    """Check a string."""
+    """Check that a value is a string."""
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is not a string")
     value.encode()  # raises for half a surrogate pair, which a response could not contain
@@ -28,7 +28,7 @@ def number(value: str) -> int:
 
 
 def flag(value: object) -> bool:
-    """Check a boolean."""
+    """Check that a value is a boolean."""
     if not isinstance(value, bool):
         raise ValueError(f"{value!r} is neither true nor false")
     return value
@@ -48,14 +48,14 @@ def _check_size(value: float) -> None:
 
 
 def counting(value: object) -> int:
-    """Check a whole number, 1 or more."""
+    """Check that a value is a whole number and at least 1."""
     if whole(value) == 0:
         raise ValueError("must be at least 1")
     return whole(value)
 
 
 def amount(value: object) -> float:
-    """Check a number, 0 or more."""
+    """Check that a value is a number and at least 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise ValueError(f"{value!r} is not a number of at least 0")
     _check_size(value)
@@ -63,7 +63,7 @@ def amount(value: object) -> float:
 
 
 def positive(value: object) -> float:
-    """Check a number greater than 0."""
+    """Check that a value is a number greater than 0."""
     if amount(value) == 0:
         raise ValueError("0 is not a positive number")
     return amount(value)
@@ -78,21 +78,21 @@ def difference(value: object) -> float:
 
 
 def fraction(value: object) -> float:
-    """Check a number greater than 0 and at most 1."""
+    """Check that a value is a number greater than 0 and at most 1."""
     if not 0 < amount(value) <= 1:
         raise ValueError(f"{value!r} must be more than 0 and at most 1")
     return amount(value)
 
 
 def scale(value: object) -> float:
-    """Check a time scale: virtual seconds per real second."""
+    """Check that a value is a valid time scale (virtual seconds per real second)."""
     if positive(value) > FASTEST:
         raise ValueError(f"{value!r} is more than {FASTEST}")
     return positive(value)
 
 
 def items(value: object) -> list[Any]:
-    """Check a list."""
+    """Check that a value is a list."""
     if not isinstance(value, list):
         raise ValueError(f"{value!r} is not a list")
     return value

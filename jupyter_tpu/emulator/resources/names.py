@@ -58,7 +58,7 @@ def last_part(name: str) -> str:
     source="gcloud's output in public issues",
 )
 def new_operation_name(location: Location, now: float) -> str:
-    """Generate a name; `now` is virtual time."""
+    """Generate the name of a new operation; `now` is virtual time."""
     # cut to 13 digits, because token_hex returns only an even number of digits
     middle = secrets.token_hex(7)[:13]
     return f"{location}/operations/operation-{int(now * 1000)}-{middle}-{secrets.token_hex(4)}-{secrets.token_hex(4)}"

@@ -56,7 +56,10 @@ def ended(
     error: status_pb2.Status | None = None,
     response: bytes | None = None,
 ) -> OperationRecord:
-    """Return the record of the operation after it has taken effect; a stuck operation is still not done."""
+    """Return the record of an operation that has taken effect or failed.
+
+    A stuck operation stays unfinished, unless there is an error.
+    """
     if operation.is_stuck and error is None:
         return replace(operation, due=None)
     return replace(operation, due=None, ended=now, error=error, response=response)

@@ -14,7 +14,7 @@ V2ALPHA1 = "v2alpha1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRequest:
-    """A call in the messages of v2, regardless of the client's version.
+    """An API call, converted to v2's messages if the client uses another version.
 
     Attributes:
         method: the name of the API method, such as ``CreateNode``.

@@ -69,13 +69,13 @@ _METRIC_MESSAGES = {
 
 
 def new(message: str, /, **fields: Any) -> Any:
-    """Create a message of the metric service or, with the prefix ``tpu_telemetry.``, of the telemetry."""
+    """Create a message of the metric service, or of the telemetry if its name begins with ``tpu_telemetry.``."""
     return message_class(message)(**fields)
 
 
 @functools.cache
 def message_class(name: str) -> Any:
-    """Return the class of a message, by the same names as `new`."""
+    """Return the class of a message; `name` is as in `new`."""
     full_name = name if "." in name else f"{PACKAGE}.{name}"
     return message_factory.GetMessageClass(_pool().FindMessageTypeByName(full_name))
 

@@ -111,7 +111,7 @@ class SystemSshServer:
         self._accepting = asyncio.ensure_future(self._accept())
 
     def keys_changed(self) -> None:
-        """Write the keys of the emulator's user to the file that sshd reads at each login."""
+        """Write the SSH keys of the Unix user who runs the emulator to the file that sshd reads at each login."""
         user = getpass.getuser()
         lines = [f"{key}\n" for name, key in self._machine.authorized if name == user]
         (self._machine.folder / "authorized_keys").write_text("".join(lines), encoding="ascii")

@@ -246,7 +246,7 @@ class SessionProcess(asyncio.SubprocessProtocol):
         self._exit_when_done()
 
     def _exit_when_done(self) -> None:
-        """End the session when the process has exited and no process has its output open, as OpenSSH does."""
+        """End the session when the process has exited and its output was closed by all processes, as OpenSSH does."""
         code = self._transport.get_returncode() if self._transport is not None else None
         if code is None or self._open_pipes or self._is_gone:
             return

@@ -36,7 +36,10 @@ class NodeRows:
         return None if row is None else new_node_from(row[0])
 
     def nodes(self, zone: str | None = None, *, after: str = "", limit: int = -1) -> list[NodePb]:
-        """Return the nodes of one or all zones with names after `after`, sorted by name; -1 means no limit."""
+        """Return the nodes of one or all zones whose names come after `after`, sorted by name.
+
+        A `limit` of -1 means no limit.
+        """
         where, values = ("and zone = ?", (zone,)) if zone else ("", ())
         query = f"select body from nodes where name > ? {where} order by name limit ?"
         return _nodes_of(self._db.execute(query, (after, *values, limit)))

@@ -56,7 +56,7 @@ class QueuedRows:
         return self._queued(f"where name > ? {where} order by name limit ?", (after, *values, limit))
 
     def queued_waiting(self) -> list[tuple[float, str]]:
-        """Return queued resources in WAITING_FOR_RESOURCES, oldest first, with their earliest times of provisioning."""
+        """Return the resources in WAITING_FOR_RESOURCES, oldest first, each with its earliest provisioning time."""
         query = "select ifnull(valid_from, created), name from queued_resources where state = ? order by seq"
         rows = self._db.execute(query, (int(QueuedState.WAITING_FOR_RESOURCES),))
         return [(float(moment), str(name)) for moment, name in rows]

@@ -125,7 +125,7 @@ class GrpcServer:
 
 
 def packaged(version: str, name: str) -> Any:
-    """Create an empty message of google-cloud-tpu."""
+    """Create an empty protobuf message of the class that google-cloud-tpu provides under this name."""
     return getattr(PACKAGES[version], name).pb()()
 
 

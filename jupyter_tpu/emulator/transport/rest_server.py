@@ -234,7 +234,8 @@ def _challenged(answer: web.Response) -> web.Response:
 def token_check(cloud: Cloud, is_asked: Callable[[], bool]) -> Any:
     """Return a middleware that checks the token of each call to Google's services, but not to the control API.
 
-    `is_asked` returns whether a token is required; a token from one of this cloud's workers must always be valid.
+    `is_asked` returns whether a token is required. Even if not, an expired token of one of this cloud's workers is
+    rejected.
     """
 
     @web.middleware

@@ -114,7 +114,7 @@ def _specs(queued_resource: Fields) -> list[Fields]:
 
 
 def split(fields: Mapping[str, Any], kind: Descriptor) -> tuple[Fields, Fields]:
-    """Split fields into the fields that a message has and all other fields."""
+    """Split `fields` into the fields that the message type defines and all other fields."""
     known: Fields = {}
     extras: Fields = {}
     names = {each.json_name: each for each in kind.fields}

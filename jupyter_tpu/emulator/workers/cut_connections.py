@@ -43,7 +43,7 @@ class CannotCut(Exception):
 
 
 def refuse_if_impossible() -> None:
-    """Raise CannotCut if this system lacks a requirement."""
+    """Raise CannotCut if this system can't cut the network between workers."""
     if sys.platform != "linux":
         raise CannotCut("The network between workers can be cut on Linux only")
 

@@ -73,7 +73,7 @@ class Image:
 
     @property
     def path(self) -> str:
-        """The PATH of a login."""
+        """The environment variable PATH of a login session."""
         return f"{self.commands}:{_SYSTEM_PATH}"
 
 

@@ -164,7 +164,7 @@ class AutostopController:
                     self._settings.put_last_use(node, acted_at)
 
     def _log_damage(self, settings: Mapping[str, NodeSettings]) -> None:
-        """Log each damaged entry once."""
+        """Log each damaged node setting once."""
         damaged = {(name, each.damage) for name, each in settings.items() if each.damage}
         for name, damage in sorted(damaged - self._warned):
             log.warning("%s: %s", name, damage)

@@ -93,7 +93,9 @@ class LocalState:
 
 
 class SnapshotPublisher:
-    """The controller that sends snapshots, in a separate task, so that the fleet's loop never waits for an agent.
+    """The controller that sends cost and quota snapshots to the nodes' agents.
+
+    Sending runs in a separate task, so that the fleet's loop never waits for an agent.
 
     Args:
         agents: access to the agents; if None, nothing is sent.
@@ -115,7 +117,7 @@ class SnapshotPublisher:
         self._task: asyncio.Task[None] | None = None
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Start sending the data that is due, unless the previous round is still running."""
+        """Start sending snapshots to all billed nodes if it is time, unless the previous round is still running."""
         # use the clock of the data, because times are sent in cloud time
         now = self._real_now()
         is_busy = self._task is not None and not self._task.done()
@@ -128,13 +130,13 @@ class SnapshotPublisher:
             self._task = asyncio.create_task(self._send_all(self._agents, snapshot, nodes))
 
     async def close(self) -> None:
-        """Stop sending."""
+        """Stop sending snapshots."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
 
     async def _send_all(self, agents: Agents, snapshot: FleetSnapshot, nodes: Sequence[Node]) -> None:
-        """Send the data to all nodes whose agent responds. A failure with one node does not affect the others."""
+        """Send the snapshots to all nodes whose agent responds. A failure with one node does not affect the others."""
         try:
             # make a small call first: if no agent is connected, nothing needs to be read
             is_up = await asyncio.gather(*(self._has_answer(agents, node, "told", {"kind": "node"}) for node in nodes))

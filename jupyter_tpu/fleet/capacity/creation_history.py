@@ -1,4 +1,7 @@
-"""Results of recent node creations by zone and accelerator type, as a hint about likely capacity. Pure."""
+"""Results of recent node creations by zone and accelerator type, as a hint about likely capacity.
+
+This module is pure.
+"""
 
 from __future__ import annotations
 

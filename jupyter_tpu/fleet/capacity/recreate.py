@@ -190,10 +190,10 @@ class RecreateController:
                 await asyncio.to_thread(self._release, recovery.name, claimed.owner, now)
 
     def _release(self, name: NodeName, owner: str, now: float) -> None:
-        """Release the claim.
+        """Release this process's claim on the auto-recovery setting.
 
-        Never raises, because an error would replace a cancellation. If releasing fails, the setting can be claimed
-        again.
+        Never raises, because an error would hide that the task was cancelled. If releasing fails, another process can
+        claim the setting later.
         """
         try:
             left = self._recoveries.get(name)

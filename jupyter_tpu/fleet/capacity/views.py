@@ -1,4 +1,7 @@
-"""Searches and queued resources as JSON, for the REST API and the CLI's ``--json``. Pure."""
+"""Searches and queued resources as JSON, for the REST API and the CLI's ``--json``.
+
+This module is pure.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""List everything in the project that costs money or uses quota, no matter who created it, and delete marked items."""
+"""List everything in the project that costs money or uses quota, no matter who created it; delete selected items."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Step:
 
 
 def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] = ()) -> tuple[Step, ...]:
-    """Return the steps that stop all spending: waiting requests first, because they would become nodes. Pure.
+    """Return the steps that stop all spending: waiting requests first, because they would become nodes.
 
     If all nodes of a queued resource would be deleted, the queued resource is deleted instead; otherwise it would
     remain as a leftover that counts towards the quota. If deleting the queued resource failed (its name is in
@@ -164,7 +164,7 @@ async def _performed(executor: TerminationExecutor, step: Step) -> Result:
 
 
 def _gaps(holdings: Holdings) -> Iterable[Result]:
-    """Yield a failure for each missing part of the list, because the missing nodes may cost money."""
+    """Yield a failure for each missing part of the list of nodes, because missing nodes may be billed."""
     if holdings.error:
         yield Result(name=Text("the list of nodes and queued resources"), error=holdings.error)
     for zone in holdings.unreachable:

@@ -13,7 +13,7 @@ class AdmissionCheck(Protocol):
 
     @property
     def notices(self) -> Sequence[str]:
-        """Return notices for the user, one sentence each."""
+        """Return notices to show to the user after the checks, one sentence each."""
 
     async def check_create(self, spec: NodeSpec, *, accept_unknown_price: bool) -> None:
         """Check whether a node with these properties may be requested.

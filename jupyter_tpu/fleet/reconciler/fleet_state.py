@@ -73,7 +73,7 @@ class FleetState:
         self.wake_waiting()
 
     def node_seen(self, node: Node, at: Moment) -> None:
-        """Store a node that was read."""
+        """Store the state of a node that was read from the cloud."""
         self.nodes_changed(self.node_cache.merge_node(node, at))
 
     def node_missing(self, name: NodeName, at: Moment) -> None:

@@ -236,7 +236,10 @@ class BudgetEnforcer:
         self._ended[verb].add(node.name.node_id)
 
     async def _with_outcome(self, fleet: Fleet, asked: EndRequest) -> EndRequest:
-        """Add the outcome of the last request. Dismiss its intent if it failed; the request will be repeated."""
+        """Return `asked` with the outcome of its last request.
+
+        If the request failed, its intent is dismissed, because the request will be repeated.
+        """
         intent = await fleet.intent(asked.intent_id) if asked.intent_id else None
         if intent is None:
             return asked

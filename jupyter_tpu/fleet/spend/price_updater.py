@@ -76,7 +76,7 @@ class PriceUpdater:
 
     @classmethod
     def of_user(cls, settings: CloudSettings) -> PriceUpdater:
-        """Create an updater with the user's folder and environment."""
+        """Create an updater that uses the user's data folder and this process's environment variables."""
         return cls(settings, os.environ, data_path())
 
     def apply_stored(self, now: float) -> StoredPrices:

@@ -31,7 +31,7 @@ _SAME_END_S = 60.0
 
 
 class CheckpointHooks:
-    """An `Agents` implementation that also logs the outcomes of hooks, which any agent response may contain."""
+    """An `Agents` implementation that also logs the outcomes of checkpoint hooks that an agent's response contains."""
 
     def __init__(self, agents: Agents, journal: Journal, settings: CloudSettings) -> None:
         self._agents = agents

@@ -137,7 +137,7 @@ class TerminationExecutor:
         return tuple(await asyncio.gather(*(one(work) for work in works)))
 
     async def delete(self, kind: Kind, name: str, nodes: Iterable[NodeName] = ()) -> Result:
-        """Delete a node, or a queued resource with its `nodes`, which are listed in the audit log."""
+        """Delete a node, or a queued resource with its `nodes`; the audit log lists these nodes."""
         if kind == "node":
             return Result(name=name, action="delete", error=await self._attempt("delete", kind, name))
         # log before the request, as for an intent: when the nodes are deleted, the log must already contain the user's
@@ -192,7 +192,10 @@ class TerminationExecutor:
         return error
 
     async def _log(self, action: str, subject: str, detail: dict[str, Any]) -> None:
-        """Add an entry to the audit log, or queue it if the disk is full, because the action was already performed."""
+        """Add an entry to the audit log, or queue the entry if the disk is full.
+
+        A full disk must not prevent a stop or deletion.
+        """
         entry = Entry(at=time.time(), action=action, subject=subject, reason=self._reason, detail=detail)
         try:
             await asyncio.to_thread(self._audit.record, entry)

@@ -1,7 +1,7 @@
 """Open links in advance, so that the first kernel on a node starts as fast as later kernels.
 
 The first connection to a new node is slow, because it sets up SSH, the worker's environment and the agent. A link that
-is opened in advance has completed these steps, and kernels share it. A node that does not accept our key yet is
+is opened in advance has completed these steps, and kernels share it. A node that does not accept the user's key yet is
 skipped, because viewing a node must not change it.
 """
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 def workers_to_hold(
     nodes: Iterable[Node], settings: CloudSettings, *, proxy_command: str = "", ssh_user: str = ""
 ) -> frozenset[WorkerKey]:
-    """Return the first worker of each READY node that accepts our key, with its proxy and login name."""
+    """Return the first worker of each READY node that accepts the user's key, with its proxy and login name."""
     user_key = UserKey.load_or_create(data_dir() / "ssh")
     return frozenset(
         WorkerKey(node=node.name, endpoint=settings.endpoint, proxy_command=proxy_command, ssh_user=ssh_user)

@@ -1,7 +1,7 @@
 """Open an SSH connection to one of a node's workers, given the node's name.
 
-This module never causes costs: it doesn't create, start or resize nodes. Like `gcloud … ssh`, it only adds our key to
-the node's metadata if the key is missing.
+This module never causes costs: it doesn't create, start or resize nodes. Like `gcloud … ssh`, it only adds the user's
+key to the node's metadata if the key is missing.
 """
 
 from __future__ import annotations
@@ -180,7 +180,10 @@ class Worker:
         return f"{self.key.endpoint} {self.key.node} {self.key.worker_id} {self.key.ssh_user}"
 
     async def _connect_anew(self, user_key: UserKey, unless_unknown: TpuError | None = None) -> SshConnection:
-        """Query the cloud for the address and connect. If the query fails, raise `unless_unknown` if given."""
+        """Get the worker's address from the cloud, and connect.
+
+        If the cloud can't be queried, raise `unless_unknown` if it is given, otherwise the cloud's error.
+        """
         self._report("finding_node", f"Looking up {self.key.node.node_id}")
         try:
             address, key_is_new = await self._look_up(user_key)
@@ -352,11 +355,11 @@ def host_key_store() -> HostKeyStore:
 
 
 async def ensure_login(cloud: CloudApi, node: Node, user_key: UserKey, ssh_user: str = "") -> tuple[str, bool]:
-    """Add our key to the node if it is missing; return the login name and whether the key was added.
+    """Add the user's key to the node if it is missing; return the login name and whether the key was added.
 
     Args:
-        ssh_user: the requested login name. If empty, the login name for our key in the node's metadata is used or, if
-            our key is missing, the local user's name.
+        ssh_user: the requested login name. If empty, the login name for the user's key in the node's metadata is used
+            or, if the key is missing, the local user's name.
 
     Raises:
         CloudRefused: the node's metadata cannot be changed.
@@ -380,7 +383,7 @@ async def ensure_login(cloud: CloudApi, node: Node, user_key: UserKey, ssh_user:
 
 
 def login_of(node: Node, user_key: UserKey) -> str:
-    """Return the login name for our key in the node's metadata, or "" if the key is missing."""
+    """Return the login name for the user's key in the node's metadata, or "" if the key is missing."""
     ours = user_key.public_line.split()[:2]
     for line in node.metadata.get("ssh-keys", "").splitlines():
         user, _, key = line.partition(":")

@@ -238,7 +238,7 @@ class ExecutionLog:
             raise OSError("the disk is full")
 
     def _rewrite(self, runs: Iterable[LoggedRun]) -> None:
-        """Write these runs to a new file that atomically replaces the old file."""
+        """Write `runs` to a new log file that atomically replaces the old one."""
         self.close()
         entries = list(runs)
         lines = [run.to_line() for run in entries]

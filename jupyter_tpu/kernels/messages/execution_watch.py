@@ -25,7 +25,7 @@ _STATES: dict[str, State] = {"ok": "ok", "error": "error", "aborted": "aborted",
 
 
 class ExecutionWatch:
-    """An observer that reads a kernel's messages in order and logs the kernel's runs.
+    """An observer that reads a kernel's messages in order and logs the code that the kernel runs.
 
     Attributes:
         node: returns the host key alias of the kernel's worker; see `LoggedRun.node`.

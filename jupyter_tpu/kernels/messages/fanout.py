@@ -177,7 +177,7 @@ class Subscriber:
             self._fanout.balance()
 
     def resume(self) -> None:
-        """Continue after `pause`, over a separate stream if the reader has left the live stream."""
+        """Continue delivery after `pause`. If the reader has left the live stream, continue over a separate stream."""
         self._is_paused = False
         if self._own:
             self._own.resume()

@@ -62,7 +62,7 @@ class IpcAddresses:
         self._removal()
 
     def path(self, channel: str) -> Path:
-        """Return the public name of a socket."""
+        """Return the path under which Jupyter clients find the socket."""
         return Path(f"{self.ip}-{self.ports[f'{channel}_port']}")
 
     def _hidden(self, channel: str) -> Path:

@@ -101,7 +101,7 @@ class Publisher:
             self._hold()
 
     def _start_patience(self) -> None:
-        """Start the timeout. It counts event loop ticks, so that it stops while this process is suspended."""
+        """Start the timeout of a slow client. It doesn't advance while this process is suspended."""
         self._ticks_left = _TICKS
         self._wait_for_tick()
 

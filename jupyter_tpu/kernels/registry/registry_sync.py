@@ -26,7 +26,7 @@ _AGAIN_S = 5.0
 
 
 class RegistrySync:
-    """The note of one kernel, on disk and in the agent.
+    """Keep the note of one kernel up to date on disk and in the agent.
 
     Args:
         send_to_agent: sends the agent its copy of the note. It may wait for the link without a time limit, and may

@@ -1,4 +1,4 @@
-"""The doctor's checks on a worker: functions from facts to findings. Pure."""
+"""The doctor's checks on a worker: pure functions from facts to findings."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class AgentAnswers:
     now: float
 
     def answer(self, name: str) -> dict[str, Any]:
-        """Return one response; raises the call's error if it failed."""
+        """Return the agent's response to the call `name`; raise the call's error if it failed."""
         answer = self.answers[name]
         if isinstance(answer, TpuError):
             raise answer

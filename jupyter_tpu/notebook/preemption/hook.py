@@ -79,7 +79,7 @@ class HookRun:
         self.error = ""
 
     def perform(self) -> None:
-        """Run the hook unless the other thread has started it. Its errors are shown and stored, never raised."""
+        """Run the hook unless another thread has already started it. Its errors are shown and stored, never raised."""
         if not self._claim.acquire(blocking=False):
             return
         self.has_begun.set()

@@ -105,7 +105,7 @@ class RunningCell:
         sent.wait(1)
 
     def end_own(self, error: CellError | None) -> None:
-        """Record that worker 0 has finished its part."""
+        """Record that worker 0 has finished running the cell."""
         with self._lock:
             self._course.end(0, time.monotonic(), failed=error is not None)
             if error is not None:

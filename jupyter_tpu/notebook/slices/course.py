@@ -46,7 +46,7 @@ class Course:
     def is_over(self) -> bool:
         """Whether the cell no longer waits for any worker.
 
-        It always waits for worker 0, because that worker's part occupies the kernel.
+        It always waits for worker 0, because the kernel is busy until worker 0 has finished.
         """
         return not self.running or (self.has_given_up and 0 not in self.running)
 
@@ -60,7 +60,7 @@ class Course:
         return None if self._failed_at is None else self._failed_at + self._limits.grace_s
 
     def end(self, worker: int, now: float, *, failed: bool) -> None:
-        """Record that a worker has finished its part."""
+        """Record that a worker has finished running the cell."""
         if worker not in self.running:
             return
         self.running.discard(worker)

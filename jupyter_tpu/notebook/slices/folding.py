@@ -1,4 +1,7 @@
-"""The other workers' output in a cell: workers with equal output form a group, whose output is in one fold. Pure."""
+"""The other workers' output in a cell. Workers with equal output form a group, shown once and folded.
+
+This module is pure.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,7 @@ class Group:
 
     @property
     def is_open(self) -> bool:
-        """Whether the group's fold is open, because it needs attention."""
+        """Whether the group is shown expanded, because it has an error or a state that needs attention."""
         return self.part is not None and (self.part.error is not None or self.part.is_urgent)
 
     @property

@@ -26,7 +26,7 @@ class Publisher:
         self._shown: Mapping[str, str] = {}
 
     def show(self, data: Mapping[str, str]) -> None:
-        """Show or update the slice's only display in this cell."""
+        """Show the other workers' output in the cell; later calls replace the earlier output."""
         if data == self._shown or not (data["text/plain"] or self._display_id):
             return
         self._shown = data

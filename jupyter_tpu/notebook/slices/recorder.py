@@ -1,4 +1,4 @@
-"""Record the output of this process in a cell while it is sent to the front end."""
+"""Record a cell's output in this process, while the output is also sent to the front end."""
 
 from __future__ import annotations
 

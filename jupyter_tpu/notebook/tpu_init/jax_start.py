@@ -1,6 +1,6 @@
 """Start JAX on this worker's chips, or together on all workers of a slice, and check that it computes there.
 
-JAX determines the devices of a process when first used, so all settings are made before that and checked afterwards.
+JAX determines a process's devices on first use. All options are therefore set before that, and checked afterwards.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class Report:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The lines below the table: the test result, the versions, and any remark and warning."""
+        """The lines below the table: the test result, the versions, and any remarks or warnings."""
         missing = _("not installed")
         libraries = ", ".join(f"{name} {version or missing}" for name, version in self.versions.items())
         return (

@@ -1,4 +1,4 @@
-"""Serialise a kernel's requests and their outputs as the JSON response of a route. Runs in a thread; never waits."""
+"""Serialise a kernel's requests and their outputs as the JSON response of a route. Call this in a thread."""
 
 from __future__ import annotations
 

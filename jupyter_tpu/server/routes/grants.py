@@ -32,7 +32,7 @@ class GrantRoute(TpuHandler):
         return Grants(opened.journal, endpoint=settings.endpoint, project=settings.project)
 
     async def grant_usage(self) -> GrantUsage:
-        """Return the grants and their usage by the nodes in the last list."""
+        """Return the grants and how much of them the nodes use, according to the last list of nodes."""
         opened = await self.app.fleet.get()
         snapshot = opened.fleet.snapshot()
         if not snapshot.as_of and snapshot.error is None:  # the server has just started: wait for the first list

@@ -28,7 +28,7 @@ _MOST_POINTS = 600  # the agent's own limit; a chart in the panel is narrower
 
 
 class ChipsRoute(TpuHandler):
-    """Base class of the handlers of a node's chips."""
+    """Base class of the handlers for requests about a node's chips."""
 
     async def node(self, zone: str, node_id: str) -> tuple[OpenFleet, Node]:
         """Return the node from the last list of nodes; query the cloud only if that list lacks the node.

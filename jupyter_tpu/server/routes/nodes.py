@@ -86,7 +86,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
             self.set_header("Warning", f'299 - "this path was renamed to end in {renamed_to}"')
 
     async def prepare(self) -> None:  # type: ignore[override]
-        """Check the user and decide whether the request counts as activity."""
+        """Authenticate the user, and decide whether the request counts as activity."""
         # Count only user actions as activity: otherwise the polls of an open panel would prevent idle culling.
         self._track_activity = self.request.method not in _SAFE_VERBS
         await super().prepare()

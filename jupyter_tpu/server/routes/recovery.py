@@ -25,7 +25,7 @@ class RecoveriesHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """Return all settings."""
+        """Return all auto-recovery settings."""
         opened = await self.app.fleet.get()
         settings = opened.settings
         known = Recoveries(opened.journal, endpoint=settings.endpoint, project=settings.project)
@@ -39,7 +39,7 @@ class RecoveryHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def put(self, zone: str, node_id: str) -> None:
-        """Change the setting; return it."""
+        """Change the auto-recovery setting, and return it."""
         choice = choice_from_body(self.request.body)
         name = await self.node_name(zone, node_id)
         opened = await self.app.fleet.get()

@@ -65,7 +65,10 @@ def _end_view(provisioner: TPUProvisioner) -> dict[str, Any]:
 
 
 def _ended_view(lost: LostRuns) -> dict[str, Any]:
-    """Return what happened to the node of a kernel that this server no longer has, from the kernel's lost runs."""
+    """Return what happened to the node of a kernel that this server no longer has.
+
+    `lost` contains the runs that were lost with the node.
+    """
     end = None if lost.has_successor else lost.end
     age_s = max(time.time() - lost.lost_at, 0.0) if end else None
     return {"is_back": False, "end": end, "recovery": None, "age_s": age_s}

@@ -44,7 +44,7 @@ class SetupRoute(TpuHandler):
 
     @property
     def setup_app(self) -> SetupApp:
-        """The extension."""
+        """The extension app that these handlers belong to."""
         return cast(SetupApp, self.app)
 
     async def steps(self) -> dict[str, Any]:

@@ -229,7 +229,7 @@ class PageSession:
         await self._send_state()
 
     async def _send_state(self) -> None:
-        """Send the kernel's state, which JupyterLab resets on disconnection, before the missed messages."""
+        """Send the kernel's state before the missed messages, because JupyterLab forgets the state on disconnection."""
         try:
             state = shown_state((await self._listing()).execution_state)
         except TpuError as error:

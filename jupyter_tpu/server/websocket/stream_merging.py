@@ -13,7 +13,7 @@ MERGED_CHARACTERS = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class StreamPart:
-    """The text of a stream message; `is_piece` is true if the text differs from the text in `message`."""
+    """The text of a stream message. `is_piece` means that `text` differs from the text in `message`."""
 
     message: PageMessage
     name: str

@@ -123,7 +123,10 @@ class TextLimit:
         return text.piece(end)
 
     def _feed_other(self, message: PageMessage, out: StreamMerger) -> None:
-        """Finish the request's notice if this message requires it; if the cell has ended, send the end of its text."""
+        """Finish the notice about omitted text if this message requires it.
+
+        If the cell has ended, also send the last omitted lines.
+        """
         request = self._requests.get(message.parent_id) if message.channel == "iopub" and self._requests else None
         if request is None:
             return

@@ -29,7 +29,10 @@ Place = tuple[str, str, int]
 
 
 class InFlight:
-    """Messages that were written to a page but not acknowledged yet; only candidates for the largest one are stored."""
+    """The sizes of the messages that a page has not acknowledged yet.
+
+    Only messages that can still be the largest one are stored.
+    """
 
     def __init__(self) -> None:
         self._written: deque[tuple[int, int]] = deque()

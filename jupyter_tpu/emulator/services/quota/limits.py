@@ -1,7 +1,7 @@
-"""The quota engine's limits and usage, in the form that other Google services show.
+"""The quota engine's limits and usage, in the form that Google's quota services return.
 
-These services access the engine only through this module: a limit set here also applies when nodes are created, and a
-limit set in the engine is also shown here.
+The emulated quota services access the engine only through this module. A limit set here also applies when nodes are
+created, and a limit set in the engine is also returned here.
 """
 
 from __future__ import annotations

@@ -40,7 +40,10 @@ class ServiceCall:
         return int(value)
 
     def word(self, name: str, *words: str) -> str:
-        """Return the name of an enum parameter, given by name or number; the first of `words` if it is missing."""
+        """Return the name of an enum parameter's value, by default the first of `words`.
+
+        The request may contain the value's name or its number.
+        """
         value = self.query.get(name, "") or words[0]
         by_number = {str(number): word for number, word in enumerate(words)}
         if value not in words and value not in by_number:

@@ -56,19 +56,19 @@ def _below(place: str, name: str) -> str:
 
 
 def text(value: object, place: str) -> None:
-    """Check a string."""
+    """Check that a value is a string."""
     if not isinstance(value, str):
         raise invalid_value(place, "TYPE_STRING", value)
 
 
 def boolean(value: object, place: str) -> None:
-    """Check a boolean."""
+    """Check that a value is a boolean."""
     if not isinstance(value, bool):
         raise invalid_value(place, "TYPE_BOOL", value)
 
 
 def int64(value: object, place: str) -> None:
-    """Check a whole number, given as a number or a string (like 64-bit numbers in Google's JSON)."""
+    """Check that a value is a whole number or a string with one, as Google's JSON writes 64-bit numbers."""
     # True is an int in Python but not in JSON
     is_number = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
     if not is_number and not (isinstance(value, str) and _INT64.fullmatch(value) and abs(int(value)) < 2**63):
