@@ -84,7 +84,9 @@ def _without_ours() -> Iterator[Sequence[str]]:
         for extension in (each for path in jupyter_path("labextensions") for each in Path(path).glob("*")):
             if extension.name != OURS and not Path(folder, extension.name).exists():
                 Path(folder, extension.name).symlink_to(extension)
-        yield (f"--LabApp.labextensions_path={folder}", "--ServerApp.jpserver_extensions={'jupyter_tpu': False}")
+        # this replaces the demo's own choice, which leaves out ipyparallel's extension too
+        extensions = {"jupyter_tpu": False, "ipyparallel": False}
+        yield (f"--LabApp.labextensions_path={folder}", f"--ServerApp.jpserver_extensions={extensions}")
 
 
 def _parser() -> argparse.ArgumentParser:

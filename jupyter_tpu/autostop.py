@@ -209,13 +209,13 @@ def unknown(why: str) -> Activity:
 
 def never_connected() -> Activity:
     """Return the activity of a node that no client has ever connected to: no cell can be running there."""
-    quiet = Source(state="quiet", detail="no client has connected to the node yet")
+    quiet = Source(state="quiet", detail=Text("no client has connected to the node yet"))
     return Activity(execution=quiet, accelerator=quiet, human=quiet)
 
 
 def not_running(state: str) -> Activity:
     """Return the activity of a node that is not READY: nothing is running there."""
-    quiet = Source(state="quiet", detail=f"the node is {state}")
+    quiet = Source(state="quiet", detail=Text("the node is {state}", state=state))
     return Activity(execution=quiet, accelerator=quiet, human=quiet)
 
 
@@ -366,7 +366,7 @@ def _lapsing(rules: Rules, activity: Activity, ready_since: float, now: float) -
 
 def _joined_details(sources: Iterable[tuple[str, Source]]) -> str:
     """Join the details of `sources`. Several sources often have the same detail, which is then listed once."""
-    return "; ".join(dict.fromkeys(source.detail or f"{name}: {source.state}" for name, source in sources))
+    return joined(dict.fromkeys(source.detail or f"{name}: {source.state}" for name, source in sources), "; ")
 
 
 def _ends(

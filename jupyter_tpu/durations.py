@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import re
 
+from jupyter_tpu.errors import Text
+
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 # at most nine digits, so that a number is never too large for a float or a date
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*(s|m|min|h|d)")
@@ -34,12 +36,13 @@ def parse_time_of_day(text: str, now: float) -> float | None:
     return wanted.timestamp()
 
 
-def duration_text(seconds: float) -> str:
+def duration_text(seconds: float) -> Text:
     """Format a duration: ``3 h 5 min``, ``2 h``, ``12 min``, ``40 s``."""
     whole = max(0, int(seconds))
     # Below two minutes, whole minutes would be too coarse for a countdown.
     if whole < 120:
-        return f"{whole} s"
+        return Text("{seconds} s", seconds=whole)
     hours, minutes = divmod(whole // 60, 60)
-    parts = [f"{hours} h"] * bool(hours) + [f"{minutes} min"] * bool(minutes)
-    return " ".join(parts)
+    if not hours:
+        return Text("{minutes} min", minutes=minutes)
+    return Text("{hours} h {minutes} min", hours=hours, minutes=minutes) if minutes else Text("{hours} h", hours=hours)

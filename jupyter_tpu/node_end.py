@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from jupyter_tpu.errors import Action
+from jupyter_tpu.errors import Action, Text, templates_of, text_from_json
 from jupyter_tpu.models import NodeName
 
 Cause = Literal["stop", "delete", "idle", "session", "deadline", "budget", "stop_all", "preempted", "repair", "unknown"]
@@ -23,6 +23,9 @@ AGENT_CAUSES = frozenset({"stop", "delete", "idle", "session", "deadline"})
 """Causes that the agent on the node reports: a notebook's ``%tpu stop``, or auto-stop by its guard."""
 NOTICED_CAUSES = frozenset({"preempted", "repair", "unknown"})
 """Causes of ends that nobody asked for here, so they have no time of a request."""
+
+_DETAIL_TEXT = "detail_text"
+"""In the JSON of a cause: the template and values of its detail; earlier versions ignore it."""
 
 _CAUSES = frozenset(get_args(Cause))
 _WHAT = {True: "deleted", False: "stopped"}
@@ -47,7 +50,8 @@ class EndCause:
     Attributes:
         cause: a stable code.
         name: name of the budget that was used up; empty if the cause is not a budget.
-        detail: the limit that was reached, as text for display, such as ``1 h`` or ``$5.02 of $5.00 today``.
+        detail: the limit that was reached, as text for display, such as ``1 h`` or ``$5.02 of $5.00 today``;
+            a `Text` if a front end can translate it.
     """
 
     cause: Cause
@@ -56,7 +60,8 @@ class EndCause:
 
     def to_json(self) -> dict[str, Any]:
         """Return all fields; `from_json` is the inverse."""
-        return {"cause": self.cause, "name": self.name, "detail": self.detail}
+        made_of = {_DETAIL_TEXT: self.detail.to_json()} if isinstance(self.detail, Text) else {}
+        return {"cause": self.cause, "name": self.name, "detail": str(self.detail), **made_of}
 
     @classmethod
     def from_json(cls, data: object) -> EndCause | None:
@@ -66,7 +71,8 @@ class EndCause:
         """
         if not isinstance(data, Mapping) or str(data.get("cause")) not in _CAUSES:
             return None
-        return cls(cause=data["cause"], name=str(data.get("name", "")), detail=str(data.get("detail", "")))
+        detail = text_from_json(data.get(_DETAIL_TEXT), str(data.get("detail", "")))
+        return cls(cause=data["cause"], name=str(data.get("name", "")), detail=detail)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +108,10 @@ class NodeEnd:
         return {
             "zone": self.node.zone,
             "node_id": self.node.node_id,
-            **self.why.to_json(),
+            "cause": self.why.cause,
+            "name": self.why.name,
+            "detail": str(self.why.detail),
+            **templates_of({"detail": self.why.detail}),
             "at": self.at,
             "is_deleted": self.is_deleted,
             "message": self.message,

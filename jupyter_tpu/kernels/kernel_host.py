@@ -546,7 +546,10 @@ class KernelHost:
 def _agents_cause(event: Mapping[str, Any]) -> EndCause | None:
     """Return why the agent stopped or deleted its node; None if this is another event or its cause is invalid."""
     why = EndCause.from_json(event) if event.get("event") == "node_ending" else None
-    return replace(why, name="", detail=plain(why.detail, 50)) if why and why.cause in AGENT_CAUSES else None
+    if why is None or why.cause not in AGENT_CAUSES:
+        return None
+    harmless = plain(why.detail, 50)
+    return replace(why, name="", detail=why.detail if harmless == why.detail else harmless)
 
 
 async def _owner_of(port: int) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_tpu.accelerators import Accelerator, find_accelerator, price_on_terms
-from jupyter_tpu.errors import Text, joined
+from jupyter_tpu.errors import Text, joined, templates_of
 from jupyter_tpu.models import Price
 from jupyter_tpu.money.allotment import Allotment, is_for
 from jupyter_tpu.money.days import day_of
@@ -79,6 +79,7 @@ class Coverage:
             "usd_per_hour": self.price.usd_per_hour if self.price else None,
             "text": self.text,
             "not_covered": list(NEVER_COVERED),
+            **templates_of({"text": self.text, "detail": self.detail}),
         }
 
 

@@ -292,12 +292,31 @@ export interface INodeEnd {
   readonly name: string;
   /** The limit that was reached, such as `1 h` */
   readonly detail: string;
+  /**
+   * The template of `detail` if it has values, for translation; ends recorded by earlier versions
+   * lack it
+   */
+  readonly templates?: INodeEndTemplate;
+  /** The values that replace `{name}` in the template, by name */
+  readonly arguments?: { readonly [name: string]: string | number };
+  /** The templates of the values that are texts themselves, by name */
+  readonly texts?: { readonly [name: string]: IText };
+  /** The Unix seconds of the values that are times, by name */
+  readonly times?: { readonly [name: string]: number };
   /** Unix seconds, by this machine's clock */
   readonly at: number;
   readonly is_deleted: boolean;
   /** In English, with this machine's local time */
   readonly message: string;
   readonly actions: readonly IAction[];
+}
+
+/**
+ * The template of `detail` if it has values, for translation; ends recorded by earlier versions
+ * lack it
+ */
+export interface INodeEndTemplate {
+  readonly detail?: string;
 }
 
 export interface INodeRecovery {
@@ -442,8 +461,22 @@ export interface ICoverage {
   readonly text: string;
   /** Costs that no grant covers */
   readonly not_covered: readonly string[];
+  /** As in SetupStep */
+  readonly templates?: ICoverageTemplate;
+  /** As in SetupStep */
+  readonly arguments?: { readonly [name: string]: string | number };
+  /** As in SetupStep */
+  readonly texts?: { readonly [name: string]: IText };
+  /** As in SetupStep */
+  readonly times?: { readonly [name: string]: number };
   /** The auto-stop rules that such a node gets by default */
   readonly autostop: ICoverageAutostop;
+}
+
+/** As in SetupStep */
+export interface ICoverageTemplate {
+  readonly text?: string;
+  readonly detail?: string;
 }
 
 /** The auto-stop rules that such a node gets by default */
@@ -560,6 +593,14 @@ export interface INodeAutostop {
   readonly action: 'stop' | 'delete';
   readonly verdict: 'busy' | 'idle' | 'unknown';
   readonly reason: string;
+  /** As in SetupStep */
+  readonly templates?: INodeAutostopTemplate;
+  /** As in SetupStep */
+  readonly arguments?: { readonly [name: string]: string | number };
+  /** As in SetupStep */
+  readonly texts?: { readonly [name: string]: IText };
+  /** As in SetupStep */
+  readonly times?: { readonly [name: string]: number };
   readonly sources: readonly IActivitySource[];
   /** When auto-stop stops or deletes the node (Unix seconds); null if that is not planned */
   readonly ends_at: number | null;
@@ -576,12 +617,30 @@ export interface INodeAutostop {
   readonly guard: IGuard;
 }
 
+/** As in SetupStep */
+export interface INodeAutostopTemplate {
+  readonly reason?: string;
+}
+
 export interface IActivitySource {
   readonly source: 'execution' | 'accelerator' | 'human' | 'output' | 'connection' | 'cpu';
   readonly state: 'active' | 'quiet' | 'unknown';
   /** Seconds since the last activity; null if unknown */
   readonly age_s: number | null;
   readonly detail: string;
+  /** As in SetupStep */
+  readonly templates?: IActivitySourceTemplate;
+  /** As in SetupStep */
+  readonly arguments?: { readonly [name: string]: string | number };
+  /** As in SetupStep */
+  readonly texts?: { readonly [name: string]: IText };
+  /** As in SetupStep */
+  readonly times?: { readonly [name: string]: number };
+}
+
+/** As in SetupStep */
+export interface IActivitySourceTemplate {
+  readonly detail?: string;
 }
 
 /** Set if the node has been billed for a day or more without a user action */
@@ -653,6 +712,14 @@ export interface IQuota {
 export interface IQuotaLimit {
   readonly quota_id: string;
   readonly label: string;
+  /** As in SetupStep */
+  readonly templates?: IQuotaLimitTemplate;
+  /** As in SetupStep */
+  readonly arguments?: { readonly [name: string]: string | number };
+  /** As in SetupStep */
+  readonly texts?: { readonly [name: string]: IText };
+  /** As in SetupStep */
+  readonly times?: { readonly [name: string]: number };
   readonly unit: 'chips' | 'TensorCores';
   readonly scope: 'zone' | 'region';
   readonly location: string;
@@ -663,6 +730,11 @@ export interface IQuotaLimit {
   readonly free: number | null;
   /** Largest first */
   readonly users: readonly IQuotaUser[];
+}
+
+/** As in SetupStep */
+export interface IQuotaLimitTemplate {
+  readonly label?: string;
 }
 
 export interface IQuotaUser {
@@ -686,6 +758,14 @@ export interface IQuotasAfter {
 export interface IQuotaAfter {
   readonly quota_id: string;
   readonly label: string;
+  /** As in SetupStep */
+  readonly templates?: IQuotaAfterTemplate;
+  /** As in SetupStep */
+  readonly arguments?: { readonly [name: string]: string | number };
+  /** As in SetupStep */
+  readonly texts?: { readonly [name: string]: IText };
+  /** As in SetupStep */
+  readonly times?: { readonly [name: string]: number };
   readonly unit: 'chips' | 'TensorCores';
   readonly location: string;
   readonly limit: number | null;
@@ -696,6 +776,11 @@ export interface IQuotaAfter {
   readonly after: number | null;
   /** Null if unknown */
   readonly fits: boolean | null;
+}
+
+/** As in SetupStep */
+export interface IQuotaAfterTemplate {
+  readonly label?: string;
 }
 
 export interface ICleanup {

@@ -215,25 +215,27 @@ async def test_a_kernel_that_ended_with_its_node_is_not_said_to_have_died(cloud:
 
 
 @pytest.mark.parametrize(
-    ("node_id", "method", "params", "message"),
+    ("node_id", "method", "params", "message", "limit"),
     [
         (
             "guarded",
             "set_brakes",
             {"rules": {"idle_after_s": None, "session_s": 1, "action": "stop"}, "revision": 1},
             r"guarded was stopped at \d\d:\d\d: session limit of 1 s reached\.",
+            {"seconds": 1},
         ),
         pytest.param(
             "dismissed",
             "end_node",
             {"action": "stop"},
             r"You stopped dismissed at \d\d:\d\d\.",
+            {},
             marks=pytest.mark.nightly,
         ),
     ],
 )
 async def test_a_node_that_ends_itself_says_why(
-    cloud: Any, node_id: str, method: str, params: dict[str, Any], message: str
+    cloud: Any, node_id: str, method: str, params: dict[str, Any], message: str, limit: dict[str, Any]
 ) -> None:
     node = await asyncio.to_thread(cloud.create_node, node_id)
     manager = AsyncIOLoopKernelManager(kernel_name=write_kernelspec(node, cloud.settings))
@@ -244,6 +246,7 @@ async def test_a_node_that_ends_itself_says_why(
         await provisioner.wait()
     assert provisioner.node_end is not None
     assert re.fullmatch(message, provisioner.node_end.message)
+    assert provisioner.node_end.to_json()["arguments"] == limit  # for a front end in another language
     await manager.shutdown_kernel()
 
 

@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
+from jupyter_tpu.durations import duration_text
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.node_end import Cause, EndCause, NodeEnd
 
@@ -31,6 +32,14 @@ def test_every_cause_has_its_sentence() -> None:
 def test_a_cause_is_read_as_it_was_written() -> None:
     why = EndCause(cause="budget", name="daily", detail="$5.02 of $5.00 today")
     assert EndCause.from_json(json.loads(json.dumps(why.to_json()))) == why
+
+
+def test_the_limit_that_was_reached_can_be_translated() -> None:
+    why = EndCause.from_json(json.loads(json.dumps(EndCause(cause="idle", detail=duration_text(5400)).to_json())))
+    assert why is not None
+    shown = NodeEnd(node=NAME, why=why, at=AT, is_deleted=False).to_json()
+    assert (shown["detail"], shown["arguments"]) == ("1 h 30 min", {"hours": 1, "minutes": 30})
+    assert shown["templates"] == {"detail": "{hours} h {minutes} min"}
 
 
 @pytest.mark.parametrize("data", [None, {}, {"cause": "boredom"}, {"cause": ["idle"]}, "idle", 3])

@@ -132,6 +132,7 @@ def test_what_is_never_covered_is_always_said() -> None:
     view = ask(V5E_SPOT).to_json()
     assert view["not_covered"] == list(NEVER_COVERED)
     assert (view["covered"], view["grant"], view["usd_per_hour"]) == (True, "trc", 4.8)
+    assert view["templates"]["text"].startswith("free under your TRC grant {name}")  # for other languages
     for word in ("disk", "external IP", "egress", "other services"):
         assert any(word in sentence for sentence in NEVER_COVERED)
 

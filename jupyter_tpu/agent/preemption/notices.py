@@ -19,7 +19,7 @@ from jupyter_tpu.agent.kernels.kernel import Kernel
 from jupyter_tpu.agent.kernels.kernels import Kernels
 from jupyter_tpu.agent.kernels.process import boot_id
 from jupyter_tpu.autostop import number_from
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 
 HOOK_S = 25.0
 """Time for hooks before the node ends, unless its end comes sooner.
@@ -119,9 +119,10 @@ class Notices:
             cause: as in `jupyter_tpu.node_end`.
             detail: the limit that was reached, for display.
         """
+        made_of = {"detail_text": detail.to_json()} if isinstance(detail, Text) else {}
         for kernel in self._kernels.all():
             if not kernel.is_closed:
-                kernel.event("node_ending", cause=cause, detail=detail)
+                kernel.event("node_ending", cause=cause, detail=str(detail), **made_of)
 
     @staticmethod
     async def wait_for_hooks(notice: Notice) -> bool:

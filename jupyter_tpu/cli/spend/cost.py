@@ -91,7 +91,7 @@ def _say_spend(view: dict[str, Any], seen: ObservedSpend) -> None:
 
 def _row(node: dict[str, Any]) -> tuple[str, ...]:
     price = _("price unknown") if node["usd_per_hour"] is None else f"{dollars_text(node['usd_per_hour'])}/h"
-    ready = duration_text(node["ready_s"])
+    ready: str = duration_text(node["ready_s"])
     if node["is_open"]:
         ready = _("{duration}, still READY", duration=ready)
     source = _source_text(node["price_source"] or "")

@@ -155,11 +155,11 @@ class AgentPoller:
         if last is None and settings.is_ours and self._agents is not None and not self._agents.was_reached(node):
             return never_connected()
         if last is None or last.activity is None:
-            return unknown("the agent on the node sent an invalid response" if last else NO_LINK)
+            return unknown(Text("the agent on the node sent an invalid response") if last else NO_LINK)
         if abs((now.wall - last.at.wall) - (now.steady - last.at.steady)) > _CLOCK_SET_S:
-            return unknown("this computer's clock was changed since the node's last report")
+            return unknown(Text("this computer's clock was changed since the node's last report"))
         if last.at.age_s(now) > _FRESH_S:
-            return unknown(f"the node's last report is {duration_text(last.at.age_s(now))} old")
+            return unknown(Text("the node's last report is {duration} old", duration=duration_text(last.at.age_s(now))))
         return last.activity
 
     def last_human_at(self, node: Node) -> float | None:

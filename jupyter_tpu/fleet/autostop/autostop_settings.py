@@ -197,7 +197,8 @@ def rules_text(rules: Rules) -> str:
         Text("deadline {time}", time=moment_text(at, utc_offset_s(at))) if at else "",
     ]
     rules_set = joined(filter(None, parts), ", ")
-    return Text("Auto-stop: {rules}; action: {action}.", rules=rules_set, action=rules.action)
+    action = Text("stop") if rules.action == "stop" else Text("delete")
+    return Text("Auto-stop: {rules}; action: {action}.", rules=rules_set, action=action)
 
 
 def default_rules(node: Node) -> Rules:

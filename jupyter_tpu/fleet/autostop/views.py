@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from jupyter_tpu.errors import templates_of
+
 if TYPE_CHECKING:
     from jupyter_tpu.fleet.autostop.controller import AutostopStatus
 
@@ -21,8 +23,15 @@ def autostop_status_view(status: AutostopStatus) -> JSON:
         **rules.to_json(),
         "verdict": verdict.verdict,
         "reason": verdict.reason,
+        **templates_of({"reason": verdict.reason}),
         "sources": [
-            {"source": source, "state": each.state, "age_s": verdict.ages_s[source], "detail": each.detail}
+            {
+                "source": source,
+                "state": each.state,
+                "age_s": verdict.ages_s[source],
+                "detail": each.detail,
+                **templates_of({"detail": each.detail}),
+            }
             for source, each in status.activity
         ],
         "ends_at": verdict.ends_at,

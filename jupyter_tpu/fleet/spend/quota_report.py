@@ -11,7 +11,7 @@ from typing import Any
 from jupyter_tpu import accelerators
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.cloud.services.quotas import read_limits
-from jupyter_tpu.errors import TpuError
+from jupyter_tpu.errors import TpuError, templates_of
 from jupyter_tpu.fleet.reconciler.inventory import Holdings, list_holdings
 from jupyter_tpu.money import quota
 from jupyter_tpu.money.quota import QuotaAfter, QuotaHolder, QuotaLimits, QuotaUse, QuotaUser
@@ -173,6 +173,7 @@ def _quota_part(use: QuotaUse) -> JSON:
         "limit": None if use.is_unlimited else use.limit,
         "is_unlimited": use.is_unlimited,
         "used": use.used,
+        **templates_of({"label": use.quota.label}),
     }
 
 

@@ -51,6 +51,10 @@ _SET: Mapping[Period, Text] = {
     "month": Text("The user set the budget {budget} to {amount} per month ({action})."),
     "total": Text("The user set the budget {budget} to {amount} in total ({action})."),
 }
+# what happens at the cap, in the words of the front end
+_WARNS = Text("only warns")
+_SPARES_GRANTED = Text("stops billed nodes at the cap, except those under a grant")
+_STOPS_ALL = Text("stops all nodes at the cap")
 
 
 class Place(Protocol):
@@ -184,7 +188,7 @@ class SpendLedger:
         check_project(self._project)
         budget = budget_from_json(name, wanted)
         reason = _SET[budget.period].with_arguments(
-            budget=name, amount=amount_text(budget, budget.amount), action=budget.action
+            budget=name, amount=amount_text(budget, budget.amount), action=_action_text(budget)
         )
         self._documents.put(_KIND, name, budget.to_json(), now=now)
         self._audit.record(Entry(at=now, action="budget", subject=name, reason=reason, detail=budget.to_json()))
@@ -267,6 +271,12 @@ def _budget(read: Document | tuple[str, JournalUnwritable]) -> Budget | BrokenBu
 def utc_offset_s(at: float) -> float:
     """Return the offset of this computer's time zone from UTC at a time, in seconds, including daylight saving."""
     return float(time.localtime(at).tm_gmtoff)
+
+
+def _action_text(budget: Budget) -> Text:
+    if not budget.stops_nodes:
+        return _WARNS
+    return _SPARES_GRANTED if budget.spares_granted else _STOPS_ALL
 
 
 def _no_budget(name: str) -> BudgetNotFound:

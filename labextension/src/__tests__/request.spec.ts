@@ -115,6 +115,17 @@ describe('the client', () => {
       });
     });
 
+    it('translates the limit that a node has reached', async () => {
+      const chinese = new TpuClient(server.settings, translations({ '{hours} h': '{hours} 小时' }));
+      const end = { detail: '4 h', templates: { detail: '{hours} h' }, arguments: { hours: 4 } };
+      // an earlier version recorded the other
+      server.answers['GET kernels/k/replay'] = () => reply({ end, lost_end: { detail: '1 h' } });
+      expect(await chinese.request('kernels/k/replay')).toMatchObject({
+        end: { detail: '4 小时' },
+        lost_end: { detail: '1 h' }
+      });
+    });
+
     it('shows the name of a value that is missing', async () => {
       const values = { zone: 'us-central1-a' };
       expect(await translatedMessage(values)).toBe(

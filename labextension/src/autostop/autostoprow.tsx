@@ -8,6 +8,7 @@ import { useRequest } from '../components/userequest';
 import * as messages from '../messages/autostop';
 import {
   autostopSummary,
+  guardDetail,
   guardState,
   keptRunning,
   sourceName,
@@ -126,7 +127,7 @@ function Activity({ autostop, history, news, trans }: IActivityProps): JSX.Eleme
         <dd>
           {guardState(autostop.guard.state, trans)}
           {autostop.guard.detail && (
-            <span className="jp-tpu-Muted"> · {autostop.guard.detail}</span>
+            <span className="jp-tpu-Muted"> · {guardDetail(autostop, trans)}</span>
           )}
         </dd>
       </dl>

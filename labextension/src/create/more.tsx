@@ -5,6 +5,7 @@ import { Check, options, Select, TextField } from '../components/field';
 import { priceOf } from '../format';
 import * as common from '../messages/common';
 import * as messages from '../messages/create';
+import { constantText } from '../messages/problems';
 import { formatPriceSource } from '../messages/units';
 import { INodeSpec } from '../tokens';
 import { IAnswer } from './answer';
@@ -73,7 +74,7 @@ export function More(props: IProps): JSX.Element {
           {messages.notIncluded(trans)}
           <ul>
             {notCovered.map(text => (
-              <li key={text}>{text}</li>
+              <li key={text}>{constantText(text, trans)}</li>
             ))}
           </ul>
         </div>

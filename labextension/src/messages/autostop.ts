@@ -403,6 +403,16 @@ export function activityDescription(
     : trans.__('Not enough data yet.');
 }
 
+/** What the guard can do, or why not; only the reason comes from the agent, in English. */
+export function guardDetail(
+  { node_id, guard }: Pick<INodeAutostop, 'node_id' | 'guard'>,
+  trans: TranslationBundle
+): string {
+  return guard.state === 'armed'
+    ? trans.__('it can end %1 even while your own machine is off', node_id)
+    : guard.detail;
+}
+
 export function guardState(state: string, trans: TranslationBundle): string {
   const names: { readonly [state: string]: string } = {
     armed: trans.__('on'),

@@ -25,7 +25,7 @@ export interface ITranslatable extends Pick<IError, 'arguments' | 'texts' | 'tim
   readonly templates: { readonly [part: string]: string | undefined };
 }
 
-const PARTS = ['message', 'exists', 'hint', 'text', 'does', 'reason'];
+const PARTS = ['message', 'exists', 'hint', 'text', 'does', 'reason', 'detail', 'label'];
 
 /** The record with its texts in the user's language where the catalogue has them, and times as the page shows them. */
 export function translated<T extends ITranslatable>(record: T, trans: TranslationBundle): T {
@@ -52,6 +52,11 @@ function translatedValues(
     inLanguage(String(values[name]), text.template, translatedValues(text, trans), trans)
   ]);
   return { ...values, ...(Object.fromEntries([...ours, ...moments]) as IText['arguments']) };
+}
+
+/** A constant text of the server in the user's language. */
+export function constantText(english: string, trans: TranslationBundle): string {
+  return inLanguage(english, english, {}, trans);
 }
 
 function inLanguage(

@@ -64,8 +64,9 @@ async def test_at_the_cap_a_node_is_stopped_and_no_other_is_created(server: Serv
     assert server.tpu("GET", "nodes").json["nodes"][0]["cost_usd"] is not None
     assert (tiny["name"], tiny["level"], tiny["error"]) == ("tiny", "100", None)
     assert cloud.control.billing() == []
-    (entry,) = [each for each in server.tpu("GET", "audit").json["entries"] if each["action"] == "stop"]
-    assert entry["reason"].startswith("The budget tiny is used up")
+    entries = {each["action"]: each for each in server.tpu("GET", "audit").json["entries"]}
+    assert entries["stop"]["reason"].startswith("The budget tiny is used up")
+    assert entries["budget"]["texts"]["action"]["template"].startswith("stops billed nodes")
 
     refused = server.tpu("POST", "nodes", {**NEW_NODE, "node_id": "another"})
     assert (refused.status, refused.json["reason"]) == (402, "budget_exceeded")
