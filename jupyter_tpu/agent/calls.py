@@ -246,7 +246,7 @@ class Methods:
         }
 
     async def note_kernel(self, params: Params) -> dict[str, Any]:
-        """Store a client's ``note`` with a kernel, where every later client sees it."""
+        """Store a client's ``note`` about a kernel; clients that connect later can read it."""
         kernel, note = self._kernels.get(params.get("kernel_id")), params.get("note")
         if not isinstance(note, dict) or len(json.dumps(note)) > _NOTE_BYTES:
             raise BadInput("A note must be an object of at most 16 KiB.")

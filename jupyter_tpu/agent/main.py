@@ -133,7 +133,7 @@ class Agent:
         return self._kernels.are_quiet
 
     async def serve(self, listener: socket.socket, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set; the kernels keep running.
+        """Serve clients until `stop` is set; the kernels keep running.
 
         Args:
             listener: the socket that clients connect to, already listening.

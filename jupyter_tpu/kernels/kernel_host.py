@@ -510,7 +510,8 @@ class KernelHost:
                 self._fanout.publish_event("words", message=_REFUSED.format(error.message))
 
     def _is_another(self, shared: WorkerLink) -> bool:
-        """Return whether this worker's node is not the lost node. A node keeps its identity when it is restarted."""
+        """Return whether the worker's node is a different node than the lost one. A restarted node counts as the same
+        node."""
         return self.loss is not None and self.loss.host_key_alias not in ("", shared.last_host_key_alias)
 
     def _lose_node(self, was_on: str, end: NodeEnd) -> None:

@@ -257,7 +257,7 @@ class KernelDirectory:
         return tail_of(self.output)
 
     def trim_output(self) -> None:
-        """Truncate the process's own output to its last part once it is large."""
+        """If the file with the process's own output is large, keep only its last part."""
         trim(self.output)
 
     @property

@@ -85,7 +85,7 @@ class ControlRules:
         return await self.quotas(request)
 
     async def capacity(self, _: web.Request) -> Any:
-        """Return the pools that have been configured; all others are unlimited."""
+        """Return the pools of chips whose size was set; all other pools are unlimited."""
         return {"capacity": self._cloud.rules.capacity.uses(self._cloud.store.occupying_nodes())}
 
     async def set_capacity(self, request: web.Request) -> Any:

@@ -140,7 +140,7 @@ def config_type_of(kind: accelerators.Accelerator) -> int:
     source="cloud.google.com/tpu/docs/runtimes; python-docs-samples, tpu/; the catalogue names the source of each",
 )
 def runtime_versions_in(zone: str) -> tuple[str, ...]:
-    """Return the names that a zone lists for the generations that it offers."""
+    """Return the names of the runtime versions that a zone lists for the TPU generations that it offers."""
     kinds = {accelerators.accelerator(name).generation for name in accelerators.types_in_zone(zone)}
     names = {version for kind in kinds for version in accelerators.runtime_versions(kind)}
     return tuple(sorted(names | set(_EVERYWHERE)))

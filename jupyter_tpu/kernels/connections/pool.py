@@ -216,7 +216,8 @@ class LinkThread:
             return self._running.pool
 
     def leave(self) -> None:
-        """Remove one user. The last call stops the thread and waits for it to exit, so it may block."""
+        """Remove one user of the thread. When the last user leaves, stop the thread and wait for it to exit, which may
+        block."""
         with self._lock:
             self._users -= 1
             if self._users:

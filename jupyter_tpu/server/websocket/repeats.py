@@ -1,9 +1,9 @@
-"""Refill a page's cells whose outputs were sent again, so that each output is shown only once.
+"""Restore cells whose outputs were sent to a page twice, so that each output is shown only once.
 
 When a connection closes, it is unknown how many of the last messages its page has read, so they are sent again. A page
-with jupyter_tpu's front end drops repeated messages by their seqs. For any other page, the cell is cleared after the
-repeated messages and filled from the record, so that it always shows each output once. The refill messages have the
-seqs of repeated messages, so jupyter_tpu's front end drops them too.
+with jupyter_tpu's front end drops repeated messages by their seqs. For any other page, additional messages clear the
+cell after the repeated messages and restore its outputs from the record. These messages have the seqs of repeated
+messages, so jupyter_tpu's front end drops them too.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ async def with_cells_refilled(
     refused_bytes: int = sys.maxsize,
     unless_left_out: Callable[[PageMessage], list[PageMessage]] = lambda message: [message],
 ) -> list[PageMessage]:
-    """Return the messages, with refills for cells whose outputs the page may already have received in part.
+    """Return the messages, with additional messages that restore cells whose outputs the page may receive twice.
 
     Args:
         repeated_until: the last seq that the page may have received.
-        refused_bytes: a cell with an output of at least about this size is not refilled, because the page would close
+        refused_bytes: a cell with an output of at least about this size is not restored, because the page would close
             its connection.
-        unless_left_out: a function that returns an output of the refill, or a notice if the output is too large for
+        unless_left_out: returns the message with a restored output, or a notice instead if the output is too large for
             this page.
     """
     last_outputs = _last_outputs(messages, repeated_until)
