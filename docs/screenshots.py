@@ -35,8 +35,17 @@ LOAD = {
     "duty_percent": [83, 91, 88, 79, 85, 90, 81, 87],
     "memory_percent": [41, 43, 42, 42, 41, 44, 43, 42],
 }
+SLICE = {**SPEC, "node_id": "slice-node", "accelerator_type": "v5litepod-16"}
 SPOT = {**SPEC, "node_id": "spot-node", "spot": True}
 VSCODE = {**SPEC, "node_id": "vscode-node"}
+ON_ALL_WORKERS = [
+    "%tpu_init jax",
+    "import jax\nprint(jax.device_count(), 'devices of', jax.process_count(), 'workers')",
+    "files = [f'part-{number:02}.npz' for number in range(8)]\n"
+    "mine = files[jax.process_index() :: jax.process_count()]\n"
+    "print('read', *mine)",
+    "if jax.process_index() == 2:\n    raise FileNotFoundError(mine[1])",
+]
 TRAINING = ["%tpu_init", "for epoch in range(3):\n    print('epoch', epoch)", "import time\ntime.sleep(3600)"]
 
 
@@ -65,6 +74,13 @@ class Scene:
     def open_notebook(self, path: str, kernel: str) -> None:
         self.execute("docmanager:open", path=path, factory="Notebook", kernel={"name": kernel})
         self.page.wait_for_function(IS_IDLE)
+
+    def write_notebook(self, path: str, kernel: str, sources: list[str]) -> None:
+        """Write a notebook for a new kernelspec, and open JupyterLab again, which then lists that."""
+        cells = [nbformat.v4.new_code_cell(source) for source in sources]
+        metadata = {"kernelspec": {"name": kernel, "display_name": kernel}}
+        nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), self.demo.notebooks / path)
+        self.start()
 
     def take(self, name: str) -> None:
         """Keep the page as it is, in each theme."""
@@ -100,14 +116,24 @@ def panel(scene: Scene) -> None:
     scene.take("panel")
 
 
+def all_workers(scene: Scene) -> None:
+    """Cells of a slice: the same on all workers, different, and failed on one."""
+    kernel = scene.demo.create_node(SLICE)
+    scene.write_notebook("slice.ipynb", kernel, ON_ALL_WORKERS)
+    scene.open_notebook("slice.ipynb", kernel)
+    scene.execute("notebook:run-all-cells")
+    error = scene.page.get_by_text("FileNotFoundError: part-06.npz (worker 2)")
+    expect(error).to_be_visible(timeout=WAIT_MS)
+    scene.page.locator(".jp-OutputArea-output summary").first.click()
+    scene.page.locator(".jp-CodeCell").nth(1).evaluate("cell => cell.scrollIntoView()")
+    scene.execute("docmanager:save")
+    scene.take("all-workers")
+
+
 def pre_empted(scene: Scene) -> None:
     """What a notebook says after its spot node was taken away."""
     kernel = scene.demo.create_node(SPOT)
-    cells = [nbformat.v4.new_code_cell(source) for source in TRAINING]
-    metadata = {"kernelspec": {"name": kernel, "display_name": kernel}}
-    notebook = nbformat.v4.new_notebook(cells=cells, metadata=metadata)
-    nbformat.write(notebook, scene.demo.notebooks / "train.ipynb")
-    scene.start()  # with the new kernel in its list
+    scene.write_notebook("train.ipynb", kernel, TRAINING)
     scene.open_notebook("train.ipynb", kernel)
     scene.execute("notebook:run-all-cells")
     expect(scene.page.get_by_text("epoch 2").first).to_be_visible()
@@ -141,7 +167,7 @@ def vscode(scene: Scene) -> None:
         scene.page.set_viewport_size(SIZE)
 
 
-SCENES: tuple[Callable[[Scene], None], ...] = (create, panel, pre_empted, vscode)
+SCENES: tuple[Callable[[Scene], None], ...] = (create, panel, all_workers, pre_empted, vscode)
 
 
 def take_all(chromium: str, names: list[str]) -> None:
