@@ -107,8 +107,7 @@ def show_quota(zone: str) -> Action:
 
 
 def clean_up() -> Action:
-    """Return the action that opens the list of resources that are billed or use quota, so that the user can delete
-    them."""
+    """Return the action that opens the list of resources that are billed or use quota, for the user to delete."""
     return _action(SHOW_SECTION, "Clean up", section="cleanup", zone="")
 
 

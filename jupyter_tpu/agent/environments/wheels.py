@@ -25,8 +25,7 @@ def say(**content: object) -> None:
 
 
 def hello() -> None:
-    """Describe the worker and its files, so that the client sends only files that fit the worker and are missing
-    there."""
+    """Describe the worker and its files, so that the client sends only suitable files that the worker lacks."""
     uv = [Path.home() / ".local/bin/uv", Path.home() / ".cargo/bin/uv", FOLDER.parent / "uv/bin/uv"]
     say(
         python="{}.{}".format(*sys.version_info[:2]),

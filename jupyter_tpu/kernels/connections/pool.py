@@ -216,8 +216,7 @@ class LinkThread:
             return self._running.pool
 
     def leave(self) -> None:
-        """Remove one user of the thread. When the last user leaves, stop the thread and wait for it to exit, which may
-        block."""
+        """Remove one user of the thread. If there are no more users, stop the thread; this may block."""
         with self._lock:
             self._users -= 1
             if self._users:

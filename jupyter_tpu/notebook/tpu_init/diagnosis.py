@@ -259,8 +259,7 @@ def another_framework(running: str, wanted: str) -> TpuError:
 
 
 def needs_all_workers(worker: ThisWorker, framework: str = "jax") -> TpuError:
-    """Return the error for a framework that was started on only one of several workers and would wait for the
-    others."""
+    """Return the error for a framework started on only one of several workers; it would wait for the others."""
     return AcceleratorFailed(
         Text(
             "{type} has {count} workers and this kernel runs on one of them: {framework} would wait for the others"

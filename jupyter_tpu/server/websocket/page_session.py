@@ -339,8 +339,8 @@ class PageSession:
     def _unless_left_out(self, output: PageMessage) -> list[PageMessage]:
         """Return an output from the record, or its replacement if a client has refused it.
 
-        A stream is not replaced, because it contains more than one message. The clear_output at the start of a refill
-        is not replaced either: it has the seq of the last message, which may be the refused one.
+        A stream is not replaced, because it contains more than one message. The clear_output before restored outputs is
+        not replaced either: it has the seq of the last message, which may be the refused one.
         """
         is_whole = output.msg_type not in ("stream", "clear_output")
         is_left_out = is_whole and self._refusals.has(self._place_of(output), sys.maxsize)

@@ -40,8 +40,7 @@ async def with_cells_refilled(
         repeated_until: the last seq that the page may have received.
         refused_bytes: a cell with an output of at least about this size is not restored, because the page would close
             its connection.
-        unless_left_out: returns the message with a restored output, or a notice instead if the output is too large for
-            this page.
+        unless_left_out: returns the given message, or a notice instead if its output is too large for this page.
     """
     last_outputs = _last_outputs(messages, repeated_until)
     result = []
