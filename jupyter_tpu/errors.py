@@ -515,7 +515,7 @@ def _dict(data: Any) -> dict[str, Any]:
 
 
 def text_from_json(data: Any, english: str, deepest: int = _DEEPEST_TEXT) -> str:
-    """Rebuild a `Text` from `data`; return `english` if the texts differ, because a worker may send any data."""
+    """Rebuild a `Text` from `data`. If it doesn't match `english`, return `english`: a worker may send any data."""
     data = _dict(data)
     template, values = data.get("template"), data.get("arguments")
     texts, times = _dict(data.get("texts")), _dict(data.get("times"))

@@ -1,4 +1,4 @@
-"""The gRPC interceptors for our calls: custom headers, the cloud's clock, and unreadable responses."""
+"""gRPC interceptors for our calls: they add headers, read the cloud's clock, and report unreadable responses."""
 
 from __future__ import annotations
 

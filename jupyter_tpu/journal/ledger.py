@@ -69,6 +69,7 @@ class Ledger:
         """Return all spans as they would be after recording the observation `look`.
 
         This is for a full disk, on which the observation can't be written.
+
         Raises the same errors as `spans`.
         """
         accrual = self.preview(look)

@@ -87,6 +87,7 @@ class Slice:
         """Check that every worker can take part in the slice, and install missing packages.
 
         Returns `launch` with worker 0's Python.
+
         Raises:
             TpuError: a worker can't run its part of the slice; the error names the worker.
         """

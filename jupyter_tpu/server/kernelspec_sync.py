@@ -65,7 +65,7 @@ class KernelspecSync:
         return kernelspec_names(settings)
 
     def _renew(self, nodes: tuple[Node, ...], settings: CloudSettings) -> None:
-        """Write the kernelspec of each new READY node; a recreated node may differ although it has the same name."""
+        """Write the kernelspec of each new READY node. A recreated node counts as new, because it may differ."""
         ready = {_identity(node): node for node in nodes if node.state == "READY"}
         for node in (node for identity, node in ready.items() if identity not in self._written):
             write_kernelspec(node, settings, proxy_command=self._proxy_command, ssh_user=self._ssh_user)

@@ -3,8 +3,8 @@
 Nothing else imports asyncssh; its exceptions are translated to those of `jupyter_tpu.errors` here. The package must not
 depend on the cloud or kernels: callers pass the address and host keys of a worker. Start with `connection`.
 
-Importing asyncssh takes almost a second (0.7 s of CPU, measured), so nothing here imports it before it is used;
-`import_ahead` does so in the background when a connection is likely.
+Importing asyncssh takes almost a second (0.7 s of CPU, measured), so asyncssh is imported only when it is used. If a
+connection is likely, `import_ahead` imports it in the background.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class EntryDecoder:
     Args:
         room: the memory limit for a client, which must not trust its peer. An entry that is larger than
             `LARGEST_BYTES`, or for which no memory is left, is replaced with an event ``too_large`` {seq, bytes} with
-            the same seq. It is None on the worker, which reads its own record.
+            the same seq. `room` is None on the worker, which reads its own record.
     """
 
     def __init__(self, room: Room | None = None) -> None:
@@ -128,7 +128,7 @@ class EntryDecoder:
         """Yield the entries that `data` completes.
 
         Raises:
-            DamagedEntry: there is no valid entry here, and the start of the next one is unknown.
+            DamagedEntry: the bytes at this position are not a valid entry, so the start of the next entry is unknown.
         """
         # Don't buffer the remaining bytes of an omitted entry, which may be a gigabyte.
         dropped = min(self._to_drop, len(data))

@@ -31,7 +31,7 @@ _NEVER = -1.0
 
 
 class ChipRelease:
-    """The method that releases this worker's chips.
+    """The agent's RPC method that releases this worker's chips.
 
     Args:
         kernel_of: returns the kernel whose own process has this pid, or None.

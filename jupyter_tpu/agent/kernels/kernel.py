@@ -176,7 +176,7 @@ class Kernel:
             raise
 
     def check_restart(self) -> None:
-        """Check that a new process could be started; if not, record why, and keep the current process.
+        """Check that a new process can be started. If it can't, record why, and keep the current process.
 
         Raises:
             EnvironmentFailed: the disk is full or read-only.

@@ -156,7 +156,7 @@ class KernelSockets:
             self._send(channel, parts)
 
     async def drain(self) -> None:
-        """Deliver the last messages of an exited kernel: all have arrived once each socket is disconnected."""
+        """Deliver the last messages of an exited kernel. They have all arrived when every socket is disconnected."""
         self._parted.clear()
         for channel in _SOCKETS:
             self._read_monitor(channel)

@@ -37,7 +37,7 @@ def head(channel: int, number: int) -> bytes:
 
 
 def parse_head(frame: bytes) -> tuple[int, int] | None:
-    """Return ``(channel, number)`` from a first frame, or None if the kernel doesn't number its messages."""
+    """Return ``(channel, number)`` from a message's first frame, or None if the kernel doesn't number its messages."""
     if len(frame) != _HEAD.size or not frame.startswith(_MARK):
         return None
     _, channel, number = _HEAD.unpack(frame)

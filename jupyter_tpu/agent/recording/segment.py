@@ -63,7 +63,7 @@ class Segment:
         """Open an existing file.
 
         Raises:
-            ValueError: the file's name is not that of a segment.
+            ValueError: the file's name is not a segment's name.
         """
         start, first_seq = path.stem.split("-")
         return cls(path, int(start), int(first_seq))

@@ -129,7 +129,7 @@ class MaintenanceMethods:
 
 
 def named_worker(worker_ids: Iterable[str], count: int) -> int:
-    """Return the id of the first worker in the request, or 0 without one; raise if the node has no such worker."""
+    """Return the first worker id in the request (default: 0). Raise an error if the node has no such worker."""
     first = next((word for word in worker_ids if word), "0")
     if not (first.isdecimal() and first.isascii() and len(first) < 6 and int(first) < count):
         raise errors.bad_field("worker_ids", f"worker id {first[:20]!r} is not valid")

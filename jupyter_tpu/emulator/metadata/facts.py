@@ -53,7 +53,7 @@ class WorkerFacts:
     Attributes:
         node: the node's current state.
         upcoming_maintenance: the announced maintenance as in the API's JSON, or None.
-        is_preempted: whether the node has a notice and will soon be pre-empted.
+        is_preempted: whether the node's pre-emption was announced and will happen soon.
         metrics_port: port on which the worker's runtime metrics are served while a process uses its chips.
     """
 

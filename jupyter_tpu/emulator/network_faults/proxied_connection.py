@@ -98,7 +98,7 @@ class Connection:
         return any(pipe.conditions.black_hole for pipe in self._pipes.values())
 
     def _reset_if_lost(self) -> None:
-        """Reset a connection that lost bytes in a black hole, when the link works again.
+        """When the link works again after a black hole, reset the connection if it has lost bytes.
 
         If bytes were lost in one direction, neither direction can be used any more. An end that is still open after the
         other end closed is reset.
@@ -182,7 +182,7 @@ class Connection:
 
 
 class End(asyncio.Protocol):
-    """One of the two sockets: its data goes to the pipe `out`; the pipe `into` writes the other end's data to it.
+    """One of a connection's two sockets; it sends its data to the pipe `out` and gets data from the pipe `into`.
 
     Args:
         turn: 1 for the client, which begins each round trip; 0 for the server.

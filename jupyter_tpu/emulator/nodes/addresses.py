@@ -1,4 +1,7 @@
-"""The internal addresses of workers. On Linux, each worker has its own address, so that workers can connect."""
+"""The internal addresses of workers.
+
+On Linux, each worker has its own address, so that workers can connect to each other.
+"""
 
 from __future__ import annotations
 

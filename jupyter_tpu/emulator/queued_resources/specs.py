@@ -140,7 +140,7 @@ def capacity_request(queued: QueuedRecord, extras: Mapping[str, Any]) -> Capacit
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """When a queued resource may be provisioned: two virtual times; None means that a bound is not set."""
+    """The interval of virtual time in which a queued resource may be provisioned; None means no bound."""
 
     start: float | None = None
     end: float | None = None

@@ -1,4 +1,4 @@
-"""Keep links open to all workers of the nodes whose metrics are displayed, while metrics are requested.
+"""Keep links open to all workers of a node while a client requests the node's metrics.
 
 A link that is already open, for example for a kernel, is reused. This module opens other links, a few at a time, and
 releases them some time after the last request. A request never creates or starts a node and never waits long: if a
@@ -106,7 +106,7 @@ class MetricsPool:
 
 @dataclass
 class _Held:
-    """The link to one worker, if opened by this pool, and the worker's last response over this or another link."""
+    """The link to one worker, if this pool has opened it, and the worker's last response over any link."""
 
     shared: WorkerLink | None = None
     last: Answer = field(default_factory=lambda: Answer(worker_id=0))

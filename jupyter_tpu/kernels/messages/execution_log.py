@@ -39,7 +39,7 @@ _MOST_OUTPUTS = 10**9 - 1  # nine digits, because a line's header has a fixed le
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedRun:
-    """The run of one execute_request from a page or program. Saved on disk under these field names.
+    """The run of one execute_request from a page or program. The file on disk has these field names.
 
     Attributes:
         cell_id: the notebook's cell; None if the code is not from a cell.
@@ -80,7 +80,7 @@ class LoggedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostRuns:
-    """The runs that were lost with a kernel's node. Saved on disk under these field names.
+    """The runs that were lost with a kernel's node. The file on disk has these field names.
 
     Attributes:
         lost_at: when the node was lost (Unix seconds).

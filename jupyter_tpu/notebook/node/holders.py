@@ -46,7 +46,7 @@ def who_holds(devices: Path, lock_file: Path, proc: Path = PROC) -> list[int]:
 
 
 def who_locks(lock_file: Path, proc: Path = PROC) -> Iterator[int]:
-    """Yield the pids of any user's processes with a POSIX lock on a file; yield nothing if there is no such file."""
+    """Yield the pids of all users' processes that have a POSIX lock on a file; nothing if the file is missing."""
     try:
         wanted = _lock_id(lock_file.stat())
         lines = (proc / "locks").read_text().splitlines()

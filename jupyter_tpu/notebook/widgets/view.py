@@ -70,7 +70,8 @@ class SnapshotReader:
 
     Args:
         ask: a function that calls the agent for data to show.
-        request: a function that calls the agent to perform a page's request, with the longer time limit of such calls.
+        request: a function that calls the agent to perform a page's request; its time limit is longer than that of
+            `ask`.
     """
 
     def __init__(self, view: View, ask: CallAgent, request: CallAgent | None = None) -> None:

@@ -447,7 +447,7 @@ class PageSession:
         return self._kernel_id, self._session_id, message.seq
 
     def _store_cursor(self) -> None:
-        """Store the cursor if the session has received or sent a message; otherwise, the session is still new."""
+        """Store the cursor, unless the session is new: it has neither received nor sent a message."""
         if self._has_heard or self._has_sent:
             arrived = self._acks.arrived if self._has_heard else self._started_after
             # an older connection may have written more messages than this connection

@@ -52,7 +52,7 @@ class StreamPart:
 
 
 class StreamMerger:
-    """Collected messages; consecutive texts of one stream and request become one message with the last header.
+    """A collector that merges consecutive messages of the same stream and request; the last header is kept.
 
     Args:
         repeated_until: messages up to this seq are not merged, because the page may have received them and drops them
