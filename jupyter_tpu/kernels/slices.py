@@ -252,7 +252,8 @@ class Slice:
         ended = (engine or {}).get("exit") or {}
         if engine is None and kernel.exit_code is None:  # the process that started the kernel has been killed
             await self._notify(f"Worker {worker} does not take part in this kernel. Restart the kernel.")
-        elif ended and not ended.get("asked") and kernel.exit_code is None:
+        # Exit code 0: the kernel is shutting down, or a cell has called `exit`, which the kernel reports.
+        elif ended and not ended.get("asked") and kernel.exit_code is None and exit_code_of(ended) != 0:
             output = stderr_of(ended).strip()[-_LAST_OUTPUT:]
             tail = f" Its last output:\n{output}" if output else ""
             how = exit_text(exit_code_of(ended))

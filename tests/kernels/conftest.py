@@ -197,6 +197,19 @@ def kernel_name(cloud: Cloud, node: Node) -> str:
 
 
 @pytest.fixture(scope="module")
+def slice_node(cloud: Cloud) -> Node:
+    """A node with two workers."""
+    kind = {"accelerator_type": "v4-16", "runtime_version": "tpu-ubuntu2204-base", "zone": "us-central2-b"}
+    return cloud.create_node("my-slice", **kind)
+
+
+@pytest.fixture(scope="module")
+def slice_kernel_name(cloud: Cloud, slice_node: Node) -> str:
+    """The kernelspec of all workers of that node."""
+    return write_kernelspec(slice_node, cloud.settings)
+
+
+@pytest.fixture(scope="module")
 def argv_kernel_name(kernel_name: str) -> str:
     """The same kernelspec for a front end that knows no provisioners."""
     return without_provisioner(kernel_name)

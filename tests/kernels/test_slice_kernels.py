@@ -26,15 +26,9 @@ from jupyter_tpu.models import Node
 from .conftest import Cloud
 
 
-@pytest.fixture(scope="module")
-def slice_node(cloud: Cloud) -> Node:
-    kind = {"accelerator_type": "v4-16", "runtime_version": "tpu-ubuntu2204-base", "zone": "us-central2-b"}
-    return cloud.create_node("my-slice", **kind)
-
-
 @pytest.fixture
-def manager(cloud: Cloud, slice_node: Node) -> Iterator[KernelManager]:
-    manager = KernelManager(kernel_name=write_kernelspec(slice_node, cloud.settings))
+def manager(slice_kernel_name: str) -> Iterator[KernelManager]:
+    manager = KernelManager(kernel_name=slice_kernel_name)
     yield manager
     if manager.has_kernel:
         manager.shutdown_kernel(now=True)

@@ -46,7 +46,51 @@ class Ran:
         return "\n".join(filter(None, texts))
 
 
-class RawSlice:
+class SliceClient:
+    """A front end of worker 0's kernel."""
+
+    def __init__(self, client: BlockingKernelClient) -> None:
+        self.client = client
+        self._outputs: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+        self._replies: dict[str, dict[str, Any]] = {}
+        self._done: set[str] = set()
+
+    def send(self, code: str, *, allow_stdin: bool = False) -> str:
+        """Send a cell without waiting for it."""
+        return self.client.execute(code, allow_stdin=allow_stdin)
+
+    def run(self, code: str, answer: str | None = None, timeout: float = 60) -> Ran:
+        """Run a cell to its end, and answer its ``input()``."""
+        return self.result(self.send(code, allow_stdin=answer is not None), answer, timeout)
+
+    def result(self, request: str, answer: str | None = None, timeout: float = 60) -> Ran:
+        """Wait for the end of a cell."""
+        if answer is not None:
+            self.client.get_stdin_msg(timeout=timeout)
+            self.client.input(answer)
+        while request not in self._done:
+            self._hear(timeout)
+        while request not in self._replies:
+            reply = self.client.get_shell_msg(timeout=timeout)
+            self._replies[reply["parent_header"].get("msg_id", "")] = reply["content"]
+        return Ran(self._replies[request], self._outputs[request])
+
+    def wait_for_output(self, request: str, text: str, timeout: float = 30) -> None:
+        """Wait until the running cell shows a text."""
+        while text not in json.dumps(self._outputs[request]):
+            assert request not in self._done, self._outputs[request]
+            self._hear(timeout)
+
+    def _hear(self, timeout: float) -> None:
+        """Wait for the next message about any cell."""
+        message = self.client.get_iopub_msg(timeout=timeout)
+        request = message["parent_header"].get("msg_id", "")
+        _apply(self._outputs[request], message)
+        if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
+            self._done.add(request)
+
+
+class RawSlice(SliceClient):
     """A running slice.
 
     Args:
@@ -73,7 +117,6 @@ class RawSlice:
             IPP_ENABLE_CURVE="1",
         )
         self.engines: dict[int, subprocess.Popen[bytes]] = {}
-        self._outputs: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
         slice_file = folder / "slice.json"
         self.client_file = self._security / "ipcontroller-client.json"
         slice_file.write_text(json.dumps({"version": 1, "workers": workers, "client_file": str(self.client_file)}))
@@ -83,7 +126,7 @@ class RawSlice:
             env={**self._environ, "TPU_SLICE_FILE": str(slice_file), "MPLBACKEND": "agg"},
             extra_arguments=[_EXTENSION],
         )
-        self.client: BlockingKernelClient = self.manager.client()
+        super().__init__(self.manager.client())
         self.client.start_channels()
 
     def start_engines(self, *workers: int, **environ: str) -> None:
@@ -118,40 +161,6 @@ class RawSlice:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-
-    def send(self, code: str, *, allow_stdin: bool = False) -> str:
-        """Send a cell without waiting for it."""
-        return self.client.execute(code, allow_stdin=allow_stdin)
-
-    def run(self, code: str, answer: str | None = None, timeout: float = 60) -> Ran:
-        """Run a cell to its end, and answer its ``input()``."""
-        return self.result(self.send(code, allow_stdin=answer is not None), answer, timeout)
-
-    def result(self, request: str, answer: str | None = None, timeout: float = 60) -> Ran:
-        """Wait for the end of a cell."""
-        if answer is not None:
-            self.client.get_stdin_msg(timeout=timeout)
-            self.client.input(answer)
-        outputs = self._outputs[request]
-        while not self._hear(request, timeout):
-            pass
-        while True:
-            reply = self.client.get_shell_msg(timeout=timeout)
-            if reply["parent_header"].get("msg_id") == request:
-                return Ran(reply["content"], outputs)
-
-    def wait_for_output(self, request: str, text: str, timeout: float = 30) -> None:
-        """Wait until the running cell shows a text."""
-        while text not in json.dumps(self._outputs[request]):
-            assert not self._hear(request, timeout), self._outputs[request]
-
-    def _hear(self, request: str, timeout: float) -> bool:
-        """Wait for the next message about a cell; return whether it is its last."""
-        message = self.client.get_iopub_msg(timeout=timeout)
-        if message["parent_header"].get("msg_id") != request:
-            return False
-        _apply(self._outputs[request], message)
-        return message["msg_type"] == "status" and message["content"]["execution_state"] == "idle"
 
     def interrupt(self) -> None:
         self.manager.interrupt_kernel()

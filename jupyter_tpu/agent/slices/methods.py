@@ -129,7 +129,9 @@ class Slices:
             write_private(folder / ENGINE_FILE, json.dumps(launch.connection))
             env = launch.environment(os.environ, kernel_id, str(self._home.socket))
             share_startup_files(folder / "profile", env)
-            self._start(engine, engine_argv(launch, folder, self._python), env, notebook=launch.notebook)
+            marks = {name: env[name] for name in ("JUPYTER_TPU_KERNEL_ID", "JUPYTER_TPU_AGENT_SOCKET")}
+            argv = engine_argv(launch, folder, self._python)
+            self._start(engine, argv, env, notebook=launch.notebook, marks=marks)
         return {"pid": engine.pid}
 
     async def stop_slice(self, params: Params) -> dict[str, Any]:

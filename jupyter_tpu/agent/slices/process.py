@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import shutil
 import signal
 import time
@@ -22,6 +23,8 @@ log = logging.getLogger(__name__)
 
 # Grace period after SIGTERM. A new process must not wait long for an old process that hangs in C++ code.
 _POLITE_S = 1.0
+# An engine's helper, which watches it and has a session of its own.
+_NANNY = b"ipyparallel.engine.nanny"
 
 
 class SliceProcess:
@@ -91,6 +94,7 @@ class SliceProcess:
             self._process.send_signal(number)
             with suppress(asyncio.TimeoutError, TimeoutError):
                 await asyncio.wait_for(self.ended.wait(), _POLITE_S)
+        self._kill_nanny()
 
     def kill(self) -> None:
         """Kill the process with SIGKILL, without waiting."""
@@ -136,6 +140,15 @@ class SliceProcess:
 
     async def _learn_of_end(self, pid: int) -> None:
         self._record(await self._reports.of(pid))
+
+    def _kill_nanny(self) -> None:
+        """Kill the engine's helper, which normally exits with its engine, but not if it is stopped (SIGSTOP)."""
+        marks = {f"{name}={value}".encode() for name, value in self.state.get("marks", {}).items()}
+        for process in Path("/proc").glob("[0-9]*") if marks else ():
+            with suppress(OSError):
+                is_nanny = _NANNY in (process / "cmdline").read_bytes().split(b"\0")
+                if is_nanny and marks <= {*(process / "environ").read_bytes().split(b"\0")}:
+                    os.kill(int(process.name), signal.SIGKILL)
 
     def _note_request(self) -> None:
         if self._process is not None:

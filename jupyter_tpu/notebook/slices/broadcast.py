@@ -23,6 +23,7 @@ from jupyter_tpu.notebook.slices.course import Limits
 from jupyter_tpu.notebook.slices.folding import CellError
 from jupyter_tpu.notebook.slices.publisher import Publisher
 from jupyter_tpu.notebook.slices.recorder import Recorder
+from jupyter_tpu.notebook.slices.refusals import Refusals
 from jupyter_tpu.notebook.slices.targets import Target, names_of, parse_cell
 from jupyter_tpu.notebook.slices.worker_facts import difference, worker_facts
 
@@ -33,6 +34,8 @@ LOST_VARIABLE = "JUPYTER_TPU_LOST_WORKER_S"
 """How many seconds worker 0 may hang after a worker was lost, before its kernel is ended; 0 waits for ever."""
 
 _LOST_S = 10.0
+# How long worker 0's own exit handlers may run if it can't exit because of other workers.
+_EXITS_S = 2.0
 _JOIN_S = 180.0
 _SLOW_S = 10.0
 # What an engine needs in addition to its agent's time.
@@ -65,6 +68,7 @@ class Slice:
         self._changed: Callable[[], None] = lambda: None
         self._execute = self._kernel.do_execute
         self._wrap_kernel()
+        self._refusals = Refusals(self._kernel, self._why_stuck)
         connecting = threading.Thread(target=self._connect, args=(Path(facts["client_file"]),), daemon=True)
         connecting.start()
 
@@ -140,19 +144,35 @@ class Slice:
     def _wrap_kernel(self) -> None:
         kernel = self._kernel
         kernel.do_execute = self.do_execute
-        interrupt = kernel.control_handlers["interrupt_request"]
+        self._precede("interrupt_request", self._interrupt_others)
+        self._precede("shutdown_request", self._end_all)
+        for name in ("raw_input", "getpass"):
+            setattr(kernel, name, self._asking(getattr(kernel, name)))
 
-        # This runs in the control thread, so it reaches the other workers even while worker 0 is running C++ code.
-        async def interrupt_all(*args: Any) -> None:
-            if self.cell is not None:
-                self.cell.interrupt()
-            answered = interrupt(*args)
+    def _precede(self, request: str, act: Callable[[], None]) -> None:
+        """Act before a control request is handled, which works even while worker 0 is running C++ code."""
+        handle = self._kernel.control_handlers[request]
+
+        async def act_and_handle(*args: Any) -> None:
+            act()
+            answered = handle(*args)
             if inspect.isawaitable(answered):
                 await answered
 
-        kernel.control_handlers["interrupt_request"] = interrupt_all
-        for name in ("raw_input", "getpass"):
-            setattr(kernel, name, self._asking(getattr(kernel, name)))
+        self._kernel.control_handlers[request] = act_and_handle
+
+    def _interrupt_others(self) -> None:
+        if self.cell is not None:
+            self.cell.interrupt()
+
+    def _end_all(self) -> None:
+        """Shut down the other workers, too, because JAX does not let a process exit before all others do."""
+        is_stuck = self.cell is not None and self.cell.is_stuck
+        if self.lost or is_stuck:  # some workers can't shut down
+            self.cluster.call_later(_EXITS_S, lambda: os._exit(0))
+            return
+        for worker in self.joined:
+            self.cluster.ask(worker, "shutdown_request", {"restart": False})
 
     def _asking(self, ask: Callable[..., str]) -> Callable[..., str]:
         def ask_and_forward(*args: Any, **options: Any) -> str:
@@ -226,6 +246,7 @@ class Slice:
         cell = RunningCell(self.cluster, target, self._number, publisher, own, self._limits)
         if cell.others:
             self.cell = cell
+            cell.when_stuck = self._refusals.refuse_waiting
         cell.send()
         self._recorder.begin(own)
         self._target = target
@@ -305,12 +326,21 @@ class Slice:
             return "WorkersMissing", self._failure
         if self.lost:
             text = Text(
-                "{workers} ended, and the variables there are lost. Restart the kernel: all workers start again."
+                "{workers}: the process has ended or does not respond, and its variables are lost. Restart the kernel:"
+                " all workers start again.",
+                workers=names_of(self.lost),
             )
-            return "WorkerLost", text.with_arguments(workers=names_of(self.lost))
-        if self.running:
-            return "WorkerBusy", self.cell.waiting_text() if self.cell else Text("")
+            return "WorkerLost", text
+        if self.cell is not None and self.cell.running:
+            return "WorkerBusy", self.cell.waiting_text()
         return None
+
+    def _why_stuck(self) -> CellError | None:
+        """Return the error of cells that can't run because worker 0 hangs; called from any thread."""
+        cell = self.cell
+        if cell is None or not (cell.is_stuck and 0 in cell.running):
+            return None
+        return CellError(name="WorkerBusy", value=shown(cell.waiting_text()))
 
     async def _until_changed(
         self,

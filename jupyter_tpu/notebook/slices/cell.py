@@ -48,7 +48,7 @@ _SIGNAL_AFTER_S = 1.0
 
 _INTERRUPTED = CellError(name="KeyboardInterrupt", value="")
 _STILL_RUNNING = Text("still running")
-_LOST = Text("its process has ended, so its variables are lost")
+_LOST = Text("its process has ended or does not respond, so its variables are lost")
 _HINT = Text(
     "still running. If it uses an array or a collective operation of all workers, it waits for the others forever:"
     " interrupt the cell, then run it on all workers."
@@ -65,11 +65,15 @@ class RunningCell:
         number: the cell's number, which increases with each cell.
         publisher: shows the slice's part of the output.
         own: collects the output of worker 0.
+
+    Attributes:
+        when_stuck: called, from any thread, when the cell stops waiting for workers that can't be interrupted.
     """
 
     def __init__(
         self, cluster: Cluster, target: Target, number: int, publisher: Publisher, own: Collector, limits: Limits
     ) -> None:
+        self.when_stuck: Callable[[], None] = lambda: None
         self.number = number
         self.target = target
         self.others = [each for each in target.workers if each]
@@ -138,6 +142,11 @@ class RunningCell:
         """The workers that are still running the cell."""
         return set(self._course.running)
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether workers are still running the cell although they were interrupted a while ago."""
+        return self._course.has_given_up and bool(self._course.running)
+
     def first_error(self) -> CellError | None:
         """Return the other workers' error that fails the cell, with the names of these workers.
 
@@ -173,6 +182,8 @@ class RunningCell:
             if 0 in self.target.workers:
                 own = Part(output=self._own.collected(), error=self._errors.get(0))
             parts = {worker: part for worker in self.others if (part := self._part(worker)) is not None}
+            if self.is_stuck and 0 in self._course.running:  # name it, too
+                parts[0] = Part(output=Collector().collected(), state=self._why_it_waits(), is_urgent=True)
             groups = grouped(own, parts)
             if groups:
                 # show worker 0's output first
@@ -275,7 +286,7 @@ class RunningCell:
 
     def _is_same_so_far(self, output: Collected) -> bool:
         own, other = self._own.collected().text, output.text
-        return own.startswith(other) or (0 in self._course.running and other.startswith(own))
+        return own.startswith(other) or bool(own and 0 in self._course.running and other.startswith(own))
 
     def _why_it_waits(self) -> Text:
         """Return why the workers that are still running could not be interrupted, and what to do."""
@@ -283,8 +294,8 @@ class RunningCell:
         if not failed:
             return Text("still running: an interrupt did not end it. If it does not end, restart the kernel.")
         return Text(
-            "still running: it may wait for {failed} in a collective operation, which an interrupt does not end."
-            " Restart the kernel.",
+            "still running, probably waiting for {failed} in a collective operation, which an interrupt does not end."
+            " Restart the kernel: all workers start again.",
             failed=names_of(failed),
         )
 
@@ -321,6 +332,7 @@ class RunningCell:
                 os.kill(os.getpid(), signal.SIGINT)
         elif step is Step.GIVE_UP:
             self.draw()
+            self.when_stuck()
         if self.is_over:
             self._when_over()
         else:

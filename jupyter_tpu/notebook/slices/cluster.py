@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +49,7 @@ class Cluster:
             ImportError: ipyparallel is missing.
             OSError: the controller does not respond.
         """
-        while not file.exists():
-            time.sleep(_FILE_POLL_S)
-        connection = json.loads(file.read_text())
+        connection = _connection_in(file)
         self.address = f"{connection['location']}:{connection['registration']}"
         import ipyparallel
         from ipyparallel.client import client as client_module
@@ -146,7 +145,7 @@ class Cluster:
         if ident is None:
             return
         sent = self._client._send(self._client._control_stream, message_type, content=dict(content), ident=ident)
-        sent.add_done_callback(lambda future: answered(future.result()["content"]))
+        sent.add_done_callback(lambda future: None if future.exception() else answered(future.result()["content"]))
 
     def interrupt(self, workers: Iterable[int]) -> None:
         """Send SIGINT to workers."""
@@ -165,3 +164,11 @@ class Cluster:
             return
         loop = self._client._io_loop
         loop.add_callback(lambda: loop.call_later(delay_s, function))
+
+
+def _connection_in(file: Path) -> Mapping[str, Any]:
+    """Wait until the controller has written its file completely, and return the content."""
+    while True:
+        with suppress(FileNotFoundError, ValueError):
+            return dict(json.loads(file.read_text()))
+        time.sleep(_FILE_POLL_S)

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -64,6 +65,7 @@ class Engine:
         handlers[AGENT] = self._answering_later(self._call_agent)
         self._show_only_on_worker_0("tpu")
         _use_plain_progress_bars()
+        shell.set_custom_exc((KeyboardInterrupt,), _show_interrupt)
 
     @property
     def cell_workers(self) -> tuple[int, ...] | None:
@@ -307,6 +309,13 @@ def _execute_of(kernel: Any) -> Callable[..., Any]:
         return await run_cell(seen, *args, **options)
 
     return execute
+
+
+def _show_interrupt(shell: Any, kind: Any, value: Any, trace: Any, **_: Any) -> list[str]:
+    """Show Python's plain traceback; the imports for IPython's first one would delay the interrupt of the cell."""
+    lines = traceback.format_exception(kind, value, trace)
+    shell._showtraceback(kind, value, lines)
+    return lines
 
 
 def _use_plain_progress_bars() -> None:

@@ -13,15 +13,16 @@ from jupyter_tpu.notebook.slices.folding import CellError
 
 
 class Publisher:
-    """A publisher of messages to the cell that is running when the object is created.
+    """Publishes to one cell.
 
     Args:
         kernel: worker 0's ipykernel.
+        request: the request that runs the cell; the running one by default.
     """
 
-    def __init__(self, kernel: Any) -> None:
+    def __init__(self, kernel: Any, request: Mapping[str, Any] | None = None) -> None:
         self._kernel = kernel
-        self._parent = kernel.get_parent("shell")
+        self._parent = request or kernel.get_parent("shell")
         self._display_id = ""
         self._shown: Mapping[str, str] = {}
 

@@ -6,6 +6,8 @@ import json
 import socket
 
 import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
+from raw_slice import SliceClient
 
 
 def test_a_cell_runs_on_every_worker_and_equal_output_is_said_once(shared_slice):
@@ -182,3 +184,18 @@ def test_a_checkpoint_hook_runs_on_every_worker_and_in_its_running_cell(shared_s
     only_here = shared_slice.run("%%worker 1\n%tpu_on_preempt --clear").others
     assert "Hook cleared" in only_here
     assert "on this worker only" in shared_slice.run("%%worker 1\n%%tpu_on_preempt\npass").others
+
+
+def test_cells_of_two_front_ends_run_in_the_same_order_on_every_worker(shared_slice):
+    shared_slice.run("ran = []")
+    other = SliceClient(BlockingKernelClient())  # a session of its own
+    other.client.load_connection_info(shared_slice.manager.get_connection_info())
+    other.client.start_channels(hb=False)
+    other.client.wait_for_ready(timeout=60)
+    senders = [shared_slice, other] * 30
+    for sender, request in [(sender, sender.send(f"ran.append({number})")) for number, sender in enumerate(senders)]:
+        sender.result(request)
+    other.client.stop_channels()
+    ran = shared_slice.run("print(len(ran), ran)")
+    assert ran.printed.startswith("60 ")
+    assert ran.others == "workers 1, 2: same output"

@@ -28,12 +28,14 @@ def test_a_lost_worker_is_named_at_once_and_nothing_runs_until_a_restart(make_sl
     running = make_slice(2)
     running.start_engines()
     assert running.run("import os, time; w = int(os.environ.get('TPU_SLICE_WORKER', 0))").error == ""
-    # one that can't be interrupted is named, and later cells are refused
-    stuck = "import signal\nif w: signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(12)\nelse: 1/0"
-    ran = running.run(stuck)
-    assert "worker 1: still running: it may wait for worker 0" in ran.others
-    assert running.run("w").error.startswith("WorkerBusy: worker 1: still running")
-    assert running.run("%%worker 0\nw").error == ""
+    # one that can't be interrupted is named, and other cells are refused
+    stuck = running.send("import signal\nif w: 1/0\nsignal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(12)")
+    waiting = running.send("never = True")
+    running.wait_for_output(stuck, "worker 0: still running, probably waiting for worker 1")
+    assert running.result(waiting).error.startswith("WorkerBusy: worker 0: still running")
+    assert running.run("never = True").error.startswith("WorkerBusy: worker 0: still running")
+    assert running.result(stuck).error == "ZeroDivisionError: division by zero (worker 1)"
+    assert running.run("print('never' in globals())").printed == "False\n"
     # its process ends while worker 0 runs
     request = running.send("%%worker 0\ntime.sleep(1)")
     running.result(request)

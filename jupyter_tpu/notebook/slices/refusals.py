@@ -1,0 +1,121 @@
+"""Refuse cells while worker 0 hangs in C++ code, where its main thread can't refuse them.
+
+ipykernel receives requests in a separate thread, which passes them to the main thread. While the main thread hangs,
+the receiving thread answers them here.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jupyter_tpu.notebook.slices.folding import CellError
+from jupyter_tpu.notebook.slices.publisher import Publisher
+
+_DELIMITER = b"<IDS|MSG>"
+
+
+class Refusals:
+    """The cells that worker 0 has received but not begun.
+
+    Args:
+        kernel: worker 0's ipykernel.
+        reason: returns the error of cells that can't run because worker 0 hangs; None if it does not hang.
+    """
+
+    def __init__(self, kernel: Any, reason: Callable[[], CellError | None]) -> None:
+        self._kernel = kernel
+        self._reason = reason
+        self._waiting: dict[str, list[Any]] = {}
+        self._refused: set[str] = set()
+        self._lock = threading.Lock()
+        self._thread = getattr(kernel, "shell_channel_thread", None)
+        if self._thread is None:  # ipykernel 6, where the main thread receives requests
+            return
+        self._pass_on = kernel.shell_channel_thread_main
+        self._should_handle = kernel.should_handle
+        kernel.shell_channel_thread_main = self._receive
+        kernel.should_handle = self._begin
+        if getattr(kernel, "io_loop", None) is not None:  # the kernel was a spare, which already receives requests
+            self._thread.io_loop.add_callback(kernel.shell_stream.on_recv, self._receive, copy=False)
+
+    def refuse_waiting(self) -> None:
+        """Refuse the waiting cells, because worker 0 hangs; usable from any thread."""
+        if self._thread is not None:
+            self._thread.io_loop.add_callback(self._refuse_waiting)
+
+    # -- the main thread
+
+    def _begin(self, stream: Any, message: Mapping[str, Any], idents: Any) -> Any:
+        """Return whether to handle a message: not a cell that was refused while it waited."""
+        begun = message["header"]["msg_id"]
+        with self._lock:
+            if begun in self._refused:
+                self._refused.discard(begun)
+                return False
+            # The cells before this one have run or were aborted.
+            for request in list(self._waiting) if begun in self._waiting else ():
+                del self._waiting[request]
+                if request == begun:
+                    break
+        return self._should_handle(stream, message, idents)
+
+    # -- the receiving thread
+
+    async def _receive(self, parts: list[Any]) -> None:
+        header = _cell_header(parts)
+        if header is not None:
+            error = self._reason()
+            if error is not None:
+                self._refuse(parts, error)
+                return
+            with self._lock:
+                self._waiting[header["msg_id"]] = parts
+        await self._pass_on(parts)
+
+    def _refuse_waiting(self) -> None:
+        error = self._reason()
+        if error is None:
+            return
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
+            self._refused.update(waiting)
+        for parts in waiting.values():
+            self._refuse(parts, error)
+
+    def _refuse(self, parts: list[Any], error: CellError) -> None:
+        kernel = self._kernel
+        idents, frames = kernel.session.feed_identities(parts, copy=False)
+        try:
+            request = kernel.session.deserialize(frames, content=False, copy=False)
+        except ValueError:  # the main thread would ignore it, too
+            return
+        kernel._publish_status("busy", "shell", parent=request)
+        Publisher(kernel, request).fail(error)
+        content = {
+            "status": "error",
+            "ename": error.name,
+            "evalue": error.value,
+            "traceback": [str(error)],
+            "execution_count": kernel.execution_count,
+            "user_expressions": {},
+            "payload": [],
+        }
+        kernel.session.send(kernel.shell_stream, "execute_reply", content, parent=request, ident=idents)
+        kernel._publish_status("idle", "shell", parent=request)
+
+
+def _cell_header(parts: list[Any]) -> Mapping[str, Any] | None:
+    """Return the header of a request to run a cell in the main thread; None for other messages."""
+    frames = [bytes(part) for part in parts[:8]]  # routing identities, the delimiter, the signature and the header
+    header = frames.index(_DELIMITER) + 2 if _DELIMITER in frames else len(frames)
+    if header >= len(frames) or b"execute_request" not in frames[header]:
+        return None
+    try:
+        found = json.loads(frames[header])
+    except ValueError:
+        return None
+    is_cell = found.get("msg_type") == "execute_request" and not found.get("subshell_id")
+    return found if is_cell else None
