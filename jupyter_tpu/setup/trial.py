@@ -155,7 +155,7 @@ def clean_up_trial() -> bool:
 
 
 def remember_trial() -> None:
-    """Save that the user is still on the emulated cloud, so that the next Jupyter server restarts it."""
+    """Record that the user is still using the emulated cloud, so that the next Jupyter server restarts it."""
     with suppress(OSError):  # on a full disk, the user has to start the trial again
         write_whole(trial_file(), b"{}")
 

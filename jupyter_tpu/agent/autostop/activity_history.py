@@ -56,7 +56,7 @@ class ActivityPeriod:
 
 
 class ActivityHistory:
-    """The node's periods of activity in the last `KEPT_S` seconds, or since the agent started if that is later."""
+    """The node's activity in the last `KEPT_S` seconds, or since the agent started if that is later."""
 
     def __init__(self) -> None:
         self._periods: deque[ActivityPeriod] = deque(maxlen=_MOST)

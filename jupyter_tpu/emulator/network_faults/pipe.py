@@ -126,7 +126,7 @@ class Pipe:
             self._pass_on(data)
 
     def feed_mark(self, mark: Mark) -> None:
-        """Pass on the end or reset of this direction, which came from its source or from a fault."""
+        """Pass on the end of the data, or a reset, from the source or from a fault."""
         if self._is_swallowed():
             self._on_swallowed_end()
         elif not self._ended:

@@ -40,7 +40,7 @@ class IntentObserver(Protocol):
         """Receive a node that was read at the time `at`."""
 
     def node_missing(self, name: NodeName, at: Moment) -> None:
-        """Process the result that the node does not exist."""
+        """Record that the node is missing in the cloud."""
 
     def is_overruled(self, intent: Intent) -> bool:
         """Return whether a newer open intent cancels this one."""
