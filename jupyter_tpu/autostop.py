@@ -341,7 +341,7 @@ def _open_pages(activity: Activity) -> list[tuple[str, Source]]:
 
 
 def _lapsing(rules: Rules, activity: Activity, ready_since: float, now: float) -> _Use:
-    """Judge a node that has a running cell or unmeasurable chip use, but no proof of activity and no client."""
+    """Determine whether a node without a client is idle if a cell runs or chip use can't be measured."""
     since = _latest(activity, (*_proofs(activity), "connection"), ready_since)
     assert since is not None  # the node is READY
     limit_s = max(rules.idle_after_s or 0.0, rules.unattended_after_s or 0.0)
@@ -466,7 +466,7 @@ class Moment:
     boot: str = ""
 
     def age_s(self, now: Moment) -> float:
-        """Return the seconds from this moment to `now`, by the steady clock or, after a reboot, by the wall clock."""
+        """Return the seconds from this moment to `now`, by the monotonic clock (after a reboot: the wall clock)."""
         counted = now.steady - self.steady if self.boot == now.boot else now.wall - self.wall
         return max(0.0, counted)
 

@@ -1,4 +1,4 @@
-"""Findings of the doctor: one record for each check on the laptop or the worker. No I/O; needs only Python 3.10."""
+"""Findings of the doctor: one record for each check on the client or the worker. No I/O; needs only Python 3.10."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ A restarted agent finds the running kernels.
 
     bootstrap → prepare → supervisor → main (session, calls) → kernels (process, sockets) and recording
 
-`archive` runs on the laptop and packs this folder. `kernels.kernel_bootstrap` runs inside each kernel, and `relay`
-replaces socket forwarding where the SSH server forbids it. The agent must not depend on laptops, cloud accounts or
-Jupyter servers. Clients reach it only through the methods in `calls` and the frames in `session`.
+`archive` runs on the client and packs this folder. `kernels.kernel_bootstrap` runs inside each kernel, and `relay`
+replaces socket forwarding where the SSH server forbids it. The agent must not depend on the client's computer, a cloud
+account or a Jupyter server. Clients reach it only through the methods in `calls` and the frames in `session`.
 """

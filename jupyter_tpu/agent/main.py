@@ -54,7 +54,7 @@ _KEEP_SOCKET: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= 
 
 
 class Agent:
-    """The agent, with its kernels, its watches and one session per client connection.
+    """The agent, with its kernels, its background tasks and one session per client connection.
 
     Args:
         python: the Python that kernels run on by default.

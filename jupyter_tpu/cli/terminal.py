@@ -118,7 +118,7 @@ class Progress:
         self._shown = ""
 
     def show(self, text: str) -> None:
-        """Show this phase, unless it is already shown."""
+        """Show this text as the current phase, unless it is already shown."""
         line = plain(text)
         if line == self._shown:
             return

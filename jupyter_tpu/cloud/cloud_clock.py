@@ -50,7 +50,7 @@ class _VirtualTime:
         return self.rate or 1.0
 
     def at(self, steady: float) -> float:
-        """Return the virtual time at another reading of the monotonic clock."""
+        """Return the virtual time when the monotonic clock shows `steady`."""
         return self.now + (steady - self.steady) * self.rate
 
 
@@ -163,7 +163,7 @@ class CloudClock:
         return at if self._virtual is None else self.to_local(at)
 
     def real_s(self, seconds: float) -> float:
-        """Convert a duration in the cloud to real seconds, which are fewer if its time runs faster."""
+        """Convert a duration in the cloud to real seconds. Virtual time may run faster than real time."""
         return seconds if self._virtual is None else seconds / max(1.0, self._virtual.rate)
 
     def ahead_at(self, at: float) -> float:

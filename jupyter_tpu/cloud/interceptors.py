@@ -34,8 +34,8 @@ class HeaderInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[m
 class ClockInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
     """An interceptor that updates a clock from the date of each response, including refusals.
 
-    Make it the last interceptor of a channel, so that it times only the call. If the date of a read's response is not
-    accepted, the read is sent again: the next response confirms or refutes the date before it affects costs.
+    Make it the last interceptor of a channel, so that it times only the call. If the clock does not accept the date of
+    a response, a call that only reads is sent again. The date affects costs only if the second response confirms it.
     """
 
     def __init__(self, clock: CloudClock, *, is_emulated: bool = False) -> None:

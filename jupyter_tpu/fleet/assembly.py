@@ -159,7 +159,7 @@ class _Key:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Return the reason why there is no key, or nothing if there is a key."""
+        """Return why there is no SSH key, or an empty tuple if there is a key."""
         return (self.problem.message,) if self.problem else ()
 
     async def check_create(self, spec: NodeSpec, *, accept_unknown_price: bool) -> None:  # noqa: ARG002 - the protocol

@@ -77,7 +77,7 @@ class Journal:
     def of_user(cls, endpoint: str = "") -> Journal:
         """Open the user's journal for the cloud at `endpoint`.
 
-        Never raises, because nodes must be deletable even without a folder.
+        Never raises: the user must be able to delete nodes even if the journal can't be opened.
         """
         try:
             return cls.open(journal_dir(endpoint))

@@ -171,7 +171,8 @@ def _span(row: tuple[str, str, float, float, int, float | None, str]) -> Span:
 def _unwatched_after_s(body: dict[str, Any], ended_at: float) -> float:
     """Return how long the node was unobserved after a span, in seconds.
 
-    Earlier versions stored one sum for the time before and after the span, so `gone_at` limits the result.
+    Earlier versions stored only the sum of the unobserved time before and after the span. For their data, the result is
+    at most the time from the end of the span to ``gone_at``.
     """
     if "unwatched_after_s" in body:
         return float(body["unwatched_after_s"])

@@ -57,7 +57,7 @@ def recheck(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
 
 
 def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """Determine from the node's state whether the start was successful."""
+    """Determine from the node's state whether the start has taken effect."""
     if event.node.state in ("STARTING", "READY"):
         begun = moved(seen(intent), event.at, STARTING, Text("The node is starting."), cause=None)
         return to_ready.node_seen(begun, event, limits)

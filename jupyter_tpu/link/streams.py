@@ -125,9 +125,9 @@ class KernelStream:
     def abort_pending(self) -> int | None:
         """Withdraw the requests that have not reached the agent, because the kernel's process is being replaced.
 
-        Returns the number of the last request. The call that replaces the process must send this number to the agent,
-        which then replies to late requests as aborted. An older agent would run these requests. For such an agent, they
-        are removed here, and None is returned.
+        Returns the number of the last request. The call that replaces the process must send this number to the agent.
+        If a request up to this number arrives later, the agent replies to it as aborted. An older agent would run such
+        a request, so for an older agent this method removes the requests and returns None.
         """
         if self._knows("abort_until"):
             return self._outbox.last_number
@@ -146,11 +146,11 @@ class KernelStream:
         return withdrawn
 
     def hold(self) -> None:
-        """Pause this stream at the agent. Up to 32 MiB of messages may still arrive, because they are on the way."""
+        """Tell the agent to pause this stream. Up to 32 MiB of messages that it has already sent may still arrive."""
         self._set_held(True)
 
     def resume(self) -> None:
-        """Continue after `hold`."""
+        """Tell the agent to continue this stream after `hold`."""
         self._set_held(False)
 
     def close(self) -> None:

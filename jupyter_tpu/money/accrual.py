@@ -128,8 +128,8 @@ def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], ob
 def _ended_at_latest(span: Span, successor: ObservedNode | None, observation: NodesObservation) -> float:
     """Return the earliest time at which the node had certainly stopped being READY.
 
-    This is the time when the node was observed as not READY. It is earlier if the cloud's operations show an earlier
-    time, or if a new node with the same name existed earlier.
+    This is the time when the node was observed as not READY, unless there is proof of an earlier time: the cloud's
+    operations report the end, or a new node already had the same name.
     """
     seen_at = observation.seen_at(span.name)
     began_at = seen_at - successor.unwatched_s if successor else seen_at

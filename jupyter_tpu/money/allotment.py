@@ -64,7 +64,7 @@ def allot(
 
 
 def is_for(row: GrantRow, accelerator_type: str, zone: str, spot: bool) -> bool:
-    """Return whether a row applies to nodes of this type, zone and `spot`. Free chips are not checked."""
+    """Return whether a grant's row covers nodes with these properties. Does not check whether chips are left."""
     kind = find_accelerator(accelerator_type)
     same = kind is not None and (row.generation, row.zone, row.spot) == (kind.generation, zone, spot)
     return same and row.device in ("", accelerator_type)

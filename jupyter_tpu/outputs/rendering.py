@@ -40,7 +40,7 @@ NO_LIMITS = Limits(
 
 
 class Part(NamedTuple):
-    """One output; `cursor` is text to print after a stream so that its continuation appears at the right place."""
+    """One output. For a stream, `cursor` is the text that moves the cursor to where the next text must be printed."""
 
     output: dict[str, Any]
     source: Message | None

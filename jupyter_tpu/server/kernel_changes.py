@@ -38,7 +38,7 @@ class _Changes:
 
     @classmethod
     def of(cls, handler: RequestHandler) -> _Changes:
-        """Return the instance for the handler's server."""
+        """Return the only instance of the handler's server; create it if necessary."""
         changes: _Changes = handler.settings.setdefault(_SETTING, cls())
         return changes
 

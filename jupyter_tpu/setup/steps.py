@@ -64,7 +64,7 @@ class Step:
 def is_complete(steps: Iterable[Step]) -> bool:
     """Return whether nodes can be created: the API responds, all steps are done and no check has failed.
 
-    State that these credentials may not read, such as billing, is ignored.
+    Ignores steps whose state these credentials may not read, such as billing.
     """
     states = {step.key: step.state for step in steps}
     return states.get("api") == "done" and not {"to_do", "failed"} & set(states.values())

@@ -26,11 +26,11 @@ _PACE_TRIPS = 4  # a burst's first round trip can't show the connection's capaci
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """The state when a slice was sent.
+    """The state of the connection when a slice of a record was sent.
 
     Attributes:
         end: number of bytes that were sent up to the end of the slice.
-        starved: whether there was nothing more to send, so that the sample hardly measures the path.
+        starved: whether there was nothing more to send; the measured rate is then lower than the path's rate.
         alone: whether no other bytes were in flight.
     """
 
@@ -111,9 +111,9 @@ class Window:
         return min(value for _, value in self._trips)
 
     def _update_rate(self, rate: float, now: float, trip: float, *, starved: bool) -> None:
-        """Raise the path's rate immediately; lower it only after a burst has stayed below it for a while.
+        """Raise the estimated rate of the path immediately. Lower it only if measured rates stay lower for a while.
 
-        `_pace` is ``(when the burst was first observed, its best rate since then)``.
+        `_pace` is ``(when a lower rate was first measured, the highest rate since then)``.
         """
         if rate >= self._rate:
             self._rate, self._pace = rate, None

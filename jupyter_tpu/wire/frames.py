@@ -143,7 +143,7 @@ class FrameDecoder:
     frame is unknown.
 
     Args:
-        accepts: the kinds the peer may send.
+        accepts: the kinds of frames that the peer may send.
     """
 
     def __init__(self, accepts: frozenset[Kind]) -> None:

@@ -14,7 +14,7 @@ MAX_SEQ = 2**63
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Messages `first_seq` to `last_seq` are missing from the record, which is limited in size or was damaged."""
+    """A gap in the record: its messages were removed because of the size limit, or were damaged."""
 
     first_seq: int
     last_seq: int
@@ -56,11 +56,11 @@ class Replay:
         return self._skip_to(seq)
 
     def data(self, offset: int, data: bytes) -> Iterator[Entry | Cut]:
-        """Apply a slice; yield the new entries in order, with a `Cut` in place of missing entries.
+        """Apply a slice of the record; yield the new entries in order, with a `Cut` in place of missing entries.
 
         Raises:
             DamagedEntry: the entry `next_seq` is damaged; see `skip`.
-            ProtocolError: the slice does not continue the last one.
+            ProtocolError: the slice does not start where the previous slice ended.
         """
         if offset != self.offset:
             raise ProtocolError(f"record data at {offset}, expected at {self.offset}")

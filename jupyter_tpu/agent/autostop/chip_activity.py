@@ -98,7 +98,7 @@ class Chips:
         return busiest if busiest >= _LEAST_DUTY_PERCENT else found.unknown.get("duty_percent", busiest)
 
     def _use_by(self, holders: list[int], duty: float | str | None) -> ChipUse:
-        """Judge chip use by the TPU processes and the duty cycle."""
+        """Determine whether the chips are in use, from the TPU processes and the duty cycle."""
         is_new, cpu = self._holder_cpu.has_new(holders), self._holder_cpu.cores_of(holders) or 0.0
         who = _named(holders[0], self._kernels()) if holders else "a process of another user"
         if not holders and duty is None:

@@ -23,7 +23,7 @@ _LARGEST_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The range of seqs of a request's entries, and their total size in bytes."""
+    """The entries of one request: the first and last sequence number, and the total size in bytes."""
 
     first_seq: int
     last_seq: int
@@ -35,7 +35,7 @@ class Excerpt:
 
     Attributes:
         entries: the encoded entries, as in the record.
-        head_seq: seq of the last entry of the head.
+        head_seq: sequence number of the last entry that was read from the start of the request.
     """
 
     def __init__(self, record: Record, wanted: Callable[[Entry], bool]) -> None:
@@ -90,7 +90,7 @@ class Excerpt:
 
 
 async def asked_frames(record: Record, first_seq: int) -> list[bytes] | None:
-    """Return the frames of the request with this seq, or None if the record no longer contains it."""
+    """Return the frames of the request with this sequence number, or None if the record no longer contains it."""
     entry = await _first_entry(record, Span(first_seq, first_seq, 0), lambda _: True)
     return entry.parts if entry else None
 

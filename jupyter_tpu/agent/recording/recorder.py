@@ -73,7 +73,7 @@ class Recorder:
         return self._number
 
     def recover(self) -> None:
-        """Restore the index and number from an earlier agent's files."""
+        """Restore the request index and the number of the last message from an earlier agent's files."""
         # Messages that the previous agent had only in memory are lost, but clients may have seen them. The kernel sends
         # these messages again.
         self._number = self._watermark.number

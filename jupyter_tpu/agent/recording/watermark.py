@@ -24,7 +24,7 @@ _MOST_RUNS = (_FILE_BYTES - _RUNS_AT) // _RUN.size
 
 
 class Watermark:
-    """A memory-mapped file with the last recorded message.
+    """A memory-mapped file that stores which messages are on disk.
 
     If the agent is killed after it has written the record but before it has written this file, `next_seq` shows which
     entries were added. Entries that are only in memory because the disk is full are lost with the agent. Their seqs
@@ -34,7 +34,7 @@ class Watermark:
     Attributes:
         number: number of the kernel's last message on disk.
         next_seq: seq after the last entry on disk.
-        assigned: the seq below which all seqs were used, on disk or not.
+        assigned: the first seq that was never used; lower seqs were used, even if their entries are not on disk.
     """
 
     def __init__(self, path: Path) -> None:

@@ -115,5 +115,5 @@ def controller_argv(python: str, folder: Path, address: str) -> list[str]:
 
 
 def controller_env(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the controller's environment variables. They enable CURVE, so that engines need the connection file."""
+    """Return the controller's environment variables. They enable CURVE, whose keys are in the connection file."""
     return {**environ, "IPP_ENABLE_CURVE": "1"}

@@ -67,7 +67,7 @@ def render_config(access: SshAccess) -> str:
 
 
 def write_login_config(access: SshAccess) -> Path:
-    """Write a file for ``ssh -F`` with the only worker of `access` and the user's own configuration."""
+    """Write a file for ``ssh -F`` that configures the only worker in `access` and includes the user's configuration."""
     path = data_dir() / "ssh" / f"{access.addresses[0].alias}.conf"
     write_whole(path, (render_config(access) + _INCLUDE_USER_CONFIG).encode())
     return path

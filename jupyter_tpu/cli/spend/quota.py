@@ -112,7 +112,7 @@ def _users_text(users: list[_JSON]) -> str:
 
 
 def _user_text(user: _JSON) -> str:
-    """Describe a resource that uses quota as ``my-node 8``; add the state of a leftover."""
+    """Return the name and usage of a resource that uses quota, such as ``my-node 8``; add the state of a leftover."""
     text = f"{user['name'].rpartition('/')[2]} {user['amount']}"
     if user["kind"] == "queued_resource":
         text = _("queued {node}", node=text)

@@ -53,7 +53,7 @@ def _owner(peer: Address, ours: Address) -> int | None:
 
 
 def _owner_by_kernel(peer: Address, ours: Address) -> int | None:
-    """Ask the kernel for this socket only, like ``ss``; reading its tables takes milliseconds. Raises OSError."""
+    """Ask Linux for the owner of this socket, as ``ss`` does. Reading all sockets would be slower. Raises OSError."""
     # use a new socket for each query, so that its response can't belong to another query
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
         # query all connection states, because a closing connection has an owner too

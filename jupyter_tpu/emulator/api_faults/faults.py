@@ -1,7 +1,8 @@
-"""Scripted faults, as requested: each is limited to a method, a node or a zone, and faults are consumed in order.
+"""Scripted faults as the user requests them. A fault can be limited to a method, a node or a zone.
 
-A fault hits the next matching calls: `times` of them, starting with the `nth`; each of these calls is hit with the
-given `probability`. Its kind (`kinds`) defines the effect, which `scripted` applies.
+A fault affects `times` matching calls, starting with the `nth`, each with the given `probability`. If several faults of
+the same sort match a call, only the oldest affects it. The fault's kind (`kinds`) defines the effect, which `scripted`
+applies.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class Fault:
 
     @property
     def sort(self) -> str:
-        """The sort of the fault's kind; at most one fault of each sort hits a call."""
+        """The sort of the fault: what it changes. At most one fault of each sort affects a call."""
         return KINDS[self.kind].sort
 
     @property

@@ -10,7 +10,7 @@ Fits = Callable[[str], bool]
 
 
 class Sort(enum.StrEnum):
-    """The sort of a fault. At most one fault of each sort affects a call, so a call can be both slow and rejected."""
+    """What a fault changes. At most one fault of each sort affects a call, so a call can be both slow and rejected."""
 
     OUTCOME = "outcome"
     VIEW = "view"

@@ -72,7 +72,7 @@ class Operations:
 
     @property
     def verdict(self) -> status_pb2.Status | None:
-        """The error that a scripted fault causes in the next operation, or None."""
+        """The error with which a scripted fault makes the next operation fail, or None."""
         return self._plan.verdict
 
     @recorded(
@@ -267,7 +267,7 @@ def _metadata(operation: OperationRecord) -> Any:
 
 
 def request_id_of(call: ApiRequest) -> str:
-    """Return the request's id, or an empty string without one. The field for it depends on the API version."""
+    """Return the request id of a call, or an empty string. Its field depends on the API version."""
     return call.request_id or str(getattr(call.request, "request_id", ""))
 
 

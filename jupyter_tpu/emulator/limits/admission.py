@@ -1,4 +1,4 @@
-"""Check a call before anything is created: permissions, zone, rate of creates, allowlist and quotas.
+"""Check a call before anything is created: permissions, zone, rate of create calls, allowlist and quotas.
 
 A check returns nothing or raises an error. The only state is the number of creates in the last minute.
 """

@@ -55,7 +55,7 @@ class Capacity:
     # -- set by the control API; each method raises ValueError for an unknown zone or family
 
     def set_chips(self, zone: str, family: str, chips: int | None) -> None:
-        """Set the number of chips from now on; None means unlimited. This ends scripts and stock-outs."""
+        """Set a fixed number of chips; None means unlimited. This replaces any script and ends any stock-out."""
         self.set_script(zone, family, [(0.0, chips)])
 
     def set_script(self, zone: str, family: str, after: Sequence[tuple[float, int | None]]) -> None:
@@ -63,7 +63,7 @@ class Capacity:
         self._save(zone, family, Pool(steps=script(self._now(), after)))
 
     def set_seed(self, zone: str, family: str, chips: int, seed: int) -> None:
-        """Set a random number of chips from 0 to `chips` every ten minutes; seed and time determine the number."""
+        """Change the number of chips to a random number from 0 to `chips` every ten minutes, determined by `seed`."""
         self._save(zone, family, Pool(seed=seed, most=chips))
 
     def stock_out(self, zone: str, family: str = "", for_s: float | None = None) -> None:

@@ -67,5 +67,5 @@ def pool_from_json(data: Mapping[str, Any]) -> Pool:
 
 
 def script(now: float, after: Sequence[tuple[float, int | None]]) -> tuple[Step, ...]:
-    """Convert pairs (virtual seconds from now, chips), which may be in any order, to steps."""
+    """Convert pairs (virtual seconds from now, chips) to steps, sorted by time."""
     return tuple(sorted(((now + seconds, chips) for seconds, chips in after), key=lambda step: step[0]))

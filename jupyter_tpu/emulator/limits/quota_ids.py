@@ -92,7 +92,7 @@ def bucket_of(kind: accelerators.Accelerator) -> str:
 
 @assumed("quota-unit", "For quota, v2 to v5p are counted in TensorCores, and v5e and v6e in chips.")
 def units_of(node: NodePb) -> int:
-    """Return a node's usage of its quotas, in chips or TensorCores."""
+    """Return how much quota a node uses, in the unit of its generation's quotas: chips or TensorCores."""
     kind = accelerators.accelerator(node.accelerator_type)
     return kind.chips if accelerators.generation_facts(kind.generation).quota_unit == "chips" else kind.tensorcores
 

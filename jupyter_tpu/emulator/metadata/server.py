@@ -47,7 +47,7 @@ class Changes:
         current.set()
 
     async def wait(self) -> None:
-        """Wait for the next change."""
+        """Wait until the next call of `notify`."""
         await self._next.wait()
 
 

@@ -26,7 +26,7 @@ PIECES_PER_S = 100  # a slow link delivers at least this often, so that bytes ar
 
 
 class Mark(enum.Enum):
-    """A marker for the end of a direction; it follows the bytes that were sent earlier."""
+    """The end of the data in one direction: a normal end or a reset. It is queued after the bytes that were sent."""
 
     END_OF_FILE = enum.auto()
     RESET = enum.auto()

@@ -113,7 +113,7 @@ LASTING = frozenset({*_CONDITIONS, "refuse"})
 
 
 def conditions(faults: list[LinkFault], direction: str) -> Conditions:
-    """Combine all lasting faults into the conditions of one direction; for each verb, the newest fault applies."""
+    """Combine the lasting faults into the network conditions in one direction; per verb, the newest fault applies."""
     now = FAIR
     for fault in faults:
         if fault.verb in _CONDITIONS and fault.hits(direction):

@@ -282,9 +282,9 @@ def _attributes(query_path: str, items: list[GuestItem]) -> Any:
 
 
 def is_wanted(query_path: str, item: GuestItem) -> bool:
-    """Return whether a query path covers an item.
+    """Return whether a query path covers a guest attribute.
 
-    ``hostkeys/`` covers a namespace, ``hostkeys/ssh-ed25519`` one key.
+    ``hostkeys/`` covers all keys in a namespace; ``hostkeys/ssh-ed25519`` covers one key.
     """
     namespace, _, key = query_path.partition("/")
     return namespace in ("", item[0]) and key in ("", item[1])

@@ -147,7 +147,7 @@ class Interval:
 
 
 def interval_of(policy: Any, now: float) -> Interval:
-    """Return the bounds that a ``QueueingPolicy`` sets for a request made now."""
+    """Return the interval for provisioning that a ``QueueingPolicy`` sets; `now` is the time of the request."""
     which = policy.WhichOneof("start_timing_constraints")
     if which is None:
         return Interval()

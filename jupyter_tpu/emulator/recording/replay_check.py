@@ -86,7 +86,7 @@ def main(argv: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class EmulatorAddress:
-    """An emulator's REST address and token file. If the file is None, an environment variable may name it."""
+    """An emulator's REST address and token file. If `token_file` is None, an environment variable may specify it."""
 
     url: str
     token_file: str | None = None

@@ -20,7 +20,7 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, documented
     "Preemptible nodes and nodes with a run duration show terminationTimestamp once they run.",
 )
 def with_termination(extras: Mapping[str, Any], moment: float) -> dict[str, Any]:
-    """Return a node's extras with the virtual time of its termination."""
+    """Return a node's extra fields (those that v2 lacks), with the virtual time of its termination added."""
     shown = timestamp_pb2.Timestamp()
     shown.FromNanoseconds(int(moment * 1e9))
     config = {**extras.get("schedulingConfig", {}), "terminationTimestamp": shown.ToJsonString()}

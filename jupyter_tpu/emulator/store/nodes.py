@@ -1,4 +1,4 @@
-"""The nodes in the store. Values by which nodes are counted have columns, so that counting parses no nodes."""
+"""The nodes in the store. The values by which nodes are counted have their own columns, so counting is fast."""
 
 from __future__ import annotations
 

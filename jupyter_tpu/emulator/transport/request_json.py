@@ -174,13 +174,13 @@ class Reading:
 
 
 def names_of(kind: Descriptor) -> dict[str, FieldDescriptor]:
-    """Return the fields of a message by their names in the proto and in JSON."""
+    """Map the field names of a message to its fields. Each field has its name in the proto and its name in JSON."""
     by_proto = {proto_name(each): each for each in kind.fields}
     return {**by_proto, **{each.json_name: each for each in kind.fields}}
 
 
 def proto_name(found: FieldDescriptor) -> str:
-    """Return the name in the proto: ``type``, which Python's packages call ``type_``."""
+    """Return a field's name in the proto, such as ``type`` for the field ``type_`` of Google's Python packages."""
     return str(found.name).removesuffix("_")
 
 

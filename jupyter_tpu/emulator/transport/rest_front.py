@@ -31,7 +31,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @web.middleware
 async def google_front(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Apply these features to requests to Google's APIs, but not to requests to the control API."""
+    """Apply method overrides and field masks to requests to Google's APIs, but not to the control API."""
     if request.path.startswith("/emulator/"):
         return await handler(request)
     try:

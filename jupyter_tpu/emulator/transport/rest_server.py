@@ -273,7 +273,7 @@ class NotOfClients(logging.Filter):
     """A log filter that drops the log records of client errors: requests that are not HTTP and get a 400 response."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return False for a record of a client error."""
+        """Return False for a log record about a client's error, so that it is not logged."""
         return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | web.RequestPayloadError))
 
 

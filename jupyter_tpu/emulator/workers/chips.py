@@ -55,7 +55,7 @@ class Chips:
 
 
 def chips_of(accelerator_type: str, worker_id: int, hostname: str) -> Chips:
-    """Return the chips of a worker, from the catalogue (Google's pages and tpu-info give the same numbers)."""
+    """Return the chips of a worker, with the catalogue's numbers."""
     kind = accelerators.accelerator(accelerator_type)
     return Chips(
         accelerator_type=accelerator_type,

@@ -89,7 +89,7 @@ class SshServer(Protocol):
         """The loopback port on which the server listens."""
 
     def keys_changed(self) -> None:
-        """Read `Machine.authorized` again."""
+        """Read the authorized keys (`Machine.authorized`) again, because they have changed."""
 
     async def close(self) -> None:
         """Stop listening and break all connections. Processes that were started over SSH keep running."""

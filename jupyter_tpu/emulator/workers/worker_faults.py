@@ -103,7 +103,7 @@ class WorkerFaults:
 
 
 async def resume_after_crash(machine: Machine) -> None:
-    """Resume processes of a worker that a killed emulator left stopped."""
+    """Resume a worker's processes that were still stopped when the previous emulator was killed."""
     if _mark(machine).exists():
         await asyncio.to_thread(_resume, machine)
 

@@ -52,7 +52,8 @@ class AgentReport:
         activity: the reported activity; None if the agent is too old to report it, or if the response is invalid.
         keep: the node's “keep running” setting, as the agent reports it.
         guard: the fields ``state`` and ``detail`` of the guard on the node.
-        rules: revision and rules that the guard applies, without a deadline; None if the guard has no rules.
+        rules: the rules that the guard applies (without the deadline), and their revision; None if the guard has no
+            rules.
     """
 
     at: Moment

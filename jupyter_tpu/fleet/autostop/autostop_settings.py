@@ -83,8 +83,8 @@ class AutostopSettings:
         """Return each node's settings, by full name; `NodeSettings.damage` reports settings that can't be read.
 
         Args:
-            clock_wrong_s: seconds by which this computer's clock is currently ahead (see `CloudClock.wrong_s`);
-                deadlines and extensions are given by this clock.
+            clock_wrong_s: seconds by which this computer's clock is currently ahead (see `CloudClock.wrong_s`).
+                Deadlines and extensions in the result are times on this computer's clock.
 
         Raises:
             JournalUnwritable: the journal can't be read at all.

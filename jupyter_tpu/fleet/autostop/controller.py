@@ -156,7 +156,8 @@ class AutostopController:
         ]
 
     def _record_acts(self, nodes: Iterable[Node], settings: Mapping[str, NodeSettings]) -> None:
-        """Store when each node was last used, for processes without a link. Never raises: auto-stop must continue."""
+        """Store when each node was last used, for processes without a link to it. Never raises, so that auto-stop
+        continues."""
         for node in nodes:
             acted_at = self._poller.last_human_at(node)
             if acted_at is not None and acted_at - (settings[str(node.name)].acted_at or 0.0) >= _RECORD_ACTS_EVERY_S:
@@ -319,7 +320,7 @@ class AutostopController:
 
 
 def _can_overrule(action: str, intent: Intent) -> bool:
-    """Return whether auto-stop may stop or delete the node although this intent is open."""
+    """Return whether auto-stop may stop or delete the node before this open intent has finished."""
     is_rising = intent.verb in ("create", "start")
     return is_rising and (action == "delete" or intent.phase == BOOTING)
 

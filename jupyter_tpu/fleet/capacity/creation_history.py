@@ -20,7 +20,7 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreationCounts:
-    """Results of the creations of one accelerator type in one zone.
+    """Results of creating nodes of one accelerator type in one zone.
 
     Attributes:
         created: number of nodes created.

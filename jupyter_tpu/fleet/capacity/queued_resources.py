@@ -47,12 +47,13 @@ _RESERVATION_ID = re.compile(r"[a-zA-Z0-9-]{1,63}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSnapshot:
-    """The queued resources of the last list.
+    """The queued resources in the last response to a list request.
 
     Attributes:
         as_of: when the list was read (Unix seconds).
         unreachable: zones that did not respond.
-        since: when each queued resource was first seen in its current state (Unix seconds); it is missing if unknown.
+        since: when each queued resource was first seen in its current state (Unix seconds); contains no entry if this
+            time is unknown.
     """
 
     as_of: float

@@ -1,4 +1,4 @@
-"""Before any request is sent, reject a node that the cloud does not offer; the error lists the offers."""
+"""Before a request is sent, check that the cloud offers such a node. If not, the error lists what it offers."""
 
 from __future__ import annotations
 

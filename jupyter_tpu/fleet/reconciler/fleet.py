@@ -329,9 +329,10 @@ class Fleet:
             self._state.node_seen(node, self._cloud.clock.moment(requested))
 
     async def _until_noticed(self, verb: Verb, name: NodeName) -> None:
-        """Wait until open intents have been updated to the listed state, so that they don't block the next intent.
+        """If the node is already READY (or STOPPED, for a start), wait until its earlier intents have noticed this.
 
-        Lists and intents are read at different times, but a user who sees READY may immediately stop the node.
+        Otherwise they would block the new intent. Nodes and intents are polled at different times, so a user may see
+        READY and stop the node before its create intent has finished.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_NOTICED_WITHIN_S):
@@ -349,7 +350,7 @@ class Fleet:
         return any(each.verb not in (verb, "delete") and (verb, each.phase) != ("stop", BOOTING) for each in others)
 
     async def _caught_up(self, listed: Intent) -> Intent:
-        """Store progress that a full disk prevented from being stored; the old state would block the new intent."""
+        """Store progress that couldn't be stored while the disk was full. The old state would block the new intent."""
         known = self._state.intents.get(listed.intent_id)
         if known is None or listed.owner != self._journal.owner or known.updated_at <= listed.updated_at:
             return listed

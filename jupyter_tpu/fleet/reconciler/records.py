@@ -52,7 +52,7 @@ class FleetSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetChange:
-    """An event that makes front ends fetch data again. It doesn't contain the data.
+    """An event that tells front ends to fetch data again; the data itself is not part of the event.
 
     Attributes:
         kind: ``node`` (created, changed or deleted), ``intent`` (a new phase), ``list`` (a poll failed or works again),

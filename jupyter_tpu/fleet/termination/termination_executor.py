@@ -272,7 +272,7 @@ async def end_directly(cloud: CloudApi, verb: str, node: NodeName, *, wait: bool
 
 
 class DirectEnds:
-    """Stops and deletes nodes while the journal can't be written; the intents are written later."""
+    """Stops and deletes nodes while the journal can't be written, and writes the intents later."""
 
     def __init__(self, cloud: CloudApi, journal: Journal) -> None:
         settings = cloud.settings

@@ -230,9 +230,9 @@ class LinkThread:
         return await asyncio.wrap_future(self.submit(work))
 
     async def finish(self, work: Coroutine[Any, Any, None], patience_s: float) -> bool:
-        """Run the last `work` of a user, then call `leave`; return whether this finished within `patience_s` seconds.
+        """Run `work`, then call `leave`. Return whether both finished within `patience_s` seconds.
 
-        If not, the work and the thread continue, because a call may have to wait for a disconnected link.
+        After a timeout, `work` continues in the thread, because it may be waiting for a disconnected link.
         """
         # Don't use `run`: a caller's cancellation or timeout must not cancel the work.
         loop, ended, future = asyncio.get_running_loop(), asyncio.Event(), self.submit(work)

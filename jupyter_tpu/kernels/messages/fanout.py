@@ -60,7 +60,7 @@ class RecordFanout:
         self._next_seq = "end"
 
     def connect(self, attach: Attach, on_message: OnMessage) -> None:
-        """Open the live stream at the end of the previous live stream. Readers get each message before `on_message`."""
+        """Open a live stream that starts where the previous one ended. Readers get each message before `on_message`."""
         self._attach, self._on_message = attach, on_message
         self._live = attach(self._next_seq, self._receive, self._receive_early)
         for reader in tuple(self._readers):
@@ -230,13 +230,14 @@ class Subscriber:
             self._join()
 
     def offer_early(self, seq: int, channel: str, parts: list[bytes]) -> None:
-        """Deliver a message out of order, before earlier messages. It is skipped later, when its turn comes."""
+        """Deliver a message before earlier messages have arrived, and skip it later, when its turn comes."""
         if seq >= (self.next_seq or 1) and seq not in self.early:
             self.early.add(seq)
             self._deliver(seq, channel, parts)
 
     def _cut(self, last_seq: int) -> None:
-        """Report that messages are missing from the live stream. Separate streams report this themselves."""
+        """Report to readers that messages are missing from the live stream. A reader's separate stream reports this
+        itself."""
         if self._is_live and (self.next_seq or 1) <= last_seq:
             event = {"event": "cut", "first_seq": self.next_seq or 1, "last_seq": last_seq}
             self._apply(last_seq, "event", [json.dumps(event).encode()])

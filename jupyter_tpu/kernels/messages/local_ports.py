@@ -52,7 +52,7 @@ class IpcAddresses:
         channel_socket.bind(f"ipc://{self._hidden(channel)}")
 
     def publish(self) -> None:
-        """Create the public names that clients connect to, because a KernelManager may have removed them."""
+        """Create the symbolic links to the sockets for clients; a KernelManager may have removed the links."""
         for channel in CHANNELS:
             with contextlib.suppress(FileExistsError):
                 self.path(channel).symlink_to(self._hidden(channel).name)

@@ -42,10 +42,10 @@ class Stream(Protocol):
         """Send a client's request to the kernel."""
 
     def hold(self) -> None:
-        """Pause delivery to the bridge."""
+        """Pause the delivery of the kernel's messages to the bridge."""
 
     def resume(self) -> None:
-        """Continue delivery."""
+        """Continue the delivery of the kernel's messages."""
 
     def let_replies_pass(self) -> None:
         """Deliver replies even while the delivery of output is paused."""

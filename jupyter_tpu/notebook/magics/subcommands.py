@@ -19,7 +19,7 @@ _MODULES = (status, chips, autostop, money, env_logs, doctor, workers)
 
 
 def _acts() -> dict[str, Callable[..., MagicOutput]]:
-    """Return the function of each command; it has the command's name and is defined in one of the modules.
+    """Return the function of each command. The function has the same name as the command.
 
     Each function gets the context and, if its command takes arguments, the parsed arguments.
     """

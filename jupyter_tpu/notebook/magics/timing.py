@@ -38,7 +38,7 @@ _HOUR_S = 3600.0
 
 
 class CellSyntaxError(Exception):
-    """A syntax error in the cell, shown as in IPython: without the frames of the magic."""
+    """A syntax error in the cell, shown as IPython shows it: without the stack frames of the magic."""
 
     def __init__(self, error: Exception, shown: list[str]) -> None:
         super().__init__(f"{type(error).__name__}: {error}")

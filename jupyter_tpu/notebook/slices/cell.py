@@ -148,7 +148,7 @@ class RunningCell:
         return self._course.has_given_up and bool(self._course.running)
 
     def first_error(self) -> CellError | None:
-        """Return the other workers' error that fails the cell, with the names of these workers.
+        """Return the first error of another worker, with the names of all workers that have it, so that the cell fails.
 
         Returns None if there is no such error or if worker 0 raised the error itself.
         """

@@ -38,7 +38,7 @@ _VARYING = re.compile(
 
 
 def comparable(text: str) -> str:
-    """Return whole lines in the form for comparison: without log prefixes, times, memory addresses or progress bars."""
+    """Return whole lines without log prefixes, times, memory addresses and progress bars, for comparison."""
     return _without_variations(_IGNORED_LINES.sub("", overwritten(text)))
 
 

@@ -148,7 +148,7 @@ class Engine:
         return answer
 
     def _show_only_on_worker_0(self, name: str) -> None:
-        """Disable the line magics whose output worker 0 also shows."""
+        """Make a line magic do nothing while the cell also runs on worker 0, which shows the same output."""
         magic = self._shell.find_line_magic(name)
 
         def shown_there(line: str) -> Any:

@@ -32,7 +32,7 @@ PageRequest = Mapping[str, Any]
 
 
 def update_interval_s(every_s: float, silent_s: float) -> float:
-    """Return the seconds between two updates when no page has reported for `silent_s` seconds."""
+    """Return the seconds between two updates; the longer no page has reported (`silent_s`), the longer."""
     return max(every_s, min(_SLOWEST_S, silent_s / _SILENCE_PER_PACE))
 
 

@@ -162,7 +162,7 @@ class Adoption:
         return dict(os.environ)
 
     async def _settle(self, note: RegisteredKernel) -> None:
-        """Get the kernel's state from its agent and show it in Jupyter's list."""
+        """Get the kernel's state from its agent and show it in Jupyter Server's list of kernels."""
         manager = self._kernels.get_kernel(note.kernel_id)
         no_culling = asyncio.create_task(self._keep_from_culling(manager))
         try:

@@ -1,4 +1,4 @@
-"""The routes of grants, and of whether a grant covers a node."""
+"""The routes that manage grants and show whether a grant covers a node."""
 
 from __future__ import annotations
 

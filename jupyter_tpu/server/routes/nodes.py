@@ -93,7 +93,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
 
     @property
     def app(self) -> App:
-        """The extension."""
+        """The running server extension."""
         return cast(App, self.extensionapp)
 
     async def fleet(self) -> Fleet:

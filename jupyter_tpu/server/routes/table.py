@@ -1,4 +1,4 @@
-"""All routes of the extension, with their old paths."""
+"""All routes of the extension, including the old paths of renamed routes."""
 
 from __future__ import annotations
 

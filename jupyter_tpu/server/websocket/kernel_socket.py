@@ -188,7 +188,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
     async def _is_dead_for_good(self) -> bool:
         """Return whether the kernel is dead and will not be restarted.
 
-        A page that receives the state "dead" gives up on the kernel.
+        A page that receives the state "dead" stops waiting for the kernel.
         """
         manager = self.kernel_manager
         # after a restart by the user, the server's list briefly still shows "dead", so check the kernel as well

@@ -255,12 +255,12 @@ class _Tail:
 
 
 def shown_after(line: int, text: str) -> tuple[int, int]:
-    """Return how many characters `text` adds to a page, and how many characters the last line then has.
+    """Return the number of characters that `text` adds to a page, and the new length of the last line.
 
     As in front ends, a carriage return moves to the start of the line, and the text after it overwrites the line.
 
     Args:
-        line: number of characters in the last line, without `text`.
+        line: length of the last line before `text` is added.
     """
     if "\r" not in text:
         end = text.rfind("\n") + 1

@@ -135,7 +135,8 @@ def _ends_with_action(verb: str, segments: Sequence[str]) -> bool:
 def _pattern_of(path: str) -> re.Pattern[str]:
     """Return the regular expression of a path.
 
-    Only the last part of a path may have a ``:verb``, so only its variable must not contain a colon.
+    Only the last part of a path may end with a ``:verb``. A variable in this part therefore can't contain a colon; a
+    variable in an earlier part can.
     """
     *above, last = path.split("/")
     head = "".join(_as_regex(part, "[^/]+") + "/" for part in above)
