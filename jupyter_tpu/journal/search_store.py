@@ -31,8 +31,7 @@ class Searches:
         self._place = (endpoint, project, _KIND)
 
     def begin(self, wanted: Search) -> Search:
-        """Write a new search, or return an existing one with the same candidates that is open or has just found its
-        node.
+        """Write a new search, or return an equal search that is open or has just found its node.
 
         Raises:
             NodeExists: another search for a node with that name is running.

@@ -53,8 +53,7 @@ class OutputCapture:
         return thread is self._thread and thread is not None and bool(thread._is_master_process())
 
     def begin(self, thread: Any) -> None:
-        """Capture the output of the first publishing thread that is created, and read the agent's frames from its
-        socket."""
+        """Capture the output of the first publishing thread, and read the agent's frames from its socket."""
         if self._thread is not None:
             return
         self._thread = thread

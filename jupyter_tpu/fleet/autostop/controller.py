@@ -156,8 +156,7 @@ class AutostopController:
         ]
 
     def _record_acts(self, nodes: Iterable[Node], settings: Mapping[str, NodeSettings]) -> None:
-        """Store when each node was last used, for processes without a link to it. Never raises, so that auto-stop
-        continues."""
+        """Store when each node was last used, for processes without a link to it. Never raises."""
         for node in nodes:
             acted_at = self._poller.last_human_at(node)
             if acted_at is not None and acted_at - (settings[str(node.name)].acted_at or 0.0) >= _RECORD_ACTS_EVERY_S:
