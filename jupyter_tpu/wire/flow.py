@@ -30,7 +30,7 @@ class _Mark:
 
     Attributes:
         end: number of bytes that were sent up to the end of the slice.
-        starved: whether there was nothing more to send; the measured rate is then lower than the path's rate.
+        starved: whether there was nothing more to send; the measured rate may then be lower than the path's rate.
         alone: whether no other bytes were in flight.
     """
 

@@ -123,7 +123,7 @@ class ScriptedFaults:
         return answer
 
     def _performed(self, fault: Fault | None, request: Any, perform: Perform) -> Any:
-        """Perform the call with the fault's plan for its operation, and return the cloud's own response."""
+        """Perform the call so that the fault affects its operation, and return the response unchanged."""
         if fault is None:
             return perform(Plan())
         answer: Any = perform(plan_of(fault, zone_of(target_of(request))))

@@ -67,7 +67,7 @@ class FaultProxy:
         return self._ended_round_trips + sum(connection.round_trips for connection in self._connections)
 
     def faults(self) -> list[LinkFault]:
-        """Return the lasting faults and the faults that wait for a certain byte."""
+        """Return the lasting faults, and the faults that will happen when a connection reaches a given byte."""
         return [*self._lasting, *(trap.fault for trap in self._traps if trap.times)]
 
     def listen(self, address: Address) -> None:

@@ -55,7 +55,7 @@ class Chips:
 
 
 def chips_of(accelerator_type: str, worker_id: int, hostname: str) -> Chips:
-    """Return the chips of a worker, with the catalogue's numbers."""
+    """Return the chips of a worker, as described in the catalogue."""
     kind = accelerators.accelerator(accelerator_type)
     return Chips(
         accelerator_type=accelerator_type,

@@ -1,4 +1,4 @@
-"""Before a request is sent, check that the cloud offers such a node. If not, the error lists what it offers."""
+"""Check that the cloud offers the requested kind of node before the request is sent; errors list what it offers."""
 
 from __future__ import annotations
 

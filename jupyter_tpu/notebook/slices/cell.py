@@ -148,7 +148,7 @@ class RunningCell:
         return self._course.has_given_up and bool(self._course.running)
 
     def first_error(self) -> CellError | None:
-        """Return the first error of another worker, with the names of all workers that have it, so that the cell fails.
+        """Return another worker's error that makes the cell fail, with the names of all workers that have this error.
 
         Returns None if there is no such error or if worker 0 raised the error itself.
         """

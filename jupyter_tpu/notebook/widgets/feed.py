@@ -32,7 +32,7 @@ PageRequest = Mapping[str, Any]
 
 
 def update_interval_s(every_s: float, silent_s: float) -> float:
-    """Return the seconds between two updates; the longer no page has reported (`silent_s`), the longer."""
+    """Return the seconds between two updates, which increase with the time since a page last reported."""
     return max(every_s, min(_SLOWEST_S, silent_s / _SILENCE_PER_PACE))
 
 

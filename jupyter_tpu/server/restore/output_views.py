@@ -80,7 +80,7 @@ def reduce_excerpts(excerpts: Iterable[RequestRange], last_seq: int, arrived: Ar
 
 
 def _omitted_text(excerpt: RequestRange, entries: Sequence[Entry]) -> int:
-    """Estimate the size of the omitted text. Headers are subtracted; their average size is that of `entries`."""
+    """Estimate the size of the omitted text, without headers. The average size of headers is taken from `entries`."""
     # the largest part of a stream message is its content; the other parts are headers and the frame
     around = sum(_entry_bytes(entry) - max(map(len, entry.parts), default=0) for entry in entries)
     return max(1, excerpt.omitted_bytes - excerpt.omitted_messages * around // len(entries))
