@@ -1,4 +1,4 @@
-"""The protocol's own test suite against a node: both ways to start a kernel, over both kinds of SSH server."""
+"""The protocol's own test suite against a node: both ways to start a kernel, over both kinds of SSH server; a slice."""
 
 from __future__ import annotations
 
@@ -106,6 +106,10 @@ def _is_status(message: dict[str, Any], state: str) -> bool:
     return bool(message["msg_type"] == "status" and message["content"]["execution_state"] == state)
 
 
+def _is_of_worker_1(message: dict[str, Any]) -> bool:
+    return str(message["content"].get("data", {}).get("text/plain", "")).startswith("worker 1: ")
+
+
 class TestProvisioner(_OnANode):
     __test__ = True
     fixture = "kernel_name"
@@ -128,6 +132,17 @@ class TestProvisionerOverOpenSSH(_OnANode):
 class TestArgvOverOpenSSH(_OnANode):
     __test__ = True
     fixture = "openssh_argv_kernel_name"
+
+
+@pytest.mark.nightly
+class TestSlice(_OnANode):
+    __test__ = True
+    fixture = "slice_kernel_name"
+
+    def execute_helper(self, *args: Any, **options: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Leave out what is shown of worker 1 below the kernel's own output."""
+        reply, published = super().execute_helper(*args, **options)
+        return reply, [each for each in published if not _is_of_worker_1(each)]
 
 
 class _OnThisMachine(_Samples):
