@@ -58,7 +58,7 @@ def decide(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
     # check this in any phase: a node whose deletion was requested must never be recreated
     if seen.deletion is not None:
         return _turned_off(
-            recovery, seen.at, Text("{node} was deleted by request; it is not recreated.", node=_id(recovery))
+            recovery, seen.at, Text("{node} was deleted by request; it will not be recreated.", node=_id(recovery))
         ), None
     match recovery.phase:
         case "clearing":
@@ -74,7 +74,7 @@ def refused(recovery: Recovery, error: TpuError, at: float) -> Recovery:
     """Return the recovery, updated after the fleet rejected the latest attempt: given up, or with a time to retry."""
     if isinstance(error, _HOPELESS):
         return _given_up(
-            recovery, at, Text("{node} is not recreated: {message}", node=_id(recovery), message=error.message)
+            recovery, at, Text("{node} will not be recreated: {message}", node=_id(recovery), message=error.message)
         )
     if isinstance(error, NodeExists | WrongState):  # another intent is changing that node
         return replace(recovery, retry_at=at + _ASK_AGAIN_S)
@@ -112,7 +112,7 @@ def _watching(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
 def _disappeared(recovery: Recovery, seen: Observation) -> Step:
     if not recovery.was_ready:
         message = Text(
-            "{node} no longer exists and was not READY when last seen; it is not recreated.", node=_id(recovery)
+            "{node} no longer exists and was not READY when last seen; it will not be recreated.", node=_id(recovery)
         )
         return _given_up(recovery, seen.at, message), None
     if recovery.is_queued and _is_being_suspended(seen.queued):
@@ -120,7 +120,7 @@ def _disappeared(recovery: Recovery, seen: Observation) -> Step:
     was_on_purpose = recovery.is_queued and _was_by_user(seen.queued)
     if not seen.is_witnessed:
         message = Text(
-            "{node} was stopped or deleted while unmonitored, possibly by its own guard. It is not recreated.",
+            "{node} was stopped or deleted while unmonitored, possibly by its own guard. It will not be recreated.",
             node=_id(recovery),
         )
         return _given_up(recovery, seen.at, message), None
@@ -194,7 +194,9 @@ def _making(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
     if seen.node is not None and seen.node.intent_id == intent.intent_id:
         return _half_made(recovery, seen.node, seen.at, why)
     if isinstance(intent.error, _HOPELESS):
-        return _given_up(recovery, seen.at, Text("{node} is not recreated: {why}", node=_id(recovery), why=why)), None
+        return _given_up(
+            recovery, seen.at, Text("{node} will not be recreated: {why}", node=_id(recovery), why=why)
+        ), None
     return _next_attempt(recovery, seen, why)
 
 
@@ -227,7 +229,7 @@ def _next_attempt(recovery: Recovery, seen: Observation, why: str) -> Step:
     """Schedule the next attempt, or give up. Called when the node's name is available again."""
     if recovery.attempts >= recovery.max_attempts:
         message = Text(
-            "{why} It is not recreated: {attempts} of {most} attempts are used up.",
+            "{why} It will not be recreated: {attempts} of {most} attempts are used up.",
             why=why,
             attempts=recovery.attempts,
             most=recovery.max_attempts,
@@ -273,7 +275,7 @@ def _is_over_cap(recovery: Recovery, seen: Observation) -> bool:
 def _too_dear(recovery: Recovery, seen: Observation) -> Recovery:
     spent = Text("an unknown amount") if seen.spent_usd is None else f"${seen.spent_usd:,.2f}"
     message = Text(
-        "{node} is not recreated: it has cost {spent}, and the cap is ${cap}.",
+        "{node} will not be recreated: it has cost {spent}, and the cap is ${cap}.",
         node=_id(recovery),
         spent=spent,
         cap=f"{recovery.max_usd:,.2f}",

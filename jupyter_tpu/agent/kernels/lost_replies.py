@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from jupyter_tpu.agent.kernels.replies import Replies
-from jupyter_tpu.agent.recording.excerpt import Span, asked_frames, published_error
+from jupyter_tpu.agent.recording.excerpt import Span, published_error, request_frames
 from jupyter_tpu.agent.recording.jupyter_messages import header_place, kind_and_id, subshell_of
 from jupyter_tpu.agent.recording.record import Record
 from jupyter_tpu.agent.recording.recorder import Recorder
@@ -105,7 +105,7 @@ class LostReplies:
         """Return the requests that have no reply."""
         lost: list[Lost] = [(None, asked) for asked in self._requests.unanswered_others.values()]
         for msg_id, request in list(self._requests.unanswered.items()):
-            if asked := await asked_frames(self._record, request.first_seq):
+            if asked := await request_frames(self._record, request.first_seq):
                 lost.append((request, asked))
             else:  # the record no longer has the request, so nothing can reply to it
                 self._requests.unanswered.pop(msg_id, None)

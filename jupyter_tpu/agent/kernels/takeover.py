@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from jupyter_tpu.agent.kernels.replies import Replies
-from jupyter_tpu.agent.recording.excerpt import Span, asked_frames, published_error
+from jupyter_tpu.agent.recording.excerpt import Span, published_error, request_frames
 from jupyter_tpu.agent.recording.jupyter_messages import header_place, is_execute_request, json_object, subshell_of
 from jupyter_tpu.agent.recording.record import Record
 from jupyter_tpu.agent.recording.recorder import Recorder
@@ -113,7 +113,7 @@ class Takeover:
 
     async def _settle_all(self) -> None:
         for request in (*self._unanswered, *self._queued):
-            asked = await asked_frames(self._record, request.first_seq)
+            asked = await request_frames(self._record, request.first_seq)
             # The probe doesn't reach subshells, where a request may still be waiting or running.
             if asked and not subshell_of(asked):
                 await self._settle(request, asked)
@@ -168,5 +168,5 @@ class Takeover:
 async def abort_all(record: Record, replies: Replies, requests: Iterable[IndexedRequest]) -> None:
     """Abort requests that an earlier agent delayed for the next process or sent to a process that has exited."""
     for request in requests:
-        if asked := await asked_frames(record, request.first_seq):
+        if asked := await request_frames(record, request.first_seq):
             replies.abort(asked)

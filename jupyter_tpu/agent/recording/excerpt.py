@@ -89,7 +89,7 @@ class Excerpt:
                 yield entry, data
 
 
-async def asked_frames(record: Record, first_seq: int) -> list[bytes] | None:
+async def request_frames(record: Record, first_seq: int) -> list[bytes] | None:
     """Return the frames of the request with this sequence number, or None if the record no longer contains it."""
     entry = await _first_entry(record, Span(first_seq, first_seq, 0), lambda _: True)
     return entry.parts if entry else None

@@ -91,11 +91,11 @@ export function markText(
 export function stateText({ state, outputs }: ILostRun, trans: TranslationBundle): string {
   switch (state) {
     case 'ok':
-      return trans.__('had run');
+      return trans.__('completed');
     case 'error':
-      return trans.__('had failed');
+      return trans.__('failed');
     case 'queued':
-      return trans.__('had not started');
+      return trans.__('not started');
     case 'cut':
       return trans._n('interrupted after %1 output', 'interrupted after %1 outputs', outputs);
   }
