@@ -496,7 +496,7 @@ def moment_from_json(data: Mapping[str, Any]) -> Moment:
 
 
 def number_from(data: Mapping[str, Any], name: str) -> float:
-    """Return a field that must be a finite number; raise `BadInput` if it is not."""
+    """Return the number in a field; raise `BadInput` if the field is not a finite number."""
     value = data.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise BadInput(Text("The field '{field}' must be a number.", field=name))

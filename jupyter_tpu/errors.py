@@ -156,7 +156,7 @@ def joined(texts: Iterable[str], separator: str) -> Text:
 
 
 def templates_of(texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields with which a front end translates `texts`, for a record in the REST API.
+    """Return the fields that a REST API record needs so that a front end can translate its `texts`.
 
     The field `templates` contains the template of each text that is a `Text`. The fields `arguments`, `texts` and
     `times` are those of `Text.to_json`, merged for all texts.

@@ -47,7 +47,7 @@ LOGIN_ACTIONS = (copy_command("gcloud auth application-default login"),)
 
 
 def _text(case: Case, template: str, **more: str) -> Text:
-    """Return a text from a template, which can use the request's details and further arguments by name."""
+    """Return a text from a template. The template can contain the request's details and the arguments in `more`."""
     request = case.request
     facts = {
         "request": request.what,

@@ -68,7 +68,7 @@ class Ledger:
     def spans_if_recorded(self, look: NodesObservation) -> tuple[Span, ...]:
         """Return all spans as they would be after recording the observation `look`.
 
-        This is for a full disk, on which the observation can't be written.
+        Used while the disk is full, because the observation can't be written then.
 
         Raises the same errors as `spans`.
         """

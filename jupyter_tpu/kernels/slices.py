@@ -108,9 +108,9 @@ class Slice:
         await self._prepare_all(Launch(kernel_id="", key=""), self.others)
 
     async def begin(self, launch: Launch) -> None:
-        """Start the controller and engines in the background. The caller must start the kernel immediately after.
+        """Start the controller and engines in the background. The caller must start the kernel immediately afterwards.
 
-        The first call is sent before the kernel's start, because the agent must first forget an earlier controller.
+        This sends its first call before the kernel starts, because the agent must first drop any earlier controller.
         """
         self._cancel()
         self._kernel_id = launch.kernel_id

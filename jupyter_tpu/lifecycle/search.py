@@ -164,7 +164,7 @@ def won(search: Search) -> Search:
 
 
 def lost(search: Search, error: TpuError) -> Search:
-    """Return the search after its last try failed. The caller must then clean up the try's leftovers in the cloud."""
+    """Record that the last try failed. The caller must then delete the leftovers of that try from the cloud."""
     outcome = outcome_of(error)
     index = search.tries[-1].index
     wanted = search.candidates[index]

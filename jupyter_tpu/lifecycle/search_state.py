@@ -45,7 +45,7 @@ class Candidate:
         return provisioning_of(self)
 
     def spec(self, project: str, node_id: str) -> NodeSpec:
-        """Return the spec of this node with the given name; raises `BadInput` if it is invalid."""
+        """Return the spec for creating this candidate as node `node_id`; raises `BadInput` if it is invalid."""
         return NodeSpec(
             name=NodeName(project=project, zone=self.zone, node_id=node_id),
             accelerator_type=self.accelerator_type,

@@ -146,7 +146,7 @@ def watched(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 
 def node_missing(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
-    """Complete the intent if it is a deletion. If it is a stop, it fails, because someone else deleted the node."""
+    """Complete a deletion. A stop fails, because someone else has deleted the node."""
     intent, missing_s = missing_for(intent, event.at)
     if intent.verb == "stop" and missing_s <= limits.vanished_s:
         return unchanged(intent)

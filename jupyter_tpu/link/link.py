@@ -330,7 +330,8 @@ class Link:
         return opened.dialogue
 
     def _resend(self, dialogue: Dialogue) -> None:
-        """Resend all calls and requests without a response. Calls are first, because a call may start a kernel."""
+        """Resend all calls, then all requests, that have no response. A request may need a kernel that a call
+        starts."""
         self._dialogue = dialogue
         for frame in self._calls.frames():
             dialogue.send(frame)

@@ -71,7 +71,7 @@ class PreparationCache:
         self._on_change = on_change
 
     def store(self, ready: Ready | None) -> None:
-        """Store a result, or clear the last result with None because it was wrong."""
+        """Store a result. Pass None to clear the last result if it was wrong."""
         is_news, self.ready = ready != self.ready, ready
         if is_news and self._on_change:
             self._on_change(ready)

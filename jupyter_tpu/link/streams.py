@@ -220,15 +220,16 @@ class KernelStream:
     def _ages(self) -> list[tuple[int, float]]:
         """Return ``(number, age in seconds)`` of each request that is sent again after a reconnect.
 
-        A cell that fails aborts the cells that were waiting for it. From the ages, the agent knows whether a cell that
-        it receives only now was already waiting.
+        When a cell fails, the cells queued behind it are aborted. The ages show the agent whether a cell that arrives
+        late was already queued when an earlier cell failed.
         """
         now = self._clock()
         mine = (request for request in self._outbox.pending() if request.stream == self.number)
         return [(request.number, now - request.asked_at) for request in islice(mine, _MOST_AGES)]
 
     def _post(self, payload: bytes) -> None:
-        """Send a request once the first sequence number is known, because the reply must not arrive before that."""
+        """Send a request, or queue it until the first sequence number is known, so that its reply can't arrive too
+        early."""
         request = self._outbox.add(self.number, payload, asked_at=self._clock())
         if self._has_begun:
             self._send_request(request)

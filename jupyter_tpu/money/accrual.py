@@ -138,9 +138,9 @@ def _ended_at_latest(span: Span, successor: ObservedNode | None, observation: No
 
 
 def _closed(span: Span, at: float) -> Span:
-    """Return the span as closed; it ends when its node was last seen READY.
+    """Return a closed copy of the span. It ends at the time when the node was last seen READY.
 
-    The time from then until `at` counts as unmonitored.
+    The time between that end and `at` counts as unmonitored.
     """
     return replace(span, is_open=False, unwatched_after_s=at - span.ended_at)
 

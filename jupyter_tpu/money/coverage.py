@@ -141,7 +141,7 @@ def _price(price: Price | None) -> str:
 
 
 def _credit(credits: list[Grant], left: Mapping[str, float | None]) -> str:
-    """Return a text about a credit: of the credits that may have money left, the one that expires first."""
+    """Describe the credit that may pay for the node: of those that may have money left, the first to expire."""
     for grant in sorted(credits, key=lambda grant: grant.last_day):
         amount = left.get(grant.name)
         if amount is None:

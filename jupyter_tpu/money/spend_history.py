@@ -117,10 +117,10 @@ def history(account: Account, at: Sequence[float]) -> list[Slot]:
 
 
 def spread(spans: Iterable[Span], at: Sequence[float], now: float, per_second: Callable[[Span], float]) -> list[float]:
-    """Return how much of a quantity, such as cost, the spans add in each slot between the times `at`.
+    """Return the total of a quantity, such as cost, for each slot between two successive times in `at`.
 
-    Each span takes a constant number of steps, no matter how many slots it covers. Its amounts in the first and last
-    slot are added directly. For the slots in between, the span only changes a running sum, at its start and at its end.
+    The work for a span doesn't depend on the number of slots that it covers: its amounts in the first and last slot are
+    added directly, and the slots in between come from a running sum of rates.
 
     Args:
         per_second: the amount that a span adds per second.

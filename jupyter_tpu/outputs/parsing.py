@@ -90,7 +90,7 @@ def _may_be_deep(raw: bytes) -> bool:
 
 
 def _scan_with_headroom(text: str) -> tuple[Any, int]:
-    """Parse a value as if it were inside `_HEADROOM` lists, so that a value too deeply nested to be written fails."""
+    """Parse a value inside `_HEADROOM` lists, so that parsing fails if the value is nested too deeply to be written."""
     value, end = _scan("[" * _HEADROOM + text + "]" * _HEADROOM, 0)
     for _ in range(_HEADROOM):
         (value,) = value

@@ -62,7 +62,7 @@ class Reducer:
             self.skipped += 1
 
     def omit(self, msg_id: str, size: int) -> None:
-        """Record that `size` bytes of the request's stream messages at this place in the record were skipped."""
+        """Note that `size` bytes of a request's stream messages are missing at the current position."""
         if msg_id in self.requests:
             self.requests[msg_id].omit(size)
 

@@ -174,7 +174,7 @@ def _rough_size(item: Item) -> int:
 
 
 def _stream_text(text: StreamText) -> tuple[str, str, int]:
-    """Return the shown text, text to print after it to place the cursor, and the number of omitted bytes."""
+    """Return the text to show, the text that then moves the cursor to its position, and the number of omitted bytes."""
     excerpt = text.excerpt()
     shown = excerpt.tail
     if excerpt.omitted_bytes:

@@ -54,7 +54,7 @@ class StreamText:
             self.append(text)
 
     def omit(self, size: int) -> None:
-        """Record that `size` bytes are missing here. Of the text before the gap, only the stored start remains."""
+        """Record that `size` bytes are missing here. The text before them is dropped, except for the stored start."""
         self._commit(self._line.pop_all())
         self._omitted += size + sum(map(byte_size, self._tail))
         self._tail.clear()

@@ -112,9 +112,9 @@ class EntryDecoder:
     """A decoder of a record that arrives in pieces of any size; it scans each byte only once.
 
     Args:
-        room: the memory limit for a client, which must not trust its peer. An entry that is larger than
-            `LARGEST_BYTES`, or for which no memory is left, is replaced with an event ``too_large`` {seq, bytes} with
-            the same seq. `room` is None on the worker, which reads its own record.
+        room: the memory limit. Clients set it, because they must not trust the worker; it is None on the worker, which
+            reads its own record. An entry that is larger than `LARGEST_BYTES` or exceeds the memory limit is replaced
+            with the event ``too_large`` {seq, bytes}, which has the same seq.
     """
 
     def __init__(self, room: Room | None = None) -> None:

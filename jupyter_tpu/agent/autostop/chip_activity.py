@@ -38,7 +38,7 @@ class ChipUse:
         detail: why, for display.
         working: the process that has the chips open but uses only the CPU, such as a compiler; empty if there is no
             such process.
-        cpu: the state judged by CPU time, used in place of chip use; empty if chip use is known.
+        cpu: the state according to CPU time, which replaces an unknown chip use; empty if chip use is known.
     """
 
     state: str

@@ -26,7 +26,7 @@ class EndNodeMethod:
 
         Raises:
             BadInput: there is no such action.
-            CloudRefused: the node can't be stopped or deleted from here.
+            CloudRefused: this worker can't stop or delete the node.
         """
         action = params.get("action")
         if action not in ACTIONS:

@@ -49,10 +49,10 @@ class OwnNode:
         self._api = (environ.get(API_VARIABLE) or API).rstrip("/")
 
     def check(self) -> str:
-        """Check that the node can be stopped or deleted from here, and return its full name.
+        """Check that this worker can stop or delete the node, and return the node's full name.
 
         Raises:
-            CannotEnd: the node can't be stopped or deleted from here.
+            CannotEnd: this worker can't stop or delete the node.
         """
         # The scope limits what the token may do. Without this check, a missing scope would be noticed only when the
         # node must stop.

@@ -237,7 +237,7 @@ class Kernel:
         return True
 
     def end_because(self, reason: str) -> None:
-        """Terminate the process with SIGTERM, and show the reason to its user."""
+        """Terminate the process with SIGTERM, and show the reason to the kernel's user."""
         self._why_ended, self._is_told = reason, True
         self.event("words", message=reason)
         self.send_signal(signal.SIGTERM)

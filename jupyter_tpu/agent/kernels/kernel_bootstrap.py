@@ -104,8 +104,8 @@ def main(argv: list[str]) -> None:
     """Start a kernel, or an engine (another worker's part of a kernel).
 
     Args:
-        argv: ``[--spare] FOLDER CONNECTION_FILE ARGUMENTS…``, with the last two for ipykernel; or ``--engine FOLDER
-            ARGUMENTS…``.
+        argv: ``[--spare] FOLDER CONNECTION_FILE ARGUMENTS…`` for a kernel, where ARGUMENTS are passed to ipykernel;
+            ``--engine FOLDER ARGUMENTS…`` for an engine.
     """
     if argv[0] == "--engine":
         return run_engine(*argv[1:])

@@ -50,7 +50,7 @@ class LostReplies:
         self._settling: asyncio.Task[None] | None = None
 
     def search(self) -> None:
-        """Start to send missing replies to finished requests; call this after each batch of the kernel's messages."""
+        """Start sending missing replies to finished requests; call this after each batch of the kernel's messages."""
         if self._has_lost and (self._settling is None or self._settling.done()):
             self._settling = asyncio.create_task(self._settle())
 

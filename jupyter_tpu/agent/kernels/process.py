@@ -136,7 +136,7 @@ class Process:
         return start_ticks(self.pid) == self.started
 
     async def wait(self) -> Exit:
-        """Wait for the process to exit, and return its exit."""
+        """Wait for the process to exit, and return its `Exit`."""
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
         loop.add_reader(self._pidfd, ended.set)

@@ -34,7 +34,7 @@ def own_address() -> str:
 
 
 def node_facts() -> tuple[int, dict[str, str]]:
-    """Return the number of the node's workers, 0 if it is unknown, and the variables of a multislice, if any."""
+    """Return the number of the node's workers (0 if unknown) and the variables for multislice, if there are any."""
     endpoints = _attribute("worker-network-endpoints")
     workers = len(endpoints.split(",")) if endpoints else 0
     return workers, dict(_MEGASCALE.findall(_attribute("tpu-env")))

@@ -1,4 +1,4 @@
-"""One process of a slice, a controller or engine, which a later agent can find even after the process has exited."""
+"""The controller or an engine of a slice. A later agent can find this process, even after it has exited."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class SliceProcess:
         self._record(await self._reports.of(pid))
 
     def _kill_nanny(self) -> None:
-        """Kill the engine's helper, which normally exits with its engine, but not if it is stopped (SIGSTOP)."""
+        """Kill the engine's helper. It normally exits with the engine, but can't do so while suspended by SIGSTOP."""
         marks = {f"{name}={value}".encode() for name, value in self.state.get("marks", {}).items()}
         for process in Path("/proc").glob("[0-9]*") if marks else ():
             with suppress(OSError):

@@ -43,7 +43,7 @@ class UnknownPriceError(Exception):
 async def who_pays(work: RunningFleet | OpenFleet, spec: NodeSpec) -> Coverage:
     """Return who pays for the node: a grant or the user.
 
-    Chips of a grant that existing nodes use are not available to the node.
+    The chips that existing nodes use under a grant are not available to the new node.
 
     Raises:
         BadInput: the cloud offers no such node.

@@ -69,7 +69,7 @@ async def perform_request(work: RunningFleet, request: Request, *, ssh_user: str
 
     Args:
         work: the running fleet.
-        request: requests the change from the fleet.
+        request: a function that requests the change from the fleet.
         ssh_user: login name on the VMs of a new node; empty for the default.
 
     Raises:

@@ -95,7 +95,7 @@ class NodeChips:
 
 @asynccontextmanager
 async def node_chips(options: argparse.Namespace) -> AsyncIterator[NodeChips]:
-    """Open connections to the workers of the node from the options.
+    """Open connections to the workers of the node that the options name.
 
     Raises:
         WrongState: the node is not READY.

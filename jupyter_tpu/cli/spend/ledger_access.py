@@ -141,9 +141,10 @@ async def _costs(cloud: CloudApi, look: NodesObservation) -> NodeCosts:
 
 
 def reminders_of(cloud: CloudApi, nodes: tuple[Node, ...], costs: NodeCosts, as_of: float) -> dict[NodeName, Reminder]:
-    """Return reminders for nodes billed for at least a day in which this machine recorded no user action.
+    """Return a reminder for each node that was billed for at least a day without a user action on this machine.
 
-    The times in the ledger and `as_of` are by the cloud's clock, the times of user actions by this computer's clock.
+    The times in the ledger and `as_of` come from the cloud's clock. The times of user actions come from this computer's
+    clock.
     """
     from jupyter_tpu.journal import Journal
 

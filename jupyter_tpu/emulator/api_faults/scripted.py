@@ -169,7 +169,7 @@ class ScriptedFaults:
 
 
 def not_allowlisted(request: Any, zone: str) -> errors.Refusal:
-    """Return the error for a type that the project may not use: the new node's, or a queued resource's first node's."""
+    """Return the error for a type that the project may not use. A queued resource is represented by its first node."""
     if "node" in request.DESCRIPTOR.fields_by_name:
         return errors.not_allowlisted(str(request.node.accelerator_type), zone)
     types = [str(spec.node.accelerator_type) for spec in request.queued_resource.tpu.node_spec]

@@ -38,9 +38,9 @@ class HalfCreated:
         self._save()
 
     def stays(self, operation: OperationRecord) -> bool:
-        """Return whether the node of a failing create remains for a while.
+        """Return whether the node remains for a while after its creation fails.
 
-        Call this in the transaction that stores the failure of the create.
+        Call this in the transaction that stores the failure.
         """
         # look up the operation: only the create call to which the fault applied leaves its node behind
         delay = self._delays.pop(operation.name, None)

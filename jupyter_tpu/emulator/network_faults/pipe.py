@@ -34,7 +34,7 @@ class Mark(enum.Enum):
 
 @dataclass(slots=True)
 class Trap:
-    """A fault that happens when a connection reaches a given byte; `times` is the remaining number of times."""
+    """A fault that happens when a connection reaches a given byte; `times` is how often it can still happen."""
 
     fault: LinkFault
     times: int
@@ -43,8 +43,8 @@ class Trap:
 class Pipe:
     """Forward data from `source` to `sink`; each is None until it is connected.
 
-    Calls `on_end` when this direction has ended, and `on_swallowed_end` when a simulated black hole has dropped the
-    end.
+    Calls `on_end` when this direction has ended, and `on_swallowed_end` when a simulated black hole has dropped an EOF
+    or a reset.
     """
 
     def __init__(

@@ -98,10 +98,10 @@ class Connection:
         return any(pipe.conditions.black_hole for pipe in self._pipes.values())
 
     def _reset_if_lost(self) -> None:
-        """When the link works again after a black hole, reset the connection if it has lost bytes.
+        """After a black hole ends, reset a connection that has lost data or the close of one end.
 
-        If bytes were lost in one direction, neither direction can be used any more. An end that is still open after the
-        other end closed is reset.
+        If bytes were lost in one direction, neither direction can be used any more. If the close of one end was lost,
+        the connection is reset immediately.
         """
         if any(pipe.has_lost_bytes for pipe in self._pipes.values()):
             for pipe in self._pipes.values():

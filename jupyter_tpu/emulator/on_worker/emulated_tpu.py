@@ -137,7 +137,7 @@ def _refusal(pid: int | None, lock: Path) -> str:
 
 
 def _find_holder(folder: Path) -> int | None:
-    """Search /proc for the process that has a device file open, as libtpu does; return its pid."""
+    """Return the pid of the process that has a device file open. Like libtpu, this searches /proc."""
     wanted = {os.path.realpath(path) for path in device_files(folder)}
     found = [int(link.parts[2]) for link in Path("/proc").glob("[0-9]*/fd/*") if _target(link) in wanted]
     return min(found, default=None)  # child processes that inherited the files are younger than the holder

@@ -39,7 +39,7 @@ Measure = Callable[[Chips, Reading], Iterator[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A metric: its description and the function for its values."""
+    """A metric: its description and the function that computes its values."""
 
     description: str
     measure: Measure

@@ -169,7 +169,7 @@ class AgentPoller:
         return last.activity.human.last_at if last is not None and last.activity is not None else None
 
     def keep(self, node: Node, settings: NodeSettings) -> KeepRunning:
-        """Return the newer “keep running” setting: this computer's or the agent's, which notebooks can change."""
+        """Return the newer of two “keep running” settings: this computer's, or the agent's, which notebooks change."""
         last = self._reports.get(_key(node))
         is_newer = last is not None and last.activity is not None and last.keep_revision >= settings.keep_revision
         return last.keep if last is not None and is_newer else settings.keep

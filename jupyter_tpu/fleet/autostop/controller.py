@@ -127,7 +127,8 @@ class AutostopController:
         """Return the current status of each of these nodes.
 
         Raises:
-            JournalUnwritable: the journal can't be read. A damaged entry of one node appears in its verdict.
+            JournalUnwritable: the journal can't be read. If only one node's entry is damaged, that node's status says
+                so instead.
         """
         nodes = tuple(nodes)
         # read the rules first: the poll sends rules that are newer than the agents'

@@ -156,7 +156,7 @@ def search_entry(search: Search, action: str, reason: str, subject: str = "") ->
 
 
 def searches_of(cloud: CloudApi, journal: Journal) -> Searches:
-    """Return the store of the searches of the cloud's project."""
+    """Return the store with the capacity searches in the cloud's project."""
     return Searches(journal, endpoint=cloud.settings.endpoint, project=cloud.settings.project)
 
 

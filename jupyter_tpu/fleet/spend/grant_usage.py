@@ -128,7 +128,7 @@ def _read(journal: Journal, settings: CloudSettings, snapshot: FleetSnapshot, no
 def grant_usage(
     written: WrittenGrants, snapshot: FleetSnapshot, *, now: float, spent: Mapping[str, float | None]
 ) -> GrantUsage:
-    """Return the grants and how much of them the last known nodes use, which is unknown if the last poll failed."""
+    """Return the grants and their usage by the last known nodes. The usage is unknown if the last poll failed."""
     nodes = _nodes(snapshot) if snapshot.as_of and snapshot.error is None else None
     allotment = allot(written.grants, nodes, today=day_of(now), unreachable=snapshot.unreachable)
     return GrantUsage(written=written, allotment=allotment, spent=spent, now=now)

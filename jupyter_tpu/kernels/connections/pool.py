@@ -165,7 +165,7 @@ class LinkPool:
         return shared
 
     def find_up(self, node: NodeName, endpoint: str, worker_id: int = 0) -> WorkerLink | None:
-        """Return a connected link to a worker, with any proxy and login name, or None. Don't acquire the link."""
+        """Return a connected link to a worker, whatever its proxy and login name, or None. The link is not acquired."""
         found = (
             shared
             for key, shared in self._links.items()

@@ -52,7 +52,7 @@ async def push_wheels(
         keys: the node's workers.
         version: the framework's version; empty for the newest compatible version.
         requirements: additional packages.
-        is_slice: whether to send also what kernels on all workers of a slice need.
+        is_slice: whether to also send the packages for kernels that run on all workers of a slice.
 
     Raises:
         TpuError: no version is compatible, or a transfer failed. Transferred data is kept, so the next call resumes
@@ -88,7 +88,7 @@ class _Files:
 
     Args:
         framework, version, requirements: see `push_wheels`.
-        is_slice: whether to send also what kernels on all workers of a slice need.
+        is_slice: whether to also send the packages for kernels that run on all workers of a slice.
     """
 
     def __init__(self, framework: str, version: str, requirements: Sequence[str], *, is_slice: bool) -> None:

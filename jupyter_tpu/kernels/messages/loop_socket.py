@@ -1,4 +1,4 @@
-"""Provide a ZMQ socket for an asyncio loop that sends without blocking.
+"""A ZMQ socket for an asyncio loop. Sending never blocks.
 
 ZMQ's file descriptor is edge-triggered and signals *any* change. The socket must therefore be checked again after every
 send and every batch of reads. Otherwise, messages would be stuck until the next change.

@@ -169,7 +169,7 @@ class Bridge:
         self._publish("stream", {"name": "stderr", "text": text + "\n"}, parent=json_object(self._last_parent))
 
     def close(self) -> None:
-        """Close the sockets and remove their names. May be called repeatedly."""
+        """Close the sockets and remove their addresses. May be called repeatedly."""
         self._iopub.close()
         for socket in self._sockets.values():
             socket.close()

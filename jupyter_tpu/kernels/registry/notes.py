@@ -47,7 +47,7 @@ class RegisteredSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredKernel:
-    """The note about a kernel on a node, with the kernel's server. Saved on disk under these field names.
+    """The note about a kernel on a node and about the server that owns it. Saved under these field names.
 
     Attributes:
         node: the node's full name.

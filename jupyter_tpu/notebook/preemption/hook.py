@@ -53,7 +53,7 @@ class Hook:
         self._cell = contextvars.copy_context()
 
     def run(self) -> None:
-        """Run the code in this thread; raises whatever it raises."""
+        """Run the code in this thread. Exceptions in the code are not caught."""
         # Tracebacks read the source from this cache. Set it each time, because linecache may have dropped it.
         linecache.cache[FILE_NAME] = (sum(map(len, self._lines)), None, self._lines, FILE_NAME)
         exec(self._code, self._namespace)
@@ -68,7 +68,7 @@ class Hook:
 
 
 class HookRun:
-    """One run of a hook. Both the main thread and the waiting thread try to start it; only one succeeds."""
+    """One run of a hook. The main thread and the thread that waits for notices both try to start it; one succeeds."""
 
     def __init__(self, hook: Hook) -> None:
         self._hook = hook

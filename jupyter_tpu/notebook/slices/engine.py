@@ -74,7 +74,7 @@ class Engine:
         return tuple(cell["workers"]) if cell else None
 
     def showing_for_all(self) -> AbstractContextManager[None]:
-        """Return a context without effect, because worker 0 takes no part in a cell that shows something here."""
+        """Return a context that does nothing. A cell in which an engine shows output does not run on worker 0."""
         return nullcontext()
 
     # -- a cell; in the main thread
@@ -238,7 +238,7 @@ class Answers:
 
 
 class OutputFile:
-    """A file with the whole output of the newest cell whose output is too long for the notebook."""
+    """A file for output that is too long for the notebook. It contains the full output of the newest such cell."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -319,7 +319,7 @@ def _show_interrupt(shell: Any, kind: Any, value: Any, trace: Any, **_: Any) -> 
 
 
 def _use_plain_progress_bars() -> None:
-    """Make ``tqdm.auto`` print text, because it would use a widget in any ipykernel, but there is no front end here."""
+    """Make ``tqdm.auto`` print text. In an ipykernel, it would use a widget, but an engine has no front end."""
     chooser = ModuleType("tqdm.autonotebook")
     vars(chooser)["__getattr__"] = lambda name: getattr(importlib.import_module("tqdm.std"), name)
     sys.modules.setdefault(chooser.__name__, chooser)

@@ -49,7 +49,7 @@ class Refusals:
     # -- the main thread
 
     def _begin(self, stream: Any, message: Mapping[str, Any], idents: Any) -> Any:
-        """Return whether to handle a message: not a cell that was refused while it waited."""
+        """Return whether to handle a message; False for a cell that was refused while it waited."""
         begun = message["header"]["msg_id"]
         with self._lock:
             if begun in self._refused:

@@ -13,8 +13,8 @@ from jupyter_tpu.notebook.tpu_init import diagnosis
 def claim_chips(worker: ThisWorker, framework: str) -> None:
     """Raise an error if another process uses the chips. Call this just before the imported framework is started.
 
-    Not every framework reports that process: PyTorch/XLA starts without libtpu's lock. If this process may use only
-    some of the chips, other processes may use the other chips; only the framework itself can then detect a conflict.
+    Some frameworks don't detect the conflict; for example, PyTorch/XLA starts without libtpu's lock. If only some of
+    the chips are visible to this process, this check is skipped, because other processes may use the other chips.
 
     Raises:
         AcceleratorBusy: another process uses the chips.

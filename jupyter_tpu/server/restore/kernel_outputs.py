@@ -58,7 +58,8 @@ async def outputs_of(
     Args:
         only: ids of the requests to return; if empty, the last request of each cell and the newest requests without a
             cell.
-        cursors: what pages have received, so that text in their Output widgets is not added to cells too.
+        cursors: how much of the record each page has received. They prevent text in an Output widget from being added
+            to a cell too.
 
     Raises:
         LinkDown: the worker does not respond.

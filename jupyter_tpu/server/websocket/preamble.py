@@ -123,6 +123,6 @@ def _question(excerpt: RequestRange, seq: int | None) -> Question | None:
 
 
 def _still_open(question: Question | None, before_seq: int, is_here: Callable[[bytes], bool]) -> list[PageMessage]:
-    """Return the input request if it must be repeated: it precedes the live messages, and its page is closed."""
+    """Return the input request if it must be repeated, because its page is closed and no live message contains it."""
     is_open = question is not None and question.seq < before_seq and not is_here(question.addressee)
     return [question.message] if question and is_open else []

@@ -42,9 +42,9 @@ class TextLimit:
     """The limit on the text of one kernel on one page.
 
     Each request may send `text_limit` visible characters of stream output; text overwritten with carriage returns does
-    not count. If a request exceeds this limit, a display shows how much text is omitted and the newest lines, and is
-    updated every `UPDATE_S`. When the request ends, its last `TAIL_CHARACTERS` are sent. `clear_output` resets the
-    count.
+    not count. If a request exceeds this limit, a display shows the newest lines and the size of the omitted text. The
+    display is updated every `UPDATE_S` seconds. When the request ends, its last `TAIL_CHARACTERS` characters are sent.
+    `clear_output` resets the count.
 
     Args:
         make_header: a function that creates headers for the notices.

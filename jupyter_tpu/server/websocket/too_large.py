@@ -31,7 +31,7 @@ Place = tuple[str, str, int]
 class InFlight:
     """The sizes of the messages that a page has not acknowledged yet.
 
-    Only messages that can still be the largest one are stored.
+    A message that is smaller than a later one is not stored, because only the largest message is needed.
     """
 
     def __init__(self) -> None:
