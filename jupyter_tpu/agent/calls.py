@@ -65,7 +65,8 @@ _BY_PEOPLE = ("start_kernel", "restart_kernel", "interrupt", "free")
 # A note contains only a few paths and names. It must stay small, because it is rewritten on every change of the
 # kernel's state.
 _NOTE_BYTES = 16 * 1024
-# The head and the tail, each with one more entry (at most 4 MiB, see `excerpt`), must fit in a RESULT frame as base64.
+# Sizes of an excerpt's head and tail. Each may exceed its size by one entry (at most 4 MiB, see `excerpt`). Encoded as
+# base64, both together must fit in a RESULT frame.
 _HEAD_BYTES = 1024 * 1024
 _TAIL_BYTES = 2 * 1024 * 1024
 

@@ -63,7 +63,9 @@ class HomeWatch:
             try:
                 if not self._is_whole():
                     await self._restore()
-                else:  # Restore the code last: if `rm` removed the new lock, a client would start a second agent.
+                else:
+                    # Restore the code last, when `rm` has finished. Before that, `rm` could remove the new lock, and a
+                    # client could start a second agent.
                     self._restore_code()
                 self._has_warned = False
             except (OSError, AgentBroken) as error:

@@ -15,7 +15,8 @@ from jupyter_tpu.errors import CredentialsMissing, TpuError
 # Exceptions that a call to Google's client may raise. Any other exception is our bug and must stay visible.
 CLOUD_EXCEPTIONS = (google_exceptions.GoogleAPIError, auth_exceptions.GoogleAuthError, grpc.RpcError, TimeoutError)
 
-# If an operation fails with one of these codes, the cloud had an internal error: the API itself has responded.
+# For a request, these codes mean that the API did not respond. For a failed operation, the API has responded, so they
+# mean an internal error of the cloud.
 _NO_ANSWER = frozenset({grpc.StatusCode.DEADLINE_EXCEEDED.value[0], grpc.StatusCode.UNAVAILABLE.value[0]})
 _INTERNAL = int(grpc.StatusCode.INTERNAL.value[0])
 

@@ -102,8 +102,8 @@ async def open_fleet(
         # load the prices first, because budgets and offers need them
         if not _is_trial(cloud.settings):
             stack.callback((await asyncio.to_thread(_pricing, cloud)).close)
-        # load the key before the journal, because if loading the key fails, as on a full disk, there is nothing to
-        # close
+        # load the key before opening the journal: if loading the key fails, for example on a full disk, there is
+        # nothing to close
         key = await asyncio.to_thread(_Key.of_user)
         journal = await asyncio.to_thread(_open_journal, cloud, stack)
         braking = AutostopController(cloud, journal, agents, login_key=key.public_line)

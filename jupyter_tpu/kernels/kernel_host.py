@@ -313,7 +313,7 @@ class KernelHost:
         shared = self._shared
         return shared.status if shared else LinkStatus(state="lost", since=time.time())
 
-    # -- what the bridge needs of the kernel -----------------------------------------------------------------------
+    # -- methods for the bridge ----------------------------------------------------------------------------------------
 
     def send(self, channel: Any, parts: Sequence[bytes]) -> None:
         """Send a client's request.

@@ -264,7 +264,7 @@ def _watch(recovery: Recovery, node: Node, at: float) -> Recovery:
     return _moved(watched, "watching", watching_text(watched), at)
 
 
-# -- the end of a recovery, and its messages
+# -- end of a recovery, and its messages
 
 
 def _is_over_cap(recovery: Recovery, seen: Observation) -> bool:

@@ -160,7 +160,7 @@ class KernelStream:
             self._send(encode_frame(Kind.DETACH, self.number))
             self._end()
 
-    # -- called by the link --------------------------------------------------------------------------------------------
+    # -- methods for the link ------------------------------------------------------------------------------------------
 
     def begin(self, from_seq: Any) -> None:
         """Begin a stream that was created with ``from_seq="end"``. Called when the agent has sent the record's end."""

@@ -19,7 +19,7 @@ from jupyter_tpu.errors import Text, TpuError
 _GRACE_S = 20.0
 # how much of a log an error includes: about the last 50 lines
 _TAIL_BYTES = 4000
-_PR_SET_PDEATHSIG = 1  # of linux/prctl.h
+_PR_SET_PDEATHSIG = 1  # from linux/prctl.h
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 

@@ -76,7 +76,7 @@ async def connect(
             if proxy:
                 return SshConnection(await _open(address, key, route, proxy), proxy)
             # TCP repeats a lost SYN after 1, 3, 7 and 15 s, and a lost banner never arrives, so a second connection
-            # helps. On a connection that is just slow, seven slow round trips don't justify a second one.
+            # helps. A connection that is merely slow needs no second one, even if its seven round trips take long.
             return SshConnection(
                 await first_outcome(
                     lambda on_activity: _open(address, key, route, None, on_activity),

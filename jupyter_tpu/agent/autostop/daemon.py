@@ -100,14 +100,15 @@ class AutostopDaemon:
         if self._policy.keep.while_busy and self._activity.execution.state == "quiet":
             self._policy = replace(self._policy, keep=replace(self._policy.keep, while_busy=False))
         self._save()
-        # Repeat the check until it succeeds, because clients show whether the node can stop itself.
+        # Check whether the node can stop itself, and repeat this check until it succeeds, because clients show its
+        # result.
         if not self._checked:
             await self._check()
         verdict = self._verdict()
         if verdict.is_due:
             if this_moment().steady >= self._again_at:
                 await self._end_after_hooks(verdict)
-        # Announce a stop by deadline or session length in advance. An idle node may still become busy at the last
+        # Announce a stop in advance only if activity can't postpone it. An idle node may still become busy at the last
         # moment.
         elif verdict.ends_why in _SURE and self._left_s(verdict) <= HOOK_S:
             self._notices.announce(BY_RULE, _reason(verdict), self._left_s(verdict))
@@ -313,8 +314,8 @@ def _supervisor() -> str:
     """Identify the supervisor by pid and start time."""
     pid = os.getppid()
     try:
-        # Field 22 of /proc/PID/stat is the start time (proc(5)). Count from the end of the name, which may contain
-        # spaces.
+        # Field 22 of /proc/PID/stat is the start time (proc(5)). Count the fields from the end of the process's name,
+        # because the name may contain spaces.
         return f"{pid} {Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[19]}"
     except (OSError, IndexError):
         return str(pid)

@@ -78,7 +78,7 @@ class OwnNode:
             else:
                 self._call("DELETE", name)
         except CannotEnd as error:
-            # In a transitional state such as STOPPING, a refusal is temporary. Only if the node is READY, it is final.
+            # A refusal is final only if the node is READY. In a transitional state such as STOPPING, it is temporary.
             error.is_refused = error.is_refused and self._call("GET", name).get("state") == "READY"
             raise
 

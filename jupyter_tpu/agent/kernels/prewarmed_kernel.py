@@ -71,7 +71,8 @@ class SpareKernel:
         # The user's code must not read the agent's socket as its standard input.
         with Path(os.devnull).open("rb") as nothing:
             os.dup2(nothing.fileno(), 0)
-        # Join now, because it wasn't known whether the kernel belongs to a slice when the notebook module was loaded.
+        # Join the slice now. When the notebook module was loaded, it wasn't known yet whether the kernel belongs to a
+        # slice.
         importlib.import_module("jupyter_tpu.notebook.slices").join(self._app.shell)
         self._forget()
         self._app.kernel._publish_status("starting", "shell")

@@ -39,9 +39,10 @@ _RECONNECT_MS = 5
 # the kernel numbers its messages.
 _IOPUB_QUEUE = 64
 _SUBSCRIBE_TO_ALL = b"\x01"
-# How often to acknowledge messages: many batches at once, but much more often than a kernel waits for buffer space.
+# Interval between two acknowledgements. It is long enough to acknowledge many batches at once, but much shorter than a
+# kernel waits for buffer space.
 _ACKNOWLEDGE_EVERY_S = 0.02
-# After this, requests are sent even if the kernel has not bound all of its sockets.
+# How long to wait for the kernel to bind all of its sockets. After this time, requests are sent anyway.
 _MEET_WITHIN_S = 10.0
 # How long to wait after the kernel's exit until its sockets are disconnected.
 _GOODBYE_S = 1.0

@@ -82,7 +82,7 @@ class Recorder:
         for entry, size in self._record.entries(min(seq, self._watermark.next_seq)):
             if entry.seq >= seq:
                 self.requests.observe(entry.seq, entry.time, entry.channel, entry.parts, size)
-            # Entries that were written after the watermark's last update: each of them is a numbered message of the
+            # These entries were written after the watermark's last update. Each of them is a numbered message from the
             # kernel.
             if entry.seq >= self._watermark.next_seq and entry.channel in _NUMBERED and not _is_agents(entry):
                 self._number += 1
@@ -156,7 +156,7 @@ class Recorder:
         if (place := header_place(parts)) and _PROBE_BYTES in parts[place + 1]:
             self.on_probe_answer(channel, parts)
             return None
-        # The agent has already replied to this request for the kernel, so clients must not get a second reply.
+        # The agent has already replied to this request in place of the kernel, so clients must not get a second reply.
         if place and channel == Channel.SHELL and self.requests.is_settled(parts[place + 1]):
             return None
         seq, size = self._record.append(channel, parts, now, reserved_seq)

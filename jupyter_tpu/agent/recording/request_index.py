@@ -27,8 +27,8 @@ _MOST_PARENTS = 64
 # Number of `input()` replies per request; bounds an endless loop of prompts.
 _MOST_ANSWERS = 100
 # Jupyter Server and JupyterLab ignore the kernel states that these requests cause (`untracked_message_types`). If a
-# page received such a "busy" while it opens, it would never receive the "idle" that follows, and would show a busy
-# kernel until the next cell runs.
+# page received such a "busy" while it was opening, it would never receive the "idle" that follows. It would then show a
+# busy kernel until the next cell runs.
 _NOT_COUNTED = ("kernel_info_request", "comm_info_request", "interrupt_request", "shutdown_request", "debug_request")
 _OF_WIDGETS = ("comm_open", "comm_msg", "comm_close")
 # A page with widgets occasionally reports to the kernel that it is still open. The kernel handles the report in a few
@@ -283,8 +283,8 @@ class RequestIndex:
         kind, msg_id = kind_and_id(parent)
         if len(self._by_parent) >= _MOST_PARENTS:
             self._by_parent.clear()
-        # A kernel manager and its clients number their messages in copies of one session: other kinds of requests may
-        # have the same id.
+        # A kernel manager and each of its clients number their messages in their own copy of one session. So two
+        # requests of different kinds may have the same ID.
         request = self._by_parent[parent] = self._requests.get(msg_id) if kind == "execute_request" else None
         return request
 

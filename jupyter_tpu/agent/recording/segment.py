@@ -124,8 +124,8 @@ class Segment:
                     was_written = not is_torn(data, sound - self.start, seq, self.end - self.start)
                 os.ftruncate(fd, sound - self.start)
             self.end = sound
-            # Unless a write was only interrupted, clients may have read the lost entries. There were at most as many as
-            # fit into the lost bytes.
+            # Unless a write was only interrupted, clients may have read the lost entries. There were at most as many
+            # entries as fit into the lost bytes.
             seq += (lost // HEADER_BYTES + 1) if was_written else 0
         return seq
 

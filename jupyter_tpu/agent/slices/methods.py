@@ -45,7 +45,7 @@ Params = Mapping[str, Any]
 # need much longer.
 _CONTROLLER_S = 60.0
 _LOOK_EVERY_S = 0.05
-# If the kernel has not started by then, its client has abandoned the controller.
+# If the kernel has not started within this time, assume that its client has abandoned the controller.
 _KERNEL_STARTS_WITHIN_S = 120.0
 _CHECK_EVERY_S = 5.0
 # How long to remember how an engine exited, for a user who returns later.
@@ -163,7 +163,7 @@ class Slices:
             await _first([process.ended for process in running])
         return {name: process.describe() if process else None for name, process in found.items()}
 
-    # -- used by other parts of the agent ------------------------------------------------------------------------------
+    # -- methods for other parts of the agent --------------------------------------------------------------------------
 
     def adopt(self) -> None:
         """Find the processes that an earlier agent started; call this before kernels are adopted."""

@@ -9,7 +9,7 @@ from contextlib import suppress
 from jupyter_tpu.agent.metadata import metadata_host, read_metadata
 from jupyter_tpu.errors import EnvironmentFailed
 
-# In `tpu-env`, which has a line ``KEY: 'value'`` for each variable. Several nodes that compute together have them.
+# Variables that are set on nodes that compute together. `tpu-env` has a line ``KEY: 'value'`` for each variable.
 _MEGASCALE = re.compile(r"^(MEGASCALE_\w+): *'([^'\n]*)'", re.MULTILINE)
 
 

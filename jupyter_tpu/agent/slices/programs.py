@@ -14,7 +14,7 @@ from jupyter_tpu.errors import BadInput
 ENGINE_FILE = "connection.json"
 """The engine's connection file in its folder; any process that can read it can run code on all workers."""
 _HEARTBEAT_MS = 1000
-# Number of heartbeats that an engine may miss. With the heartbeat interval, a hanging machine is noticed after 15 s.
+# Number of heartbeats that an engine may miss. At one heartbeat per second, a hanging machine is noticed after 15 s.
 _MISSES = 10
 # How long an engine waits for the controller's reply.
 _REGISTERS_WITHIN_S = 300

@@ -65,7 +65,7 @@ async def _release(options: argparse.Namespace) -> dict[str, Any]:
     if options.pid is not None:
         request["pid"] = options.pid
     async with node_chips(options) as chips:
-        # a pid is that of a process on one worker
+        # a PID belongs to a process on a single worker: worker 0, unless the user names another one
         one = 0 if options.worker is None and options.pid is not None else options.worker
         workers = chips.worker_ids if one is None else (one,)
         requests = dict.fromkeys(workers, request)
@@ -78,7 +78,7 @@ async def _release(options: argparse.Namespace) -> dict[str, Any]:
             _require_consent(options, meant)
             if (
                 any(meant.values()) or options.pid is None
-            ):  # if the PID doesn't use the chips, the agent's error is better
+            ):  # if the PID doesn't use the chips, the agent's error explains it better
                 # release only the confirmed processes, not those that started later; `since` detects a reused PID
                 requests = {
                     worker: {**request, "processes": [{"pid": each.pid, "since": each.since} for each in found]}
@@ -99,7 +99,7 @@ def _released_view(answers: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
             view[name] += [{**holder, "worker_id": worker} for holder in released[name]]
         if released["message"]:
             messages[released["message"]] = None
-    # what is the same on several workers is said once; "no process" is worth saying only if there is none at all
+    # print a message that several workers share only once, and print "no process" only if no worker has one
     if view["freed"] or view["left"]:
         messages.pop(NO_PROCESS, None)
     return {**view, "message": " ".join(messages)}

@@ -74,7 +74,7 @@ class EmulatorControl:
         """Return the names of the nodes that are being billed."""
         return [bill["name"] for bill in self.ledger()["nodes"] if bill["billing"]]
 
-    # -- faults of calls
+    # -- faults in API calls
 
     def add_fault(self, method: str, kind: str, **fields: Any) -> int:
         """Script a fault for the next calls to a method (see `api_faults.kinds`); return its number."""
@@ -115,7 +115,7 @@ class EmulatorControl:
         """Resume virtual time."""
         self._request("POST", "clock", {"paused": False})
 
-    # -- the rules of the project
+    # -- rules for the project
 
     def project(self) -> dict[str, Any]:
         """Return the switches of the project."""

@@ -184,7 +184,7 @@ class Operations:
         if request_id and isinstance(answer, operations_pb2.Operation):
             self._store.remember_request(request_id, call.method, target_of(call.request), answer.name)
 
-    # -- the methods of google.longrunning.Operations
+    # -- methods of google.longrunning.Operations
 
     def get_operation(self, request: Any) -> Message:
         """Handle ``GetOperation``; raise NOT_FOUND if there is no such operation."""

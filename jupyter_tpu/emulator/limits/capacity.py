@@ -52,7 +52,7 @@ class Capacity:
         """Return the current number of chips of a family in a zone, including used ones; None means unlimited."""
         return self._pool(zone, family).chips(self._now())
 
-    # -- set by the control API; each method raises ValueError for an unknown zone or family
+    # -- settings from the control API; each method raises ValueError for an unknown zone or family
 
     def set_chips(self, zone: str, family: str, chips: int | None) -> None:
         """Set a fixed number of chips; None means unlimited. This replaces any script and ends any stock-out."""

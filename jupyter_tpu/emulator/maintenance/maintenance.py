@@ -183,7 +183,7 @@ class Maintenance:
         error = operation.verdict or (errors.cancelled() if result is None else None)
         self._operations.finish(operation, error=error, result=result)
 
-    # -- what is stored
+    # -- storage
 
     def _save(self, event: MaintenanceEvent) -> None:
         self._events[event.node] = event

@@ -94,7 +94,7 @@ class FaultProxy:
             self._clear()
         elif fault.verb in LASTING:
             self._start_lasting(fault)
-        # all connections share a trap, so that `times` counts across all of them
+        # set one trap for all connections, so that `times` counts across all of them
         elif fault.verb in WAITING:
             self._set_trap(Trap(fault, fault.times))
         else:

@@ -72,7 +72,7 @@ class Pipe:
         self._last_due = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
-    # -- called by the connection
+    # -- methods for the connection
 
     def connect(self, *, source: asyncio.Transport | None = None, sink: asyncio.Transport | None = None) -> None:
         """Set the source, the sink or both."""
@@ -135,7 +135,7 @@ class Pipe:
         elif mark is Mark.RESET:  # a reset still counts after an end of file, because the other direction was open
             self._on_end(self, mark)
 
-    # -- faults that wait for a byte
+    # -- faults at a certain byte
 
     def _feed_to_traps(self, data: bytes) -> None:
         first = self.carried_bytes
@@ -153,7 +153,7 @@ class Pipe:
         if cuts:
             self.feed_mark(Mark.RESET)
 
-    # -- the line
+    # -- delivery of the bytes
 
     def _is_swallowed(self) -> bool:
         self.has_lost_bytes = self.has_lost_bytes or self.conditions.black_hole

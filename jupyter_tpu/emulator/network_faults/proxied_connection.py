@@ -114,7 +114,7 @@ class Connection:
         if not self._is_in_black_hole():
             self.reset()
 
-    # -- the ends of the connection
+    # -- opening and closing
 
     async def _open(self, accepted: socket.socket) -> None:
         """Wait while the link is blocked; then connect, with the delay of a real TCP handshake."""

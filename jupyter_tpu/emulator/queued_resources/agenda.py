@@ -129,7 +129,7 @@ class Queue:
         """Cancel the scheduled next step of a queued resource whose state needs no further step."""
         self._store.save_queued(replace(queued, wake=None))
 
-    # -- from CREATING to ACTIVE
+    # -- transitions from CREATING to ACTIVE
 
     @documented(
         "valid-after",
@@ -228,7 +228,7 @@ class Queue:
         wake = None if has_addresses else self._clock.now() + ADDRESSES_VERDICT_S
         self._store.save_queued(in_state(queued, QueuedState.PROVISIONING, wake=wake, verdict=verdict))
 
-    # -- updates after changes of nodes
+    # -- updates after changes to nodes
 
     def settle(self, name: str) -> None:
         """Update this queued resource after a change of one of its nodes; ignore an empty name."""

@@ -30,7 +30,7 @@ class WorkerSession(asyncssh.SSHServerSession[bytes]):
         self._early_input: list[bytes] = []
         self._is_input_ended = False
 
-    # -- called by asyncssh, in this order
+    # -- callbacks from asyncssh, in the order of the calls
 
     def connection_made(self, chan: asyncssh.SSHServerChannel[bytes]) -> None:
         """Store the channel."""
@@ -100,7 +100,7 @@ class WorkerSession(asyncssh.SSHServerSession[bytes]):
         elif self._starting is not None:
             self._starting.cancel()
 
-    # -- starting
+    # -- start of the process
 
     async def _start(self) -> None:
         channel = self._channel
@@ -174,7 +174,7 @@ class SessionProcess(asyncio.SubprocessProtocol):
         finally:
             os.close(slave)
 
-    # -- from the client
+    # -- input from the client
 
     def write(self, data: bytes) -> None:
         """Write to the process's standard input."""
@@ -219,7 +219,7 @@ class SessionProcess(asyncio.SubprocessProtocol):
             if (pipe := self._pipe(number)) is not None:
                 pipe.close()
 
-    # -- from the process
+    # -- events from the process
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Store the transport; called by asyncio."""

@@ -187,7 +187,7 @@ class Workers:
             *worker.services.guest_items(),
         ]
 
-    # -- faults of workers, by the control API
+    # -- worker faults, set through the control API
 
     async def stop_ssh(self, node: NodePb, worker_id: int) -> None:
         """Stop the worker's SSH server; its processes continue."""

@@ -49,8 +49,8 @@ log = logging.getLogger(__name__)
 
 # our limit of attempts, so that a loop of pre-emptions ends
 MOST_ATTEMPTS = 100
-# this process has observed a node's disappearance only if it saw the node within this time. The time allows for a few
-# failed lists, but not for this computer's sleep.
+# this process has observed a node's disappearance only if it saw the node within this time. The time is long enough for
+# a few failed list requests, but shorter than a usual sleep of this computer.
 _MOST_GAP_S = 60.0
 # phase → action of the audit log
 _ACTIONS = {

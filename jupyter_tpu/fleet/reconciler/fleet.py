@@ -36,8 +36,8 @@ log = logging.getLogger(__name__)
 
 # how long to show a failure that isn't dismissed: our choice
 _SHOW_FAILED_S = 24 * 3600.0
-# how long a user's request waits for an intent to notice a change in the list: our choice, a few polls of another
-# process
+# how long a user's request waits for an intent to notice a change in the list: our choice, long enough for another
+# process to poll a few times
 _NOTICED_WITHIN_S = 10.0
 # the state of a node that may be stopped or started
 _BEFORE = {"stop": "READY", "start": "STOPPED"}
@@ -418,7 +418,8 @@ class Fleet:
         others = [
             each for each in self._state.intents.values() if not each.settled and each.intent_id not in self._tasks
         ]
-        # use the cloud's time, which determines billing: changes in an emulated cloud between two lists are unmonitored
+        # the interval is in the cloud's time, which determines billing: changes between two lists are unmonitored, and
+        # an emulated cloud's time may run faster
         return self._polling.open_s if others else self._cloud.clock.real_s(self._polling.idle_s)
 
     async def _pause(self) -> None:

@@ -56,7 +56,7 @@ class FleetState:
     def intent_changed(self, intent: Intent) -> None:
         """Store the intent and notify front ends and waiters."""
         self.intents[intent.intent_id] = intent
-        # the nodes have changed, so list them now rather than in `Polling.idle_s`
+        # the nodes have changed, so list them now instead of waiting for `Polling.idle_s`
         if intent.settled:
             self.due.set()
         node = self.node_cache.get(intent.node_name)

@@ -26,7 +26,7 @@ HOOK_S = 25.0
 """The longest time that agents give to hooks (`jupyter_tpu.agent.preemption.notices.HOOK_S`)."""
 
 _ANSWER_S = 3.0
-# calls closer together than this belong to the same shutdown: our choice, many times the interval of calls
+# calls closer together than this belong to the same shutdown: our choice, many times the interval between two calls
 _SAME_END_S = 60.0
 
 

@@ -24,7 +24,8 @@ HELD_S = 60.0
 _ANSWER_S = 1.5
 # How long to wait for a new connection. If it takes longer, the next request will find it open.
 _OPENING_S = 0.3
-# Most connections that one request opens, so that a slice with many workers doesn't open hundreds of them at once.
+# Maximum number of connections that one request opens, so that a slice with many workers doesn't open hundreds of them
+# at once.
 _OPENED_AT_ONCE = 8
 # Delay before a lost link is opened again. It may fail at once again, for example because of a wrong key, so this
 # limits attempts and log lines.

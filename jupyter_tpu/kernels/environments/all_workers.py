@@ -81,7 +81,7 @@ def combined(method: str, answers: Sequence[Mapping[str, Any]]) -> dict[str, Any
         return {"environments": _merged(answers)}
     if method == "remove_environment":
         return {"was_there": any(answer["was_there"] for answer in answers)}
-    # Notes on packages that could not be installed: once if they are the same on several workers.
+    # The notes are about packages that could not be installed. A note that several workers share is listed only once.
     notes = list(dict.fromkeys(note for answer in answers for note in answer.get("notes", ())))
     return {**answers[0], "notes": notes}
 

@@ -67,7 +67,7 @@ async def make_environment(call: Call, order: Mapping[str, Any], on_progress: On
 
 
 async def _step(call: Call, framework: str) -> Mapping[str, Any] | None:
-    with suppress(TpuError):  # in that case the request fails as well and reports the reason
+    with suppress(TpuError):  # if this call fails, the request itself fails as well and reports the reason
         for each in (await call("environments", {"framework": framework}))["environments"]:
             return each["making"] or None
     return None

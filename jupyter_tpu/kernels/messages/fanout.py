@@ -103,7 +103,7 @@ class RecordFanout:
         for reader in tuple(self._readers):
             reader.deliver_event([json.dumps({"event": event, **content}).encode()])
 
-    # -- called by readers ---------------------------------------------------------------------------------------------
+    # -- methods for readers -------------------------------------------------------------------------------------------
 
     def open_stream(self, from_seq: int, on_message: OnMessage, on_express: OnMessage) -> KernelStream | None:
         """Open a separate stream of the record for one reader, or return None if there is no link."""
@@ -125,7 +125,7 @@ class RecordFanout:
             self.balance()
 
     def _receive(self, seq: int, channel: str, parts: list[bytes]) -> None:
-        if self._live is None:  # closed within a slice, whose remaining messages still arrive
+        if self._live is None:  # closed in the middle of a slice; the remaining messages still arrive
             return
         is_gone = self._live.is_closed
         if not is_gone:

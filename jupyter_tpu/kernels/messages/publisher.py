@@ -130,7 +130,7 @@ class Publisher:
             self.flush()
         else:
             self._starve()
-            self._start_patience()  # by then, a second subscriber may have connected
+            self._start_patience()  # when this time is up, a second subscriber may have connected
 
 
 def _size(parts: Parts) -> int:

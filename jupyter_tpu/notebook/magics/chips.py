@@ -47,9 +47,6 @@ def _unreadable(what: Text, error: Exception) -> AgentBroken:
     )
 
 
-# -- top
-
-
 def top(context: MagicContext) -> MagicOutput:
     """Show the newest sample: the load of the chips and of the machine, and the TPU processes."""
     sample = sample_of(context.call(*NEWEST_SAMPLE))
@@ -102,9 +99,6 @@ def host_section(host: Host, age: str) -> Section:
 def sample_processes_section(sample: Sample, now: float) -> Section:
     """Return the TPU processes in a sample, with its age."""
     return processes_section(sample.holders, now, age=age_text(sample.at, now))
-
-
-# -- ps
 
 
 def ps(context: MagicContext) -> MagicOutput:
@@ -175,9 +169,6 @@ def _lock_lines(answer: Answer) -> Iterator[str]:
             yield Text("Lock file {path}: held by a process.", path=path)
         else:
             yield Text("Lock file {path}: left over, not held by any process.", path=path)
-
-
-# -- release
 
 
 def release(context: MagicContext, options: Namespace) -> MagicOutput:

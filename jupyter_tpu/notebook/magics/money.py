@@ -91,9 +91,6 @@ def per_hour(value: float | None) -> str:
     return Text("price unknown") if value is None else Text("{usd} per hour", usd=usd(value))
 
 
-# -- cost
-
-
 def cost(context: MagicContext) -> MagicOutput:
     """Show the cost of this node and of the project, and the usage of the budgets."""
     answers = context.call_all({"cost": snapshot_call("cost"), "budget": snapshot_call("budget")})
@@ -194,9 +191,6 @@ def _amounts(view: JSON) -> tuple[float, float]:
     return float(view["amount"]), float(view["used"])
 
 
-# -- quota
-
-
 def quota(context: MagicContext) -> MagicOutput:
     """Show the quotas that this node counts against."""
     known = snapshot_of(context.call(*snapshot_call("quota")))
@@ -236,9 +230,6 @@ def _free(row: JSON) -> str:
 
 def _number(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:g}"
-
-
-# -- grant
 
 
 def grant(context: MagicContext) -> MagicOutput:

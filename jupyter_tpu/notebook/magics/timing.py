@@ -32,7 +32,7 @@ HELP = Section(
 _HISTORY_S, _POINTS = 3600.0, 600
 # Fewer samples than this are not enough for the mean load of a cell.
 _LEAST_POINTS = 3
-# Without samples for this share of the cell's time, the mean would be a guess.
+# Share of the cell's time that the samples must cover. If they cover less, the mean would be a guess.
 _LEAST_COVERED = 0.8
 _HOUR_S = 3600.0
 

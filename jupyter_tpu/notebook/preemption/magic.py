@@ -66,7 +66,7 @@ class CheckpointHook:
         """Start to listen for notices, from the agent or, on other workers of a slice, from worker 0."""
         path, place = self._environ.get("JUPYTER_TPU_HOOK_SOCKET", ""), slices.current()
         if self._is_other_worker:
-            # Its outcome is part of worker 0's.
+            # Worker 0 includes this worker's outcome in its own report.
             self._notified = NoticeListener(None, hook, lambda _: None)
             place.on_notice = self._notified.handle
         elif path:

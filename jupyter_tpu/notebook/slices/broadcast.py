@@ -38,7 +38,7 @@ _LOST_S = 10.0
 _EXITS_S = 2.0
 _JOIN_S = 180.0
 _SLOW_S = 10.0
-# What an engine needs in addition to its agent's time.
+# Extra time for an engine's response, in addition to its agent's time limit.
 _ENGINE_ANSWERS_S = 2.0
 
 
@@ -183,7 +183,7 @@ class Slice:
 
         return ask_and_forward
 
-    # -- finding the engines; in other threads
+    # -- search for the engines, in other threads
 
     def _connect(self, file: Path) -> None:
         try:
@@ -222,7 +222,7 @@ class Slice:
             os.write(2, f"{reason}\n".encode())
             os._exit(1)
 
-    # -- a cell; in the main thread
+    # -- execution of a cell, in the main thread
 
     async def do_execute(self, code: str, silent: bool, *args: Any, **options: Any) -> Any:
         """Run a cell on its workers; replaces the kernel's own method."""
@@ -276,7 +276,7 @@ class Slice:
 
             def listen(changed: Callable[[], None], seen: set[int] = missing) -> None:
                 self._changed = changed
-                if self._missing(needed) != seen:  # since then
+                if self._missing(needed) != seen:  # the missing workers have changed in the meantime
                     changed()
 
             await self._until_changed(listen, lambda: interrupted.append(True), _SLOW_S)

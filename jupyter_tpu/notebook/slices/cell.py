@@ -92,7 +92,7 @@ class RunningCell:
         self._drawn_at = time.monotonic()
         self._when_over: Callable[[], None] = lambda: None
 
-    # -- the main thread
+    # -- methods for the main thread
 
     def send(self) -> None:
         """Send the cell to the other workers and wait until it has been sent."""
@@ -182,7 +182,7 @@ class RunningCell:
             if 0 in self.target.workers:
                 own = Part(output=self._own.collected(), error=self._errors.get(0))
             parts = {worker: part for worker in self.others if (part := self._part(worker)) is not None}
-            if self.is_stuck and 0 in self._course.running:  # name it, too
+            if self.is_stuck and 0 in self._course.running:  # show worker 0, too
                 parts[0] = Part(output=Collector().collected(), state=self._why_it_waits(), is_urgent=True)
             groups = grouped(own, parts)
             if groups:
@@ -192,7 +192,7 @@ class RunningCell:
             self._publisher.show(to_mimebundle(groups))
             self._is_drawn = self.is_over
 
-    # -- any thread
+    # -- methods for any thread
 
     def interrupt(self) -> None:
         """Interrupt the workers that are running the cell."""
@@ -210,7 +210,7 @@ class RunningCell:
                 self.draw()
                 self._advance()
 
-    # -- the client's thread
+    # -- methods for the client's thread
 
     def _on_message(self, worker: int) -> Callable[[str, Mapping[str, Any]], None]:
         def on_message(kind: str, content: Mapping[str, Any]) -> None:
@@ -271,7 +271,7 @@ class RunningCell:
                 running = names_of(self._course.running)
                 self._publisher.note(Text("{workers}: {reason}", workers=running, reason=_HINT))
 
-    # -- with the lock
+    # -- methods that are called with the lock held
 
     def _part(self, worker: int) -> Part | None:
         """Return a worker's part; None while it may still turn out equal to worker 0's."""

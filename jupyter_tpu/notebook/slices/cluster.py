@@ -62,7 +62,7 @@ class Cluster:
         self._client._registration_callbacks.append(self._registration)
         self.call(self._find_registered)
 
-    # -- finding the engines
+    # -- search for the engines
 
     def _find_registered(self) -> None:
         for worker in list(self._client._engines):
@@ -152,7 +152,7 @@ class Cluster:
         for worker in workers:
             self.ask(worker, "signal_request", {"sig": "SIGINT"})
 
-    # -- the client's thread
+    # -- methods for the client's thread
 
     def call(self, function: Callable[[], None]) -> None:
         """Run a function in the client's thread, after all requests that were sent earlier."""

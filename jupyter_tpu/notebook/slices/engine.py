@@ -77,7 +77,7 @@ class Engine:
         """Return a context that does nothing. A cell in which an engine shows output does not run on worker 0."""
         return nullcontext()
 
-    # -- a cell; in the main thread
+    # -- execution of a cell, in the main thread
 
     async def do_execute(self, *args: Any, **options: Any) -> Any:
         """Run a cell, then send its whole output and final status to worker 0; replaces the kernel's method."""
@@ -158,7 +158,7 @@ class Engine:
             shown_there.__doc__ = magic.__doc__
             self._shell.register_magic_function(shown_there, magic_kind="line", magic_name=name)
 
-    # -- requests; in the control thread
+    # -- requests, in the control thread
 
     def _answering(self, handle: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Callable[..., Any]:
         async def answering(stream: Any, ident: Any, parent: Any) -> None:

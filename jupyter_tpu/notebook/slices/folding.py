@@ -16,10 +16,10 @@ from jupyter_tpu.notebook.display import as_html
 from jupyter_tpu.notebook.slices.collected import Collected, overwritten
 from jupyter_tpu.notebook.slices.targets import names_of
 
-# The colours stay those of the theme. In JupyterLab, the text has the size of worker 0's own.
+# Keep the theme's colours. In JupyterLab, use the same text size as for worker 0's own output.
 _INDENTED = "margin-left: 1.3em"
 _LIKE_OUTPUT = "margin: 0; font-size: var(--jp-code-font-size, inherit)"
-# Characters: about one line beside the label.
+# Maximum length of a preview in characters: about one line beside the label.
 _PREVIEW = 80
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

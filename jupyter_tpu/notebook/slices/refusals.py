@@ -46,7 +46,7 @@ class Refusals:
         if self._thread is not None:
             self._thread.io_loop.add_callback(self._refuse_waiting)
 
-    # -- the main thread
+    # -- methods for the main thread
 
     def _begin(self, stream: Any, message: Mapping[str, Any], idents: Any) -> Any:
         """Return whether to handle a message; False for a cell that was refused while it waited."""
@@ -62,7 +62,7 @@ class Refusals:
                     break
         return self._should_handle(stream, message, idents)
 
-    # -- the receiving thread
+    # -- methods for the receiving thread
 
     async def _receive(self, parts: list[Any]) -> None:
         header = _cell_header(parts)

@@ -13,7 +13,7 @@ from jupyter_tpu.outputs.items import stream_text
 from jupyter_tpu.outputs.parsing import Malformed, json_object, parse
 from jupyter_tpu.server.restore.request_listing import ListedRequest
 
-_PATIENCE_S = 60  # without new text; after that, a download ends with a notice instead of hanging
+_PATIENCE_S = 60  # seconds without new text; after this time, a download ends with a notice instead of hanging
 # Events after which no more messages of this request can arrive.
 _ENDS = ("gone", "lost", "closed", "new_record")
 

@@ -208,7 +208,7 @@ class PageSession:
         if self._follower:
             await self._follower.close()
 
-    # -- opening -------------------------------------------------------------------------------------------------------
+    # -- start of the session ------------------------------------------------------------------------------------------
 
     async def _follow_when_possible(self, cursor: Cursor | None) -> None:
         """Follow the record; if the link breaks, retry while requests from the page are waiting."""
@@ -408,7 +408,7 @@ class PageSession:
         content = {"name": "stderr", "text": text + "\n"}
         return replace(PageMessage.made(self._make_header("stream"), self._last_parent, content), is_notice=True)
 
-    # -- writing -------------------------------------------------------------------------------------------------------
+    # -- writing to the page -------------------------------------------------------------------------------------------
 
     async def _write(self, messages: Sequence[PageMessage], seq: int | None = None) -> None:
         """Write messages and wait until the connection has accepted them.

@@ -72,8 +72,8 @@ def _last_outputs(messages: Sequence[PageMessage], repeated_until: int) -> dict[
 async def _refill(kernel: Provisioner, last: PageMessage, make_header: MakeHeader) -> list[PageMessage]:
     """Return messages that clear a cell and show its outputs up to `last`, or [] if some of the outputs are unknown."""
     try:
-        # wait for the link: without the refill, the page would show these outputs twice, and new outputs need the link
-        # as well
+        # wait for the link: without these messages, the page would show the outputs twice, and new outputs need the
+        # link as well
         excerpt = await read_request(kernel, last.parent_id, waits_for_link=True)
         contents = await asyncio.to_thread(_contents, excerpt, last.seq)
     except (TpuError, ProtocolError) as error:

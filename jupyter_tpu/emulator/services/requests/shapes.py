@@ -52,7 +52,7 @@ def _below(place: str, name: str) -> str:
     return f"{place}.{last}" if place else last
 
 
-# -- kinds
+# -- checks of single values
 
 
 def text(value: object, place: str) -> None:
