@@ -253,7 +253,7 @@ def list_price(accelerator_type: str, zone: str, spot: bool) -> Price | None:
 
 
 def price_on_terms(accelerator_type: str, zone: str, provisioning: Provisioning) -> Price | None:
-    """Return the list price under a provisioning model, or None for reserved nodes: their reservation is billed."""
+    """Return the list price under a provisioning model. Reserved nodes have none: their reservation is billed."""
     return price_in_mode(accelerator_type, zone, price_mode(provisioning))
 
 

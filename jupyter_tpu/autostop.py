@@ -480,7 +480,7 @@ class Moment:
 
 
 def earliest_end(end_at: float, first_seen: Moment, now: Moment) -> float:
-    """Return an end time by the clock at `now`. Setting the clock back does not postpone the end.
+    """Return the end time by the clock at `now`. If the clock was set back, the end is not postponed.
 
     Args:
         end_at: the end in Unix seconds, by the clock at `first_seen`.

@@ -113,7 +113,7 @@ class HomeWatch:
 
 
 def _archive() -> bytes:
-    """Return the agent's own code (about 300 KB), or empty bytes if the code is missing. The agent still runs."""
+    """Return the agent's packed code (about 300 KB), or empty bytes if it is missing. The agent runs without it."""
     with suppress(OSError):
         return (_CODE / ARCHIVE).read_bytes()
     return b""

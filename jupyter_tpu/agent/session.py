@@ -195,7 +195,7 @@ class Session:
                 await self._drain_replies()
 
     async def _drain_replies(self) -> None:
-        """Wait until the client has read its replies; allow extra time, because its pings aren't read meanwhile."""
+        """Wait until the client has read its replies. Allow extra time, because pings are not read during this wait."""
         self._is_draining = True
         await self._writer.drain()
         self._silent_ticks = 0

@@ -198,7 +198,7 @@ def reservation(case: Case) -> TpuError:
 
 
 def exhausted(case: Case) -> TpuError:
-    """Return the error for an exhaustion without details: a stock-out if the request needs TPUs, else a rate limit."""
+    """Return the error for RESOURCE_EXHAUSTED without details: a stock-out if TPUs are requested, else a rate limit."""
     return stock_out(case) if case.request.takes_capacity else rate(case)
 
 

@@ -189,7 +189,7 @@ class Cloud:
 
     @property
     def switches(self) -> Switches:
-        """The switches of the project, as set through the control API."""
+        """The project's settings, as set through the control API."""
         return self.rules.project.switches
 
     def held(self) -> list[Held]:

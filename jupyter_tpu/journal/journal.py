@@ -312,7 +312,7 @@ def _find(database: sqlite3.Connection, intent_id: str) -> Intent | None:
 
 
 def intents_of(rows: Iterable[tuple[str, str]]) -> Iterator[Intent]:
-    """Yield the intents from (body, owner) rows. Skip damaged rows, so that the other intents can be performed."""
+    """Yield the intents from (body, owner) rows. Skip damaged rows, so that the other intents can be carried out."""
     for row in rows:
         try:
             yield _read(row)

@@ -57,7 +57,7 @@ class Recoveries:
         )
 
     def get(self, name: NodeName) -> Recovery | None:
-        """Return the setting of a node, or None if the node has no setting. Raises the same errors as `all`."""
+        """Return a node's auto-recovery setting, or None if it has none. Raises the same errors as `all`."""
         found = self._documents.get(KIND, str(name))
         return _read(found.name, found.body) if found else None
 
@@ -93,7 +93,7 @@ class Recoveries:
             return True
 
     def claim(self, recovery: Recovery, *, now: float) -> Recovery | None:
-        """Take ownership of the setting and return it, or None if another running process owns it or it has changed."""
+        """Claim the auto-recovery setting; return None if it has changed or another running process owns it."""
         # this process may reclaim a setting that it owned before
         if recovery.owner and recovery.owner != self._journal.owner and not is_gone(recovery.owner):
             return None

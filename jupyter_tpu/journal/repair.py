@@ -144,9 +144,9 @@ def _free_name(path: Path) -> Path:
 
 
 def _keep(path: Path, aside: Path) -> None:
-    """Add a second name for the damaged file, without removing the first.
+    """Give the damaged file a second name, and keep its first name.
 
-    If the first name were missing, another process would create an empty journal.
+    Without the first name, another process would create an empty journal.
     """
     try:
         os.link(path, aside)

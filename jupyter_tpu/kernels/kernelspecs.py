@@ -57,7 +57,7 @@ def default_workers(node: Node) -> int:
 
 
 def kernelspec_name(node: NodeName, environment: str = "", *, is_first_only: bool = False) -> str:
-    """Return the default name of a kernelspec for a node, with its environment and ``worker-0`` if they apply."""
+    """Return the default name of a kernelspec: node and zone, then the environment and ``worker-0`` if given."""
     parts = ["tpu", node.node_id, node.zone, environment.replace("_", "-"), "worker-0" if is_first_only else ""]
     return "-".join(filter(None, parts))
 

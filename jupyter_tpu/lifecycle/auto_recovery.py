@@ -71,7 +71,7 @@ def decide(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
 
 
 def refused(recovery: Recovery, error: TpuError, at: float) -> Recovery:
-    """Return the recovery, updated after the fleet rejected the latest attempt: given up, or with a time to retry."""
+    """Return the state after the fleet rejected the latest attempt: given up, or with a time for the next attempt."""
     if isinstance(error, _HOPELESS):
         return _given_up(
             recovery, at, Text("{node} will not be recreated: {message}", node=_id(recovery), message=error.message)
@@ -305,7 +305,7 @@ def _being_made(recovery: Recovery) -> str:
 
 
 def _not_by_us(recovery: Recovery, what: str) -> str:
-    """Return the message that a node is not recreated because someone may have deleted it on purpose."""
+    """Return a message: the node is not recreated, because someone may have stopped or deleted it on purpose."""
     name = recovery.name
     return Text(
         "{node} {what}, but not by jupyter_tpu. Someone may have done this on purpose, so the node is not"

@@ -203,7 +203,7 @@ def outcome_of(error: TpuError) -> Outcome:
 
 
 def _hopeless_with(search: Search, index: int, error: TpuError) -> set[int]:
-    """Return the indexes of candidates that would fail with the same error, even after a long wait."""
+    """Return the indexes of the candidates for which the same error would occur, however long the search waits."""
     outcome = outcome_of(error)
     tried = search.candidates[index]
     if outcome == "quota":

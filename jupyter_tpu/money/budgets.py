@@ -108,7 +108,7 @@ class Usage:
 
     @property
     def unwatched(self) -> float:
-        """The part of `used` that is unmonitored time. Negligible amounts are returned as 0."""
+        """The part of `used` that comes from unmonitored time; 0 if it is negligible."""
         rest = self.used - self.watched
         return rest if rest >= _NOTABLE_SHARE * self.used else 0.0
 

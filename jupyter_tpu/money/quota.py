@@ -141,7 +141,7 @@ def queued_holder(queued: QueuedResource) -> QuotaHolder:
 
 
 def without_nodes(queued: Iterable[QueuedResource], nodes: Iterable[Node]) -> tuple[QueuedResource, ...]:
-    """Return the queued resources whose nodes don't exist. For the others, the nodes count against the quota."""
+    """Return the queued resources whose nodes don't exist. Existing nodes count against the quota themselves."""
     present = {(node.name.zone, node.name.node_id) for node in nodes}
     return tuple(each for each in queued if present.isdisjoint((each.name.zone, node_id) for node_id in each.node_ids))
 

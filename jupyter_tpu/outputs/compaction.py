@@ -18,7 +18,7 @@ _UNSENT = {"session": "", "username": "", "date": "", "version": "5.3"}
 
 
 def compact(request: Request, rendered: Rendered | None = None) -> list[dict[str, Any]]:
-    """Return complete iopub messages; the metadata of each has the seq of the newest message that it replaces.
+    """Return complete iopub messages. The metadata of each contains the seq of the newest message that it replaces.
 
     Args:
         rendered: the result of `render`, if the caller has it; outputs are truncated in the same way.

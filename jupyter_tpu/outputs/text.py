@@ -128,7 +128,7 @@ class StreamText:
 def _moved(cursor: int | None, line: str, shown: str) -> int | None:
     """Convert the cursor's index in `line` to its index in the last line of `shown`.
 
-    The start of `line` may be missing there.
+    The start of `line` may be missing from `shown`.
     """
     if cursor is None:
         return None

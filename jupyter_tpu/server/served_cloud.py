@@ -89,7 +89,7 @@ class ServedCloud:
         return opened.settings, opened.fleet.snapshot().error
 
     def start(self) -> None:
-        """Start processing changes of the fleet; call this when the event loop is running."""
+        """Start processing changes in the fleet; call this when the event loop is running."""
         self._runner = asyncio.get_running_loop().create_task(self._changes.run())
 
     async def warm_up(self) -> None:

@@ -287,7 +287,7 @@ def _with_grant(step: Step, grants: tuple[str, ...]) -> Step:
 
 
 def _grants_and_refusals(settings: CloudSettings) -> tuple[tuple[str, ...], tuple[str, str] | None]:
-    """Return the names of the current grants, and type and zone of the last node that the allow-list rejected."""
+    """Return the names of the current grants, and the type and zone of the last node that the allow-list rejected."""
     now = time.time()
     place = {"endpoint": settings.endpoint, "project": settings.project}
     with closing(Journal.of_user(settings.endpoint)) as journal:

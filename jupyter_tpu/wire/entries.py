@@ -1,8 +1,8 @@
 """Entries: the format of one message in a kernel's record, the same on disk and on the wire.
 
 ``!IQdBHI`` = body length, seq, time (Unix seconds), channel, number of parts, crc32 of all other bytes; then the body,
-with the parts as in `multipart`. The record is sent in slices of its bytes, so live and replayed output use the same
-code, and the checksum detects both an incomplete entry on disk and corruption in transit.
+with the parts as in `multipart`. The record is sent as byte slices, so live and replayed output use the same code. The
+checksum detects both an incomplete entry on disk and corruption in transit.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class Build:
     def _tidy(self, error: EnvironmentFailed) -> None:
         """Remove the partial environment if a retry can't complete it.
 
-        Otherwise keep it, and add to the error that it is kept.
+        Otherwise keep it, and say so in the error.
         """
         if any(words in error.raw for words in _NEVER):
             self.files.remove()

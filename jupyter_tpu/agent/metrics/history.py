@@ -30,7 +30,7 @@ class SampleHistory:
         self._count = 0
 
     def add(self, sample: Sample) -> None:
-        """Add a sample, replacing the oldest."""
+        """Add a sample. If the buffer is full, the sample replaces the oldest one."""
         self._at[self._next] = sample.at
         # A series without a value in this sample must not keep its value from an hour ago.
         for column in self._series.values():

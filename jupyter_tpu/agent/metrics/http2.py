@@ -69,9 +69,10 @@ class GrpcCalls:
             self._socket.sendall(_questions(port, path, dict(zip(self._bodies, messages, strict=True))))
 
     def answers(self) -> list[bytes | Unreadable | None]:
-        """Return the message of each response, in the order of the requests; None if the service refused the call.
+        """Return the message of each response, in the order of the requests.
 
-        If a call timed out or failed, its entry in the list is an `Unreadable` with the reason.
+        The entry for a call is None if the service refused the call, and an `Unreadable` with the reason if the call
+        timed out or failed.
         """
         self._deadline = max(self._deadline, time.monotonic() + _LAST_MOMENT_S)
         failure = None

@@ -129,7 +129,7 @@ class Recorder:
         return self._record.is_whole and self._watermark.is_whole
 
     def restore(self) -> None:
-        """Restore removed files of the record and watermark; raise OSError on failure."""
+        """Recreate the files of the record and the watermark if they were removed; raise OSError on failure."""
         self._record.restore()
         self._watermark.restore()
 
@@ -205,7 +205,7 @@ def _ignore(channel: int, parts: list[bytes]) -> None:
 
 
 def _is_agents(entry: Entry) -> bool:
-    """Whether the agent made this entry in place of the kernel; it then has the agent's session id."""
+    """Whether the agent made this entry in place of the kernel. Such an entry has the agent's session id."""
     place = header_place(entry.parts)
     return bool(place) and json_object(entry.parts[place]).get("session") == AGENT_SESSION
 

@@ -104,7 +104,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def say_budgets(views: Sequence[dict[str, Any]], account: Account) -> None:
-    """Print budgets as a table, then unreadable budgets, and nodes still billed under a used-up budget."""
+    """Print a table of budgets, the errors of unreadable budgets, and the READY nodes whose budget is used up."""
     say_table(_HEADER, (_row(view, account.offset_at) for view in views))
     for view in views:
         if view["error"]:

@@ -144,10 +144,10 @@ def _refuse(options: argparse.Namespace, names: tuple[str, ...]) -> None:
 
 
 def _mail(options: argparse.Namespace) -> TrcMail | None:
-    """Parse the email or the rows from the options; return None for a credit.
+    """Read the grant from the email or from the ``--row`` options; return None for a credit.
 
     Raises:
-        BadInput: no line of the email can be read, or a row from the options can't be read.
+        BadInput: no line of the email is readable, a ``--row`` is unreadable, or neither is given.
     """
     if options.credit is not None:
         return None

@@ -59,9 +59,9 @@ class Fault:
     Attributes:
         method: name of an API method, such as ``CreateNode``; ``*`` for any method that this kind of fault can affect.
         target: a node or another resource (by short or full name) or a zone; empty for any.
-        times: how many calls it hits; None if it hits calls until it is cleared.
-        nth: the first call that it hits, counted from 1.
-        probability: the probability of hitting a call; `seed` makes random decisions repeatable.
+        times: how many calls the fault affects; None for all matching calls until the fault is cleared.
+        nth: the first matching call that is affected, counted from 1.
+        probability: the probability that a matching call is affected; `seed` makes random decisions repeatable.
         applied: whether the call is performed although the caller gets an error, a broken connection or a late
             response.
     """
@@ -159,9 +159,9 @@ class WaitingFault:
     """A fault that waits for matching calls.
 
     Attributes:
-        seen: number of calls that matched it.
-        struck: number of calls that it hit.
-        moments: times of the calls within the allowed rate; recorded only by the kind `rate`.
+        seen: number of calls that matched the fault.
+        struck: number of calls that the fault has affected.
+        moments: times of the calls that the rate limit allowed; recorded only for faults of the kind `rate`.
     """
 
     number: int

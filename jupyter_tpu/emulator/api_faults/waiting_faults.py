@@ -15,8 +15,8 @@ class Call:
     """The properties of a call that decide which faults affect it.
 
     Attributes:
-        target: full name of the resource that the call names; for a create, of the new resource.
-        about: the resource that the operation in the call belongs to; empty if the call names no operation.
+        target: full name of the resource in the call; for a create call, the full name of the new resource.
+        about: if the call names an operation, the resource that the operation changes; otherwise empty.
         now: virtual time of the call.
     """
 

@@ -155,7 +155,7 @@ def format_maintenance(event: Mapping[str, Any]) -> str:
 
 
 def format_switch(name: str, value: object) -> str:
-    """Format one of the project's switches as ``name=value``, the form that the command ``project`` accepts."""
+    """Format a setting of the project as ``name=value``, the form that the command ``project`` accepts."""
     shown = ",".join(map(str, value)) if isinstance(value, list) else str(value).lower()
     return f"{name}={shown}"
 

@@ -118,11 +118,11 @@ class EmulatorControl:
     # -- rules for the project
 
     def project(self) -> dict[str, Any]:
-        """Return the switches of the project."""
+        """Return the project's settings: permissions and limits."""
         return self._request("GET", "project")
 
     def set_project(self, **switches: Any) -> dict[str, Any]:
-        """Change switches such as ``api_enabled``, ``denied_permissions``, ``allowlist``; return all switches."""
+        """Change settings such as ``api_enabled``, ``denied_permissions``, ``allowlist``; return all settings."""
         return self._request("POST", "project", switches)
 
     def quotas(self) -> list[dict[str, Any]]:

@@ -58,11 +58,11 @@ class ControlRules:
         self._cloud = cloud
 
     async def project(self, _: web.Request) -> Any:
-        """Return the switches of the project."""
+        """Return the project's settings: permissions and limits."""
         return self._cloud.rules.project.switches.to_json()
 
     async def change_project(self, request: web.Request) -> Any:
-        """Change the project's switches; return all switches."""
+        """Change the project's settings; return all settings."""
         settings = await json_object(request)
         with self._cloud.store.transaction():
             switches = self._cloud.rules.project.change(settings)

@@ -1,1 +1,1 @@
-"""The project's limits (quota, capacity, reservations and switches), as values and errors only. Start with `rules`."""
+"""The project's limits (quota, capacity, reservations and settings), as values and errors only. Start with `rules`."""

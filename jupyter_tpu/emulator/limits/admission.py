@@ -24,7 +24,7 @@ MINUTE_S = 60.0  # the quota is per minute (E11); the window slides (behaviour `
 
 
 class Admission:
-    """Check calls against the rules of one project: its switches and quotas."""
+    """Check calls against the settings and quotas of one project."""
 
     def __init__(
         self, *, project: Project, quotas: QuotaEngine, now: Callable[[], float], project_id: str, project_number: str
@@ -42,7 +42,7 @@ class Admission:
         "reports the first refusal.",
     )
     def check_call(self, method: str, target: str) -> None:
-        """Raise an error if the switches don't allow the call; `target` is the resource in the request."""
+        """Raise an error if the project's settings don't allow the call; `target` is the resource in the request."""
         switches = self._project.switches
         if not switches.api_enabled:
             raise errors.api_disabled(self._project_number)

@@ -1,4 +1,4 @@
-"""Pools: how many chips of one family a zone has over time. Pure values, which a restart does not change.
+"""Capacity pools: how many chips of one family a zone has over time. Pure values; a restart does not change them.
 
 A pool is unlimited until it is set to a number, a script of numbers or a seeded random walk.
 """

@@ -1,7 +1,7 @@
-"""The switches of the emulated project: permissions and limits set by its owner, its administrators and Google.
+"""The settings of the emulated project: permissions and limits set by its owner, its administrators and Google.
 
 The control API sets them, a restart keeps them and a reset clears them. This module contains only values; `admission`
-enforces the switches.
+enforces the settings.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FORMER = ("quota_requests",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switches:
-    """The switches of a project, one field each; the fields have the names that the control API uses.
+    """The settings of a project, one field each; the fields have the names that the control API uses.
 
     Attributes:
         api_enabled: whether the API is enabled; if not, every call is rejected.

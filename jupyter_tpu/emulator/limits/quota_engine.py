@@ -109,7 +109,7 @@ class QuotaEngine:
         return [self._use(quota, place, used[quota, place]) for quota, place in keys]
 
     def check(self, nodes: Sequence[tuple[NodePb, str]], held: Iterable[Held], project_number: str) -> None:
-        """Raise an error that lists all exceeded limits, if these new nodes in their zones would exceed any."""
+        """Raise an error if the new nodes would exceed any limit. The error lists all limits that they would exceed."""
         wanted: Usage = Counter()
         for node, zone in nodes:
             _count(wanted, node, zone, 1)

@@ -89,7 +89,7 @@ class Pipe:
         self._traps.append((self.carried_bytes + position, trap))
 
     def change(self, conditions: Conditions) -> None:
-        """Replace the conditions; data in flight is delayed again, under the new conditions."""
+        """Replace the network conditions. Data in flight is then delayed according to the new conditions."""
         if conditions == self.conditions:
             return
         self.conditions = conditions

@@ -214,11 +214,11 @@ class End(asyncio.Protocol):
         return True  # True keeps the other direction open
 
     def pause_writing(self) -> None:
-        """Pause the pipe, because this socket's buffer is full."""
+        """Stop the pipe from writing to this socket, because the socket's buffer is full."""
         self._into.sink_is_full(True)
 
     def resume_writing(self) -> None:
-        """Resume the pipe, because this socket can take more data."""
+        """Let the pipe write to this socket again, because the socket can take more data."""
         self._into.sink_is_full(False)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -9,7 +9,7 @@
 
 On a real node, libtpu acquires the chips when JAX or PyTorch starts. The emulator doesn't load libtpu: for JAX,
 `jax_plugins/emulated_chips.py` acquires the chips; other programs must call `take`. While a process uses the chips, the
-worker's runtime metrics are served as by libtpu.
+worker's runtime metrics are served as libtpu would serve them.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from jupyter_tpu.emulator.store.ledger import Ledger
 
 
 class QueueEffects:
-    """The effects of due operations, performed one at a time per queued resource.
+    """Apply the effects of due operations, one at a time per queued resource.
 
-    An operation may be performed twice.
+    An operation's effects may be applied twice.
     """
 
     def __init__(

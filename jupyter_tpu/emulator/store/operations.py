@@ -18,7 +18,7 @@ _MARKS = ", ".join("?" * len(_COLUMNS.split(",")))
 
 
 class OperationRows:
-    """The methods of the store for operations."""
+    """The store's methods for reading and writing operations."""
 
     _db: sqlite3.Connection
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class Facts(Protocol):
-    """The methods of the store that settings need."""
+    """The store's methods for reading and saving a text under a key."""
 
     def fact(self, key: str) -> str | None:
         """Return the text that is stored under a key, or None."""

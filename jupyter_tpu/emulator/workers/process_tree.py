@@ -18,7 +18,7 @@ PATIENCE_S = 10.0
 
 
 def processes_of(tokens: Iterable[str]) -> list[psutil.Process]:
-    """Return the processes with one of the tokens and their descendants (which may have cleared their environment)."""
+    """Return the processes that have one of the tokens in their environment, and the descendants of these processes."""
     wanted = frozenset(tokens)
     found: dict[int, psutil.Process] = {}
     for process in psutil.process_iter():

@@ -220,7 +220,7 @@ def _read(found: Found | None, read: Callable[[Document], T | None], damaged: st
 
 
 def _rules(document: Document, node: Node, wrong_s: float) -> Rules:
-    """Return the rules; a deadline applies only to the node for which it was set, not to a later one with its name."""
+    """Return the rules; a deadline applies only to the node for which it was set, not to a later node of that name."""
     body = {name: value for name, value in document.body.items() if name not in ("uid", _WRONG)}
     if document.body.get("uid") != node.uid:
         body.pop("deadline_at", None)

@@ -227,7 +227,7 @@ def _check_durations(valid_for_s: float, run_for_s: float | None) -> None:
 
 
 def _with_model(spec: NodeSpec, run_for_s: float | None, reservation: str) -> NodeSpec:
-    """Return the spec; for flex-start, add a label. Raises BadInput if the options contradict each other."""
+    """Return the spec, with labels for flex-start if `run_for_s` is set; raises BadInput for contradictory options."""
     if reservation and not spec.reserved:
         raise BadInput("Only a reserved node can use a reservation.", exists=_NOTHING, hint="Choose reserved.")
     if reservation and not _RESERVATION_ID.fullmatch(reservation):

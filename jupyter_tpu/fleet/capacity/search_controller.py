@@ -191,7 +191,7 @@ def _judged(search: Search, intent: Intent) -> Search:
 
 
 async def _intent_of(fleet: Fleet, search: Search) -> Intent | None:
-    """Return the intent of the last try. If a process exited before saving the id, find the intent by the label."""
+    """Return the intent of the search's last try. If the intent's id was never saved, find it by the search's label."""
     last = search.tries[-1]
     if last.intent_id:
         return await fleet.intent(last.intent_id)

@@ -35,7 +35,7 @@ Clock = Callable[[], float]
 
 
 async def send(cloud: CloudApi, change: Change, clock: Clock) -> Event:
-    """Send a request that changes something; return the response as an event."""
+    """Send a request that changes a resource in the cloud; return the outcome as an event."""
     try:
         operation = await _send(cloud, change)
     except CloudUnavailable as error:  # the cloud may have performed the request

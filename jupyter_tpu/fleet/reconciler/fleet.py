@@ -79,7 +79,7 @@ class Fleet:
         public_key: OpenSSH public key line for this login.
         on_change: called in the event loop with each change; must not block.
         polling: the intervals at which the cloud is polled.
-        controllers: called in every turn of the loop, in this order.
+        controllers: called in each iteration of the loop, in this order.
         admission_checks: checks that may reject a request that costs money, each called before an intent is written.
         limits: time limits for the steps of an intent.
         clock: returns Unix seconds.
@@ -293,7 +293,7 @@ class Fleet:
         )
 
     async def _unless_taken(self, wanted: Intent) -> Intent:
-        """Return `wanted`, or the intent that has already created the node; raises `NodeExists` for any other node."""
+        """Return `wanted` if the node doesn't exist, or the intent that created it; raise `NodeExists` if none did."""
         try:
             node = await self._cloud.get_node(wanted.node_name)
         except NodeNotFound:

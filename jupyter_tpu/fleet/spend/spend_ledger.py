@@ -110,7 +110,8 @@ class SpendLedger:
             unwritten: an additional observation that is not recorded yet, or can't be because the disk is full.
 
         Raises:
-            JournalUnwritable: the ledger can't be read. An unreadable budget is part of the result instead.
+            JournalUnwritable: the ledger can't be read. An unreadable budget raises no error; the result lists it as
+                unreadable.
         """
         budgets = [_budget(each) for each in self._documents.each(_KIND)]
         # show only the latest loss
@@ -209,7 +210,7 @@ class SpendLedger:
         self._losses.record()
 
     def remove_budget(self, name: str, *, now: float) -> None:
-        """Remove a budget. Removing the budget `LOST` confirms all other budgets.
+        """Remove a budget. Removing `LOST`, the warning about lost budgets, confirms the remaining budgets.
 
         Raises:
             BudgetNotFound: there is no budget with this name.

@@ -95,6 +95,6 @@ def began_at_earliest(name: NodeName, operations: Iterable[Operation]) -> float 
 
 
 def _done(name: NodeName, operations: Iterable[Operation]) -> list[Operation]:
-    """Return a node's successful operations. Ignore the project in names, because the cloud may return its number."""
+    """Return a node's successful operations. The cloud may return the project's number, so ignore the project."""
     place = f"/locations/{name.zone}/nodes/{name.node_id}"
     return [each for each in operations if each.done and each.error is None and each.target.endswith(place)]

@@ -29,7 +29,7 @@ def is_permanent(error: TpuError) -> bool:
 
 
 def is_temporary(error: TpuError) -> bool:
-    """Return whether the error is temporary and due to permissions or the node's state, not due to the request rate."""
+    """Return whether the refusal is temporary: due to permissions or the node's state, but not to the request rate."""
     is_refusal = isinstance(error, (CloudRefused, BadInput)) and not isinstance(error, (NodeNotFound, RateExceeded))
     return is_refusal and not is_permanent(error)
 

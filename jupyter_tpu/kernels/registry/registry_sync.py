@@ -46,7 +46,7 @@ class RegistrySync:
 
     @property
     def note(self) -> RegisteredKernel | None:
-        """The note on disk; None if it doesn't exist or could not be written."""
+        """The kernel's note on disk, or None if it doesn't exist or could not be written."""
         return self._note if self._is_on_disk else None
 
     def adopt(self, note: RegisteredKernel) -> None:

@@ -110,7 +110,7 @@ class NoticeListener:
 
     Args:
         path: the socket on which a thread waits for notices between `start` and `stop`; None on a worker that gets
-            its notices from worker 0 by `handle`.
+            its notices from worker 0 through `handle`.
         forward: sends notices to the other workers.
     """
 

@@ -45,7 +45,7 @@ def current() -> Any:
 
 
 def showing_for_all() -> AbstractContextManager[None]:
-    """Return a context in which worker 0 shows something for all workers, which the others don't repeat."""
+    """Return a context for output that only worker 0 shows, on behalf of all workers."""
     return nullcontext() if _current is None else _current.showing_for_all()
 
 

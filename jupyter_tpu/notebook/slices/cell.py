@@ -274,7 +274,7 @@ class RunningCell:
     # -- methods that are called with the lock held
 
     def _part(self, worker: int) -> Part | None:
-        """Return a worker's part; None while it may still turn out equal to worker 0's."""
+        """Return a worker's part, or None while the cell runs and the part does not differ from worker 0's."""
         error, is_running = self._errors.get(worker), worker in self._course.running
         output = self._outputs.get(worker) or self._live[worker].collected()
         if is_running and self._course.has_given_up:

@@ -24,7 +24,7 @@ class Limits:
 
 
 class Step(Enum):
-    """A step that is due while a cell is running."""
+    """The next action for workers that are still running a cell."""
 
     INTERRUPT = "interrupt the workers that still run"
     GIVE_UP = "stop waiting for them"

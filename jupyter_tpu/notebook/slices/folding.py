@@ -49,7 +49,7 @@ class CellError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A worker's part of a cell.
+    """One worker's part of a cell: its output, error and state.
 
     Attributes:
         state: the state in the label, such as ``still running``; empty if the part has finished.
@@ -91,7 +91,7 @@ def grouped(own: Part | None, others: Mapping[int, Part]) -> list[Group]:
     """Group the other workers by their output; omit groups that have nothing to show.
 
     Args:
-        own: the part of worker 0; None if the cell does not run there.
+        own: worker 0's part; None if the cell does not run on worker 0.
         others: the parts of the other workers, by worker number.
     """
     groups: dict[object, list[int]] = {}

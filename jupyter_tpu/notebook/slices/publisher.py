@@ -36,7 +36,7 @@ class Publisher:
         self._send(kind, {"data": data, "metadata": {}, "transient": {"display_id": self._display_id}})
 
     def clear(self) -> None:
-        """Remove the display while it is the cell's only output, so that a later one follows worker 0's output."""
+        """Remove the display while it is the only output. The next display then appears below worker 0's output."""
         if self._display_id:
             self._send("clear_output", {"wait": False})
             self._display_id, self._shown = "", {}

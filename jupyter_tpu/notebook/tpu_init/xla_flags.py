@@ -45,7 +45,7 @@ def refuse_unknown_flags(framework: str) -> None:
 
 
 def _stderr_of(trial: _Trial) -> str:
-    """Return the program's stderr, or "" after a timeout: an unknown flag would abort the program immediately."""
+    """Return the program's stderr, or "" after a timeout. An unknown flag aborts the program immediately."""
     try:
         run = subprocess.run(
             [sys.executable, "-c", trial.program],

@@ -41,7 +41,7 @@ class FailureSimulatorHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def post(self, part: str) -> None:
-        """Forward the body to the emulator's control API, to change one part of its state."""
+        """Forward the request body to the emulator's control API, to change one part of the emulator's state."""
         await self._pass_on(part, json_object(self.request.body, "the fields of the control API"))
 
     @web.authenticated

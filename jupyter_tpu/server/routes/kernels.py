@@ -100,7 +100,7 @@ class RequestTextHandler(KernelHandler):
     @web.authenticated
     @authorized
     async def get(self, kernel_id: str, msg_id: str) -> None:
-        """Stream the text of the request."""
+        """Stream the text that the request has printed so far."""
         provisioner = self.provisioner_of(kernel_id)
         request = await _listed(provisioner, msg_id)
         self.set_header("Content-Type", "text/plain; charset=utf-8")

@@ -203,7 +203,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
 async def _end_directly(
     opened: OpenFleet, verb: Literal["stop", "delete"], name: NodeName, unwritable: JournalUnwritable
 ) -> Intent:
-    """Send the request without the journal. The message of the returned intent says why the journal was not used."""
+    """Stop or delete the node without the journal. The returned intent's message says why the journal is not used."""
     intent = await DirectEnds(opened.cloud, opened.journal).end(verb, name)
     await opened.fleet.refresh()  # update the list with the node's new state
     return replace(intent, message=str(Text("{message} The request is sent anyway.", message=unwritable.message)))

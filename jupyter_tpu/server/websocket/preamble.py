@@ -25,8 +25,8 @@ async def opening_messages(
     """Return the opening messages for a page that follows the record from `before_seq`.
 
     Args:
-        make_header: creates message headers. Once messages were replayed, it uses their session id for all later
-            headers.
+        make_header: creates message headers. After a replay, all later headers have the session id of the replayed
+            messages.
         is_here: a function that returns whether a page with the given session id is open; if so, that page shows the
             kernel's input request.
 

@@ -93,5 +93,5 @@ class EngineLimits:
         )
 
     def default_limit(self, quota: QuotaId, place: str) -> int:
-        """Return the default limit in one place, from the project's profile."""
+        """Return the default limit of a quota in a zone or region, from the project's quota profile."""
         return self._cloud.rules.quotas.default_limit(quota, place)
