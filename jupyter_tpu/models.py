@@ -127,7 +127,7 @@ class NodeOptions:
     )
 
     def to_json(self) -> dict[str, bool]:
-        """Return the options as the journal stores them, in the same mapping as the other fields of a node."""
+        """Return the options in the journal's format. The journal stores them next to the other fields of a node."""
         return asdict(self)
 
     @classmethod

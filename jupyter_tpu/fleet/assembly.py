@@ -34,7 +34,7 @@ OnChange = Callable[["FleetChange"], None]
 
 
 def _ignore(change: FleetChange) -> None:
-    """Do nothing with a change, for callers that only wait for results."""
+    """Ignore a change, for callers that only wait for results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

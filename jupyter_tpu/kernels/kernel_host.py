@@ -433,7 +433,7 @@ class KernelHost:
         return Slice(self._key, workers, self._pool, self.notify) if workers > 1 else None
 
     async def _resize(self, workers: int, on_progress: OnProgress) -> None:
-        """Run on all workers of a node that was recreated with another number of workers, and say so."""
+        """Run on all workers of a recreated node that has a different number of workers, and notify the user."""
         assert self._slice
         assert self._shared
         await self._slice.leave(is_complete=False)

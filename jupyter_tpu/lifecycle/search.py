@@ -151,7 +151,7 @@ def with_last(search: Search, **changes: Any) -> Search:
 
 
 def won(search: Search) -> Search:
-    """Return the search after the node of its last try became READY."""
+    """Return the search as successful, because the node of its last try is READY."""
     index = search.tries[-1].index
     name = search.name(index)
     found = with_last(search, outcome="won", is_clean=True, message=Text("The node is READY."))

@@ -148,7 +148,7 @@ def silent(intent: Intent, event: NoAnswer, limits: Limits) -> Outcome:
 
 
 def _after_stock_out(intent: Intent) -> tuple[str, tuple[Action, ...]]:
-    """Return the hint and actions for an intent that failed because of a stock-out; for other intents, return none."""
+    """Return the hint and actions after a stock-out; after any other failure, an empty hint and no actions."""
     if intent.spec is None or not isinstance(intent.cause, OutOfCapacity):
         return "", ()
     return intent_texts.elsewhere_hint(intent.spec), elsewhere(intent.spec, queue=True)

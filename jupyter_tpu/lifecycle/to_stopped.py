@@ -134,7 +134,7 @@ def _is_refusal(cause: TpuError | None) -> bool:
 
 
 def watched(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """Wait until the node is in its final state. Give up if this takes too long."""
+    """Complete the intent if the node is in its final state. Fail the intent if this takes too long."""
     intent = seen(intent)
     if event.node.state == BY_VERB[intent.verb].end_state:
         return _ended(intent, event)

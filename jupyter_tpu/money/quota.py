@@ -196,7 +196,7 @@ def _rank(use: QuotaUse) -> tuple[object, ...]:
 
 
 def is_worth_showing(use: QuotaUse) -> bool:
-    """Return whether a quota is in use, or is not zero in a zone or region that offers its generation."""
+    """Return whether to show a quota: it is in use, or its limit is above 0 and its location offers the generation."""
     has_room = use.limit is None or use.limit > 0
     return bool(use.users) or (has_room and use.quota.is_offered_in(use.place))
 

@@ -270,7 +270,7 @@ def _in_order(line: str) -> str:
 
 
 class _Reading:
-    """The data that was read from an email so far."""
+    """The data that has been read from an email so far."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, bool, str, str], GrantRow] = {}

@@ -191,7 +191,7 @@ class Line:
         return left + "".join(piece[start:] for piece, start in reversed(self._right)), len(left)
 
     def _keep_all_but_last(self, text: str) -> None:
-        """Put a text back in two halves, without its last character, so that the next backspace copies only half."""
+        """Remove the last character of a text. Store the rest in halves, so that the next backspace copies only one."""
         middle = len(text) // 2
         self._left.append(text[:middle])
         rest = text[middle:-1]

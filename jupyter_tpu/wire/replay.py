@@ -1,4 +1,4 @@
-"""The client's cursor in a kernel's record: each seq is applied once and in order, despite disconnects."""
+"""The client's cursor in a kernel's record: each entry is applied once and in order, despite disconnects."""
 
 from __future__ import annotations
 

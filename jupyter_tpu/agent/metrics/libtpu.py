@@ -32,7 +32,7 @@ def metric_ports(environ: Mapping[str, str], chips: int) -> tuple[int, ...]:
 
 
 def read_metrics(ports: Iterable[int], names: Sequence[str], answer_s: float = ANSWER_S) -> RawMetrics | None:
-    """Read the metrics in `names` from all ports within `answer_s` seconds. None means that no process serves any."""
+    """Read the metrics in `names` from all ports within `answer_s` seconds; return None if nothing serves metrics."""
     deadline = time.monotonic() + answer_s
     # MetricRequest.metric_name (1), in protobuf.
     messages = [b"\x0a" + bytes([len(name)]) + name.encode() for name in names]

@@ -46,7 +46,7 @@ class Notice:
         ends: deadline for the hooks, on the monotonic clock.
         repeated: time of the last announcement, on the monotonic clock.
         waiting: ids of kernels whose hooks were notified but haven't reported.
-        news: set when a hook reports.
+        news: an event that is set when a hook reports its outcome.
     """
 
     notice_id: str
@@ -186,7 +186,7 @@ class Notices:
     def _note(
         self, kernel: Kernel, notice_id: str, reason: str, outcome: Mapping[str, Any], *, is_repeated: bool = False
     ) -> None:
-        """Store an outcome, and record it with the kernel unless an earlier agent has already recorded it."""
+        """Store the outcome of a checkpoint hook. Add it to the kernel's record unless an earlier agent has done so."""
         told = {**outcome, "reason": reason, "message": _message(outcome, reason)}
         if not is_repeated:
             kernel.event("checkpoint_hook", notice_id=notice_id, **told)

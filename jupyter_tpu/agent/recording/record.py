@@ -150,7 +150,7 @@ class Record:
                 self._overflow.add(entry, seq, is_reserved=True)
 
     def skip(self, count: int) -> None:
-        """Skip seqs that may have been used, because clients may have entries that the disk lost in a reboot."""
+        """Skip sequence numbers that may have been used: clients may have entries that the disk lost in a reboot."""
         self.flush()
         self.next_seq += count
         self._waiting_seq = self.tail_seq = self.next_seq

@@ -29,7 +29,7 @@ _MOST_NAMED = 5  # keeps the prompt readable: a search may have dozens of candid
 
 
 class UnknownPriceError(Exception):
-    """The error raised when the price of offered nodes is unknown and no grant covers them; the caller asks the user.
+    """The error for nodes that have an unknown price and that no grant covers. The caller then asks the user.
 
     Attributes:
         specs: the nodes with an unknown price.

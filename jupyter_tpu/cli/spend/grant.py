@@ -97,7 +97,7 @@ def enter_grant(options: argparse.Namespace) -> tuple[Grant, list[Any]]:
 
 
 def validity(grant: Grant) -> str:
-    """Return a sentence that says from when to when a grant is valid."""
+    """Return a sentence with the first and last day of a grant."""
     return _(
         "The grant {name} is valid from {starts_on} to the end of {ends_on} (UTC).",
         name=grant.name,

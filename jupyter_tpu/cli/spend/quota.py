@@ -66,7 +66,7 @@ def _in_zone(view: _JSON, zone: str) -> _JSON:
 
 
 def _near(rows: Iterable[_JSON], held: Iterable[QuotaHolder]) -> list[_JSON]:
-    """Return the limits that are in use or belong to the default zone or zones with resources."""
+    """Return the limits that are in use, and those of the default zone and of each zone with resources."""
     zones = {DEFAULT_ZONE, *(each.zone for each in held)}
     places = {*zones, *map(accelerators.region_of, zones)}
     return [row for row in rows if row["users"] or row["location"] in places]

@@ -22,7 +22,7 @@ _EMULATED = "the emulated cloud has no Cloud Storage."
 async def read_egress(
     settings: CloudSettings, buckets: Iterable[str], zone: str, *, epoch_gib: float | None = None
 ) -> tuple[Egress, ...]:
-    """Return the egress costs of reading each bucket from a zone, or why its location is unknown. Never raises.
+    """Return the cost of reading each bucket from a zone, or the reason why a cost is unknown. Never raises.
 
     Args:
         epoch_gib: GiB read from each bucket in one pass over the data; None if unknown.

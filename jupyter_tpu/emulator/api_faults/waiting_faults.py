@@ -34,7 +34,7 @@ class Call:
 
 
 def made_by(method: str, request: Any) -> str:
-    """Return the name of the resource that a call names; for a create, of the new resource."""
+    """Return the full name of the resource in a request. For a create request, this is the name of the new resource."""
     parent = target_of(request)
     if method == "CreateNode":
         return f"{parent}/nodes/{request.node_id}"

@@ -111,7 +111,7 @@ def _answer_of(command: Command, options: argparse.Namespace) -> Any:
 
 
 class BadValue(Exception):
-    """A wrong argument; the message gives the reason."""
+    """The error for an invalid argument; the message gives the reason."""
 
 
 def _report(error: TpuError, *, as_json: bool) -> int:

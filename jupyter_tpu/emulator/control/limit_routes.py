@@ -89,7 +89,7 @@ class ControlRules:
         return {"capacity": self._cloud.rules.capacity.uses(self._cloud.store.occupying_nodes())}
 
     async def set_capacity(self, request: web.Request) -> Any:
-        """Set a pool to a number, a script or a random walk."""
+        """Set the capacity of a pool: a fixed number of chips, a script of changes, or random numbers."""
         settings = fields.checked(await json_object(request), _CAPACITY, required=("zone", "family"))
         if "chips" not in settings and "script" not in settings:
             raise ValueError("chips (null: unlimited) or a script is missing")

@@ -62,7 +62,7 @@ class Operations:
 
     @contextlib.contextmanager
     def planned(self, plan: Plan, version: str = V2) -> Iterator[None]:
-        """Apply the plan to operations that start in this context, and store the API version with each of them."""
+        """Apply `plan` to the operations that start in this context, and store `version` with each of them."""
         self._plan, self._version = plan, version
         try:
             yield
@@ -291,7 +291,7 @@ class OperationAgenda:
         self._perform = perform
 
     def waiting(self) -> list[Due]:
-        """Return the next operations to take effect."""
+        """Return the operations that take effect next, with their due times."""
         return [Due(due, target, partial(self._act, name)) for due, name, target in self._store.next_due(AT_ONCE)]
 
     async def _act(self, name: str) -> None:

@@ -54,7 +54,7 @@ class Timeline:
             self._timer = asyncio.get_running_loop().call_later(delay, self._fire)
 
     def next_moment(self) -> float | None:
-        """Return the virtual time at which the next action that is not running is due, or None if no action waits."""
+        """Return the virtual time at which the next waiting action is due, or None if no action is waiting."""
         return min((due.moment for due in self._waiting()), default=None)
 
     async def settled(self) -> None:

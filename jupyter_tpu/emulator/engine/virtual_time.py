@@ -50,7 +50,7 @@ class VirtualTime:
         self._jumping = asyncio.Lock()
 
     def run(self, *, scale: float | None = None, is_paused: bool | None = None) -> None:
-        """Change the scale of time, or pause or resume it; arguments that are None change nothing."""
+        """Change the speed of virtual time, or pause or resume it. An argument that is None changes nothing."""
         if scale is not None:
             self._clock.set_scale(scale)
         if is_paused is not None:

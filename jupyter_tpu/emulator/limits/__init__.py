@@ -1,1 +1,1 @@
-"""The project's limits (quota, capacity, reservations and settings), as values and errors only. Start with `rules`."""
+"""The emulated project's rules: settings, quotas, capacity and reservations. Start with `rules`."""

@@ -133,7 +133,7 @@ def change(capacity: Capacity, settings: dict[str, Any]) -> None:
 
 
 def step_of(value: object) -> tuple[float, int | None]:
-    """Parse ``[seconds from now, chips]``."""
+    """Parse one step of a capacity script: ``[seconds from now, chips]``."""
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise ValueError(f"{value!r} is not a pair of seconds and chips")
     return fields.amount(value[0]), chips_or_none(value[1])

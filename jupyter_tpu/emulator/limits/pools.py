@@ -19,7 +19,7 @@ RANDOM_PERIOD_S = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """The chips of one family in one zone.
+    """The chips of one generation in one zone.
 
     Attributes:
         steps: changes of the number of chips, sorted by time; before the first change, the pool is unlimited.

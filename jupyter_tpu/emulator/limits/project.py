@@ -58,7 +58,7 @@ class Switches:
     promotional_credit_usd: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return the switches by name."""
+        """Return the settings by name."""
         return asdict(self)
 
 
@@ -143,12 +143,12 @@ _CHECKS: Mapping[str, Callable[[object], Any]] = {
 
 
 def changed(switches: Switches, settings: Mapping[str, Any]) -> Switches:
-    """Return the switches after a change; raises ValueError if the change is invalid."""
+    """Return a copy of the settings with the changes in `settings`; raises ValueError if a value is invalid."""
     return replace(switches, **fields.checked(settings, _CHECKS))
 
 
 class Project:
-    """The project's current switches. Each change is stored."""
+    """The emulated project with its current settings. Each change is stored."""
 
     @recorded(
         "E11-create-rate-default",
@@ -163,16 +163,16 @@ class Project:
 
     @property
     def switches(self) -> Switches:
-        """The current values of the project's switches."""
+        """The current settings of the project."""
         return self._switches
 
     def change(self, settings: Mapping[str, Any]) -> Switches:
-        """Change the named switches. If a value is invalid, raise ValueError and change nothing."""
+        """Change the named settings. If a value is invalid, raise ValueError and change nothing."""
         self._switches = changed(self._switches, settings)
         self._setting.write(self._switches.to_json())
         return self._switches
 
     def clear(self) -> None:
-        """Reset the switches to those of a new emulator."""
+        """Reset the settings to those of a new emulator."""
         self._switches = Switches()
         self._setting.delete()

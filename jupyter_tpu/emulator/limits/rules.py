@@ -1,4 +1,4 @@
-"""All rules of one emulated project: switches, quotas, admission, capacity and reservations."""
+"""All rules of one emulated project: settings, quotas, admission, capacity and reservations."""
 
 from __future__ import annotations
 

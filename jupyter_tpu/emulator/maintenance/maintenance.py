@@ -1,6 +1,6 @@
 """Maintenance of nodes: announced, simulated or started by hand. Until it ends, the node is REPAIRING.
 
-Plans are stored. A step may happen twice, if the emulator was killed halfway.
+Plans are stored. If the emulator is killed during a step, the step is repeated.
 """
 
 from __future__ import annotations

@@ -32,11 +32,11 @@ _SERVICE_NEEDS = ("HOME", "PATH", "LANG", "TMPDIR", "JUPYTER_TPU_WORKER_UID")
 
 
 class ChipsInUse(RuntimeError):
-    """The error that another process uses the chips, with libtpu's message."""
+    """The error raised if another process uses the chips. It has libtpu's message."""
 
 
 class NoChips(RuntimeError):
-    """This process does not run on an emulated worker."""
+    """The error raised if this process does not run on an emulated worker."""
 
 
 class Taken:

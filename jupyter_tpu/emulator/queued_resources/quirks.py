@@ -1,4 +1,4 @@
-"""Undocumented fields of queued resources that the real service has returned. Each has a switch that turns it on."""
+"""Undocumented fields of queued resources that the real service has returned. A project setting turns each on."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def _part(name: str, bound: Bindings, groups: dict[str, str]) -> str:
 
 
 def kind_of(placeholder: str) -> str:
-    """Return the kind of a placeholder: ``project-number`` of ``project-number-2``."""
+    """Return the kind of a placeholder, such as ``project-number`` for ``project-number-2``."""
     return re.sub(r"-[0-9]+$", "", placeholder)
 
 

@@ -51,7 +51,7 @@ class QueuedRows:
         return found[0] if found else None
 
     def queued_resources(self, zone: str | None = None, *, after: str = "", limit: int = -1) -> list[QueuedRecord]:
-        """Return the queued resources of one or all zones with names after `after`, sorted; -1 means no limit."""
+        """Return queued resources of one or all zones whose names come after `after`, by name; `limit` -1 means all."""
         where, values = ("and zone = ?", (zone,)) if zone else ("", ())
         return self._queued(f"where name > ? {where} order by name limit ?", (after, *values, limit))
 

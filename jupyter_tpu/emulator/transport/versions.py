@@ -163,7 +163,7 @@ class View:
     extras_of: Callable[[str], Mapping[str, Any]]
 
     def shown(self, answer: Message) -> Message:
-        """Return the response, with its extras, in the client's version; operations keep their original version."""
+        """Return the response in the client's API version. Operations keep the version with which they started."""
         if isinstance(answer, operations_pb2.Operation):
             return self._operation(answer)
         if isinstance(answer, operations_pb2.ListOperationsResponse):

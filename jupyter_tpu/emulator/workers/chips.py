@@ -1,7 +1,7 @@
-"""The chips of an emulated worker: device files, libtpu's lock, and the port of their runtime metrics.
+"""The chips of an emulated worker: device files, libtpu's lock, and the port for runtime metrics.
 
-Only the lock shows whether a process uses the chips. `on_worker/emulated_tpu.py` acquires the chips, in the worker's
-own processes.
+Only the lock shows whether a process uses the chips. The worker's own processes run `on_worker/emulated_tpu.py` to
+acquire the chips.
 """
 
 from __future__ import annotations

@@ -54,11 +54,11 @@ class WorkerFaults:
         await kill_workers([machine.token])
 
     async def slow(self, machine: Machine, factor: int) -> None:
-        """Make the processes of a worker take `factor` times as long."""
+        """Slow down the processes of a worker, so that they take `factor` times as long."""
         await self._pace(machine, "slow", {"factor": factor}, factor)
 
     async def freeze(self, machine: Machine) -> None:
-        """Stop the processes of a worker."""
+        """Freeze the processes of a worker."""
         await self._pace(machine, "freeze", {}, math.inf)
 
     async def _pace(self, machine: Machine, verb: str, values: dict[str, Any], factor: float) -> None:

@@ -47,7 +47,7 @@ async def annotated_offers(
 
 
 def annotated(offers: JSON, usage: GrantUsage, counts: Mapping[Place, CreationCounts]) -> JSON:
-    """Return the offers, each with the provisioning models that grants cover and the results of earlier creates."""
+    """Return the offers, each with the provisioning models that grants cover and the results of earlier requests."""
     zones = {
         zone: [_annotated(offer, zone, usage, counts.get((zone, offer["accelerator_type"]))) for offer in listed]
         for zone, listed in offers["zones"].items()

@@ -115,7 +115,7 @@ class SearchController:
         return intent.intent_id
 
     async def _follow(self, fleet: Fleet, search: Search, now: float) -> None:
-        """Update the search according to the intent of its last try."""
+        """Continue the open try of a search: create its node, or store its result when its intent has finished."""
         if search.is_cancelled:
             # the next pass cleans up, as after a failed attempt
             await self._save(with_last(search, outcome="other", message="Cancelled."), now)

@@ -83,7 +83,7 @@ class SearchService:
         return search
 
     async def _same_open(self, wanted: Search) -> Search | None:
-        """Return an open search for the same node and candidates. Their order may differ, because grants change it."""
+        """Return an open search for the same node and candidates. Grants may have changed the candidates' order."""
         listed = await asyncio.to_thread(self._searches.all)
         open_ones = (each for each in listed if each.node_id == wanted.node_id and not each.has_ended)
         return next((each for each in open_ones if set(each.candidates) == set(wanted.candidates)), None)

@@ -77,7 +77,7 @@ class FleetState:
         self.nodes_changed(self.node_cache.merge_node(node, at))
 
     def node_missing(self, name: NodeName, at: Moment) -> None:
-        """Record that a node is missing."""
+        """Record that the cloud did not find a node."""
         self.nodes_changed(self.node_cache.merge_missing(name, at))
 
     def is_overruled(self, intent: Intent) -> bool:

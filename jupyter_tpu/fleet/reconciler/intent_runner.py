@@ -134,7 +134,7 @@ class IntentRunner:
         self._show(decided)
 
     async def _send(self, decided: Intent, change: Change) -> Event | None:
-        """Save the request, then send it. If it was overruled or can't be saved, do not send it."""
+        """Save the request, then send it. Don't send it if saving fails or a newer intent cancels this one."""
         async with self._lock:
             if self._is_overruled(self._intent):
                 return Overruled(at=self._context.clock())

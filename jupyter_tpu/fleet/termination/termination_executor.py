@@ -281,7 +281,7 @@ class DirectEnds:
         self._audit = Audit(journal, endpoint=settings.endpoint, project=settings.project)
 
     async def end(self, verb: Verb, node: NodeName, *, because: EndCause | None = None, wait: bool = False) -> Intent:
-        """Stop or delete a node, see `end_directly`; return an intent for display, which the fleet does not run.
+        """Stop or delete a node as `end_directly` does. Return an intent for display only; the fleet does not run it.
 
         Raises:
             TpuError: see `end_directly`.

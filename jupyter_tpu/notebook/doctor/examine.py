@@ -104,7 +104,7 @@ def _disks() -> dict[str, tuple[int, int]]:
 def _read_clock(environ: Mapping[str, str], found: list[float]) -> None:
     """Measure how far this machine's clock is ahead of the metadata server's ``Date`` header.
 
-    The header has whole seconds.
+    The header is precise to one second only.
     """
     host = environ.get("GCE_METADATA_HOST") or "metadata.google.internal"
     request = urllib.request.Request(

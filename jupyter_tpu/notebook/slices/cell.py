@@ -252,7 +252,7 @@ class RunningCell:
                 self._advance()
 
     def _draw_soon(self) -> None:
-        """Schedule a drawing, at most two per second. If the cell ends before that, nothing is drawn."""
+        """Schedule a redraw of the output, at most two per second. If the cell ends first, the redraw is skipped."""
         if not self._is_drawing:
             self._is_drawing = True
             delay = max(0.0, self._drawn_at + _DRAW_EVERY_S - time.monotonic())

@@ -124,7 +124,7 @@ class Engine:
         self._publish(ENDED, {"output": output.to_json(), "error": error})
 
     def _may_pass(self, text: str) -> bool:
-        """Return whether to send text while the cell is running; worker 0 gets the whole output when the cell ends."""
+        """Return whether to send this text to worker 0 now. All output is sent again when the cell ends."""
         self._live_left -= len(text)
         return self._live_left > 0
 
@@ -312,7 +312,7 @@ def _execute_of(kernel: Any) -> Callable[..., Any]:
 
 
 def _show_interrupt(shell: Any, kind: Any, value: Any, trace: Any, **_: Any) -> list[str]:
-    """Show Python's plain traceback; the imports for IPython's first one would delay the interrupt of the cell."""
+    """Show Python's plain traceback, because IPython's needs slow imports that would delay the interrupt."""
     lines = traceback.format_exception(kind, value, trace)
     shell._showtraceback(kind, value, lines)
     return lines

@@ -138,7 +138,7 @@ def join_variables(met: Meeting, environ: Mapping[str, str]) -> dict[str, str]:
 def _refuse_if_started(jax: Any) -> None:
     """Raise an error if JAX has already started with this worker's devices only.
 
-    Only a private function of JAX shows this.
+    JAX has no public function to find out whether it has started, so a private function is called.
     """
     bridge = importlib.import_module("jax._src.xla_bridge")
     if getattr(bridge, "backends_are_initialized", bool)() and not _is_joined(jax):

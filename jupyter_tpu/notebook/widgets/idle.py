@@ -31,7 +31,7 @@ def read(ask: CallAgent, _whole: bool) -> Data:
 
 
 def act(ask: CallAgent, wish: Mapping[str, Any], now: float) -> str:
-    """Perform the action of a button: keep the node running ``for_s`` or ``while_busy``, or cancel this with ``off``.
+    """Perform a button's action: keep the node running (``for_s``, ``while_busy``) or cancel the extension (``off``).
 
     ``for_s`` counts from the click: a busy kernel may receive a click late, so the time since the click is subtracted.
     `now` and the click's ``at`` use the node's clock.

@@ -1,4 +1,4 @@
-"""The route of egress: the buckets that a notebook uses and the cost of reading them."""
+"""The route for egress costs: the buckets that a notebook uses, and the cost of reading them."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class FailureSimulatorHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def get(self, part: str) -> None:
-        """Return the part's state."""
+        """Return the state of one part of the emulated cloud."""
         await self._pass_on(part)
 
     @web.authenticated
@@ -47,7 +47,7 @@ class FailureSimulatorHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def delete(self, part: str) -> None:
-        """Remove all entries of a part of the failure simulator, or only the entry whose id is in the query."""
+        """Remove all entries of one part of the emulated cloud, or only the entry whose id is in the query."""
         item = self.get_argument("id", "")
         if not re.fullmatch(r"\d{0,12}", item, re.ASCII):
             raise BadInput("The id is not a number.", hint="Use an id from `GET emulator/state`.")

@@ -161,7 +161,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         return Audit(opened.journal, endpoint=opened.settings.endpoint, project=opened.settings.project)
 
     async def cloud_now(self) -> float:
-        """Return the time by the cloud's clock (Unix seconds), which all computations with money use."""
+        """Return the time by the cloud's clock, in Unix seconds. All costs are computed with this clock."""
         return (await self.app.fleet.get()).cloud.clock.now()
 
     async def project(self) -> str:

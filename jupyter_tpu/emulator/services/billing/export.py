@@ -17,7 +17,7 @@ CREDIT_TYPE, CREDIT_NAME = "PROMOTION", "Emulated promotional credit"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """One row; amounts are in nano-dollars, `credit` is negative or 0."""
+    """One row of the billing export. Amounts are in nano-dollars; `credit` is negative or 0."""
 
     day: str
     service: str
