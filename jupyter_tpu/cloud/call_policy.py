@@ -1,4 +1,4 @@
-"""Timeouts and retries for calls to Google's client, and conversion of its exceptions to our errors.
+"""Timeouts and retries for calls through Google's client, and conversion of its exceptions to our errors.
 
 Google's client has no timeouts or retries for this API.
 """

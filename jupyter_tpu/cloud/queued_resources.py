@@ -136,7 +136,7 @@ def queued_to_create(spec: QueuedSpec, valid_for_s: float | None) -> tpu_v2.Queu
 
 
 def queued_of(message: Any, project: str) -> QueuedResource:
-    """Convert a bare ``QueuedResource`` message. Pass the project id, because the API may return the project number."""
+    """Convert a ``QueuedResource`` message. Pass the project id, because the message may have the project number."""
     name = replace(QueuedName.parse(message.name), project=project)
     # All nodes of a multislice have the same spec, so the first spec describes them. A leftover request may have no
     # spec.

@@ -510,7 +510,7 @@ class KernelHost:
                 self._fanout.publish_event("words", message=_REFUSED.format(error.message))
 
     def _is_another(self, shared: WorkerLink) -> bool:
-        """Return whether the worker's node is another node than the lost one. A restarted node is the same node."""
+        """Return whether the worker's node is a different node from the lost one. A restarted node is the same node."""
         return self.loss is not None and self.loss.host_key_alias not in ("", shared.last_host_key_alias)
 
     def _lose_node(self, was_on: str, end: NodeEnd) -> None:

@@ -60,7 +60,7 @@ class NodeSeen(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMissing(Event):
-    """A list from the cloud without the node. The list may be out of date."""
+    """A list from the cloud that does not contain the node. The list may be out of date."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -330,8 +330,7 @@ class Link:
         return opened.dialogue
 
     def _resend(self, dialogue: Dialogue) -> None:
-        """Resend all calls, then all requests, that have no response. A request may need a kernel that a call
-        starts."""
+        """Resend the unanswered calls, then the unanswered requests, which may need a kernel that a call starts."""
         self._dialogue = dialogue
         for frame in self._calls.frames():
             dialogue.send(frame)

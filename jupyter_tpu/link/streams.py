@@ -228,8 +228,7 @@ class KernelStream:
         return [(request.number, now - request.asked_at) for request in islice(mine, _MOST_AGES)]
 
     def _post(self, payload: bytes) -> None:
-        """Send a request, or queue it until the first sequence number is known, so that its reply can't arrive too
-        early."""
+        """Send a request. First wait for the stream's first sequence number, which is needed to receive the reply."""
         request = self._outbox.add(self.number, payload, asked_at=self._clock())
         if self._has_begun:
             self._send_request(request)

@@ -103,7 +103,7 @@ class Periods:
 
     @property
     def since(self) -> str:
-        """The earlier of `month` and `last_30_days`: the first day for which costs are needed."""
+        """The first day for which costs are needed: the earlier of `month` and `last_30_days`."""
         return min(self.month, self.last_30_days)
 
 

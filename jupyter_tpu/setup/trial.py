@@ -203,7 +203,7 @@ def _about() -> dict[str, Any]:
 
 
 def _forget() -> None:
-    """Remove all kernelspecs and notes with the cloud's last endpoint, because another program may get its port."""
+    """Remove all kernelspecs and notes with the cloud's last endpoint, because another program may get that port."""
     endpoint = str(_about().get("endpoint", ""))
     if endpoint:
         remove_kernelspecs_of(endpoint)

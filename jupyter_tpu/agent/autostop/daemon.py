@@ -220,7 +220,7 @@ class AutostopDaemon:
         return {**state, "past": self._past.describe(this_moment().steady)} if params.get("past") is True else state
 
     def _set_policy(self, policy: AutostopPolicy, now: Moment) -> None:
-        """Put new rules into effect at once."""
+        """Apply new rules immediately."""
         if policy.rules is not None and policy.ready_since is None:
             policy = replace(policy, ready_since=now)
         self._policy, self._refusals, self._checked, self._again_at = policy, 0, False, -math.inf

@@ -158,7 +158,7 @@ def _drop_impossible_memory(columns: Mapping[str, dict[int, Any]], unknown: dict
 
 
 def _explain(name: str, column: Mapping[int, Any], ids: Iterable[int], unknown: dict[str, str]) -> None:
-    """Record a field's missing and unexpected ids, unless the field already has another reason."""
+    """Store a field's missing or unexpected ids as the reason why its values are unknown. Keep an earlier reason."""
     wanted = set(ids)
     for numbers, what in ((wanted - set(column), "leaves out"), (set(column) - wanted, "reports what does not exist:")):
         if numbers and name not in unknown:

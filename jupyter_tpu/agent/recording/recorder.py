@@ -190,7 +190,7 @@ class Recorder:
         self._has_warned = self._record.has_overflow
 
     def _warn_of_full_disk(self) -> None:
-        """Record the event ``disk_full`` once, until the record can be written again."""
+        """Record the event ``disk_full`` when the disk becomes full; don't repeat it while the disk stays full."""
         if (
             self._watermark.seq_of(self._number + 1) is not None
         ):  # the kernel will send later messages again, and the event must not use their seqs

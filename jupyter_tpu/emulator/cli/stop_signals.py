@@ -1,4 +1,4 @@
-"""The signals on which an emulator process stops its workers, deletes its temporary folder and exits."""
+"""The signals that make an emulator process stop its workers, delete its temporary folder and exit."""
 
 from __future__ import annotations
 

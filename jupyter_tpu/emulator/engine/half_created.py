@@ -15,7 +15,7 @@ from jupyter_tpu.emulator.store.settings import StoredSetting
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A node whose create has failed, identified by its uid, and the virtual time at which it disappears."""
+    """A node whose creation has failed, identified by its uid, and the virtual time at which it disappears."""
 
     uid: str
     moment: float

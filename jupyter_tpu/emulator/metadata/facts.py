@@ -15,7 +15,7 @@ GuestAttributes = Mapping[str, Mapping[str, str]]
 
 
 class NodeStore(Protocol):
-    """The methods of the store that workers need."""
+    """The store's methods that workers need."""
 
     def node(self, name: str) -> NodePb | None:
         """Return the node with this full name, or None."""

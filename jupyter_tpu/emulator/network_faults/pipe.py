@@ -115,7 +115,7 @@ class Pipe:
             self._timer = None
 
     def feed(self, data: bytes, turn: int = 0) -> None:
-        """Forward data from the source; `turn` is the number of times that the sending end has changed so far."""
+        """Forward data from the source; `turn` is how often the two ends have taken turns in sending so far."""
         if self._ended or self._is_swallowed():
             return
         if not self._turns_sent or self._turns_sent[-1][1] != turn:
@@ -126,7 +126,7 @@ class Pipe:
             self._pass_on(data)
 
     def feed_mark(self, mark: Mark) -> None:
-        """Pass on the end of the data, or a reset, from the source or from a fault."""
+        """Forward EOF or a reset, whether it comes from the source or from a fault."""
         if self._is_swallowed():
             self._on_swallowed_end()
         elif not self._ended:

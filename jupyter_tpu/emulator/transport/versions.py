@@ -155,7 +155,7 @@ class View:
     Attributes:
         version: the client's API version.
         new: a function that creates an empty message of a given API version and type.
-        extras_of: a function that returns the extras of a resource by its name.
+        extras_of: a function that returns a resource's extras; its argument is the resource's name.
     """
 
     version: str

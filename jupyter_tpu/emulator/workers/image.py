@@ -90,7 +90,7 @@ def passed_on_settings() -> dict[str, str]:
 
 
 def make_full(folder: Path, python: Path) -> Image:
-    """Create the image ``full``: commands that run `python` and the tools in its environment."""
+    """Create the image ``full``. It contains commands that run `python`, its pip, uv and ``emulated-tpu``."""
     commands = _fresh(folder / "bin-full")
     for name in ("python3", "python"):
         _write_command(commands / name, [str(python)])

@@ -72,7 +72,7 @@ def queue_view(snapshot: QueueSnapshot) -> JSON:
 
 
 def queued_view(queued: QueuedResource, since: Mapping[QueuedName, float] | None = None) -> JSON:
-    """Return a queued resource as JSON; `since` contains when its state began, if known (Unix seconds)."""
+    """Return a queued resource as JSON. `since` contains the known start times of current states (Unix seconds)."""
     return {
         "name": str(queued.name),
         "queued_id": queued.name.queued_id,

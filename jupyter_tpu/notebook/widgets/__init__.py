@@ -47,7 +47,7 @@ class NodeWidget:
             self._feed.notify(whole=True)
 
     def close(self) -> None:
-        """Remove the widget from all pages and stop reading the agent."""
+        """Remove the widget from all pages and stop requesting data from the agent."""
         self._feed.close()
         if self.live is not None:
             self.live.close()

@@ -157,7 +157,7 @@ class PageSession:
                 self._socket.write(self._notice(str(error)))
 
     def refuse(self, error: TpuError) -> None:
-        """Reply with an error to requests that wait for a kernel that will not start."""
+        """Reply with an error to waiting requests, because their kernel will not start."""
         unsent, self._unsent = self._unsent, []
         events = [event for _, message in unsent if (event := not_run(message, error))]
         with suppress(PageGone):
