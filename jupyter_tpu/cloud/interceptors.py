@@ -55,8 +55,8 @@ class ClockInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[mi
         with contextlib.suppress(grpc.RpcError):  # the caller reads the error from the call itself
             await call
         answered = self._clock.steady()
-        # An error without a response message has only trailers. Use only the first date: a response must not confirm
-        # itself.
+        # An error without a response message has only trailers. If there are several dates, use only the first one, so
+        # that a response can't confirm itself.
         metadata = [*(await call.initial_metadata() or ()), *(await call.trailing_metadata() or ())]
         times = [str(value) for name, value in metadata if name == TIME_HEADER] if self._is_emulated else []
         if times and self._clock.follow(times[0], asked=asked, answered=answered):

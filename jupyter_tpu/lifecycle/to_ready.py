@@ -107,7 +107,7 @@ def node_missing(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
 
 
 def _patience(intent: Intent, limits: Limits) -> float:
-    # a node that was READY is in the list, so its absence is more certain
+    # a node that has been READY was already listed, so if it is missing now, it is almost certainly gone
     if intent.phase == BOOTING:
         return limits.vanished_s
     return limits.create_s if intent.operation else limits.unsure_s

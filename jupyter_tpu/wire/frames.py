@@ -57,8 +57,8 @@ class Kind(IntEnum):
     NOTICE = 16  # agent: JSON {spare}, a change on the worker; only to clients that accept "notice"
 
 
-# In bytes; kinds that are missing here have no payload. 64 KiB is plenty for JSON with IDs and numbers. DATA and
-# EXPRESS contain at most `SLICE_BYTES`, but 1 MiB leaves room for agents with larger slices.
+# Maximum size of a payload in bytes. Kinds that are missing here have no payload. 64 KiB is plenty for JSON with IDs
+# and numbers. DATA and EXPRESS contain at most `SLICE_BYTES`, but 1 MiB leaves room for agents with larger slices.
 _LIMITS = {
     Kind.HELLO: 64 * 1024,
     Kind.CALL: JSON_BYTES,

@@ -68,7 +68,7 @@ class ActivityHistory:
             self._periods.append(seen)
         elif last.continues_in(seen):
             self._periods[-1] = replace(last, ended_at=now, detail=seen.detail)
-        else:  # Without a gap, a change between two observations counts from the earlier observation.
+        else:  # If there is no gap, the new period begins at the earlier observation.
             self._periods.append(replace(seen, began_at=last.ended_at))
 
     def describe(self, now: float) -> list[dict[str, Any]]:

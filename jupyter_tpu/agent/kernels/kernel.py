@@ -40,8 +40,8 @@ from jupyter_tpu.wire.multipart import Channel
 Caller: TypeAlias = "tuple[str, int]"
 """The client's id and the number of its call, which is the same when the call is repeated after a disconnect."""
 
-# Number of clients whose last start, signal and abort are stored with a kernel. Bounds the state file, which is
-# rewritten each time.
+# Number of clients whose last start, signal and abort are stored with a kernel. Bounds the size of the state file,
+# which is rewritten for each of these calls.
 _MOST_CALLERS = 100
 # Number of seqs to skip after a reboot, because it is unknown how many entries were not written to disk. This is more
 # entries than fit in a page cache.

@@ -17,8 +17,8 @@ _STATE = struct.Struct("!QQQ")
 _RUNS_HEAD = struct.Struct("!QQ")
 _RUN = struct.Struct("!QQ")
 _RUNS_AT = _STATE.size + _RUNS_HEAD.size
-# Size of the file, enough for a thousand runs. Each cell that is executed while the disk is full starts one or two
-# runs.
+# Size of the file, enough for a thousand runs of messages. Each cell that is executed while the disk is full starts one
+# or two runs.
 _FILE_BYTES = 16 * 1024
 _MOST_RUNS = (_FILE_BYTES - _RUNS_AT) // _RUN.size
 

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 # Grace period after SIGTERM. A new process must not wait long for an old process that hangs in C++ code.
 _POLITE_S = 1.0
-# An engine's helper, which watches it and has a session of its own.
+# The name of the helper process that watches an engine and has its own session.
 _NANNY = b"ipyparallel.engine.nanny"
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Entries = Iterator[tuple[Key, int]]
 # Number of entries per page. It is moderate, because each entry lists all zones and is large.
 _PAGE_SIZE = "100"
-# Bound of a limit: the API's limits are 64-bit integers.
+# Largest valid quota limit: the API's limits are 64-bit integers.
 _LARGEST = 2**63
 
 
@@ -45,7 +45,7 @@ def _read(settings: CloudSettings, environment: Mapping[str, str]) -> QuotaLimit
     except (ApiDisabled, PermissionDenied) as error:
         try:
             return _from_service_usage(settings, environment)
-        # Raise the first error, because its hint is about the better service.
+        # If both services fail, raise the first error, because its hint is about the preferred service.
         except (ApiDisabled, PermissionDenied) as second:
             error.raw = f"{error.raw}\n{second.raw}".strip()
             raise error from second

@@ -76,7 +76,8 @@ class AccessTokens:
 
     def _claims(self, text: str) -> Any:
         payload, _, signature = text.partition(".")
-        # compare in constant time, as for any secret; check first, so that a forged token doesn't count as expired
+        # compare in constant time, as for any secret; check the signature first, so that a forged token doesn't count
+        # as expired
         if not hmac.compare_digest(signature.encode(errors="replace"), self._signature(payload).encode()):
             return None
         return json.loads(_bytes(payload))

@@ -145,10 +145,10 @@ def _check_method(method: str, kind: Kind, methods: frozenset[str]) -> None:
 def _defaults(kind: Kind) -> dict[str, Any]:
     # use a random seed if none is given; `fault list` shows it, so that a run can be repeated
     defaults: dict[str, Any] = {"times": None if kind.lasts else 1, "seed": secrets.randbits(24)}
-    # the text is that of E10 and E11; the ten virtual minutes are our choice
+    # the text is that of the real service's internal errors; the ten virtual minutes are our choice
     if kind.name == "half_created":
         defaults |= {"code": code_pb2.INTERNAL, "message": "an internal error has occurred", "seconds": 600.0}
-    # the rate is per minute, like the real quota (E11)
+    # the rate is per minute, like the real quota (behaviour `E11-create-rate`)
     if kind.name == "rate":
         defaults |= {"code": code_pb2.RESOURCE_EXHAUSTED, "seconds": 60.0}
     return defaults

@@ -51,7 +51,8 @@ def rest_answer(fault: WireFault, request: web.Request, rendered: Rendered) -> w
         return web.Response(body=whole[: len(whole) // 2], content_type="application/json")
     if fault.kind == "unknown_enum" and fault.answer is not None:
         return web.json_response(with_unknown_state_names(rendered(fault.answer)))
-    # reset the connection, also for a fault above if the call failed and there is no response to alter
+    # reset the connection; this also applies to the last two faults above if the call failed, because then there is no
+    # response to alter
     if request.transport is not None:
         request.transport.abort()
     return web.Response()

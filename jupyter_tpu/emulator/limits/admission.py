@@ -20,7 +20,7 @@ from jupyter_tpu.emulator.resources.protos import NodePb
 if TYPE_CHECKING:
     from jupyter_tpu.emulator.store.holdings import Held
 
-MINUTE_S = 60.0  # the quota is per minute (E11); the window slides (behaviour `create-rate-window`)
+MINUTE_S = 60.0  # per minute (behaviour `E11-create-rate`); the window slides (behaviour `create-rate-window`)
 
 
 class Admission:

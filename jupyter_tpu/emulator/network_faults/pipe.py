@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from jupyter_tpu.emulator.network_faults.verbs import FAIR, Conditions, LinkFault
 
 # Our choices; each bounds the memory or the timers of one direction.
-FLIGHT_BYTES = 64 * 1024 * 1024  # most bytes in flight without a bottleneck: 1 s at 500 Mbit/s
-QUEUE_BYTES = 64 * 1024  # most bytes queued before a bottleneck, plus the bytes that it carries in 0.25 s
+FLIGHT_BYTES = 64 * 1024 * 1024  # maximum number of bytes in flight without a bottleneck: 1 s at 500 Mbit/s
+QUEUE_BYTES = 64 * 1024  # maximum number of bytes queued before a bottleneck, plus what it carries in 0.25 s
 WRITE_BUFFER_BYTES = 1024 * 1024  # asyncio's default of 64 KiB would constantly pause a fast link
 PIECES_PER_S = 100  # a slow link delivers at least this often, so that bytes arrive steadily and not in bursts
 

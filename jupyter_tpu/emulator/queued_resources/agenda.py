@@ -40,7 +40,7 @@ from jupyter_tpu.emulator.store.database import Store
 # virtual seconds, assumed (behaviour `queue-durations`)
 ACCEPTED_S = 10.0
 WAITING_S = 15.0
-ADDRESSES_VERDICT_S = 60.0  # shorter than the 2 to 5 min until FAILED in public reports (E10)
+ADDRESSES_VERDICT_S = 60.0  # shorter than the 2 to 5 min until FAILED in public reports (behaviour `E10-queued`)
 _CAPACITY = "capacity"
 
 

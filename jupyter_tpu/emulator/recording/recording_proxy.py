@@ -30,14 +30,14 @@ from jupyter_tpu.emulator.transport.json_answers import refused
 LARGEST_BODY_BYTES = 16 * 2**20  # our choice, above the 10 MiB that Google's front end accepts; bounds memory
 _PATIENCE_S = 120  # real seconds to wait for one response; our choice
 _LOOPBACK = frozenset(["127.0.0.1", "localhost", "::1"])
-# headers of requests that aren't passed on: hop-by-hop headers (RFC 9110, 7.6.1), and headers that aiohttp sets
+# request headers that aren't passed on: hop-by-hop headers (RFC 9110, 7.6.1), and headers that aiohttp sets
 _OF_ONE_HOP = re.compile(
     "connection|keep-alive|proxy-authenticate|proxy-authorization|te|trailer|transfer-encoding|upgrade"
     "|host|content-length|accept-encoding",
     re.IGNORECASE,
 )
-# headers of responses that aren't passed on: also those that would be wrong here, because the body is decoded and
-# served without TLS
+# response headers that aren't passed on: the headers above, and those that would be wrong here, because the body is
+# decoded and served without TLS
 _OF_THE_CODING = re.compile(f"{_OF_ONE_HOP.pattern}|content-encoding|alt-svc|strict-transport-security", re.IGNORECASE)
 _RESOURCE = re.compile(
     "projects|locations|nodes|queuedResources|operations|acceleratorTypes|runtimeVersions|reservations|services"

@@ -121,7 +121,7 @@ def quota_exceeded(quota_id: str, limit: int, zone: str, project_number: str) ->
 @assumed("E2b-details", "When several limits are exceeded, the error details contain one violation for each limit.")
 def quotas_exceeded(exceeded: Sequence[QuotaLimit], project_number: str) -> Refusal:
     """Return the error for exceeded quotas, which lists all exceeded limits."""
-    # the real service joins each column with commas, without spaces (E2b)
+    # the real service joins each column with commas, without spaces (behaviour `E2b-quotas`)
     names, limits, places = (",".join(map(str, column)) for column in zip(*map(astuple, exceeded), strict=True))
     message = f"Quota limit '{names}' has been exceeded. Limit: {limits} in {places}."
     # it is assumed that there is one violation per limit (behaviour `E2b-details`)

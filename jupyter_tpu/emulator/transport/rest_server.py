@@ -72,7 +72,7 @@ class RestServer:
         call = await api_request_of(request, found)
         fields = request.query.get("fields", "")
         if fields and not call.method.startswith(READING):
-            # check before any change; the response will be an operation
+            # check the mask before the call changes anything; the response to a change is an operation
             check_mask(parse_mask(fields), Operation.DESCRIPTOR, fields)
         try:
             answer = await self._cloud.call(call)

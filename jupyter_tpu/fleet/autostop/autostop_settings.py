@@ -38,7 +38,7 @@ RULES_DAMAGED = (
 KEEP_DAMAGED = "its “keep running” setting in the journal is damaged and ignored"
 
 _RULES, _KEEP, _ACT = "brakes", "keep", "human"
-# name of a field: seconds by which the clock was ahead when it dated the setting, see `CloudClock.wrong_s`
+# name of the field with the seconds by which the clock was ahead when the setting was dated, see `CloudClock.wrong_s`
 _WRONG = "clock_wrong_s"
 T = TypeVar("T")
 Found = Document | tuple[str, JournalUnwritable]

@@ -28,7 +28,7 @@ _IOPUB_QUEUE = 200  # in messages, a few MiB during a flood of output; ZMQ doesn
 # How long to wait for the first subscriber. Jupyter's clients subscribe at once; if no page is open, nobody subscribes,
 # and the caller must not wait longer.
 _READER_COMES_S = 2.0
-_STATUS_BYTES = 64  # the content of a status is {"execution_state": "starting"}; longer ones need no parsing
+_STATUS_BYTES = 64  # a status such as {"execution_state": "starting"} is shorter; longer content needs no parsing
 PATIENCE_S = 10.0
 """Seconds for which a client may read no output before others go first."""
 ROUTED = ("shell", "control", "stdin")

@@ -28,7 +28,7 @@ class Recorder:
 
     def begin(self, collector: Collector) -> None:
         """Record into `collector` from now on."""
-        # Wrap late, because an engine replaces its streams after loading its extensions.
+        # Wrap only now, because an engine replaces its streams after loading its extensions.
         if not self._wrapped:
             self._wrap_displays()
         for name in ("stdout", "stderr"):

@@ -116,7 +116,8 @@ class PageSession:
         self._make_header = make_header
         self._is_here = is_here
         self._acks = Acknowledgements(0)
-        self._started_after = 0  # the seq before this session's first; its cursor until its first acknowledgement
+        # the seq before this session's first message; the session's cursor until its first acknowledgement
+        self._started_after = 0
         self._has_heard = False
         self._has_sent = False
         self._follower: LoopBridge | None = None

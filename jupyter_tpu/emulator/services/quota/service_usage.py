@@ -93,7 +93,7 @@ class ServiceSwitches:
         def answer(call: ServiceCall) -> Mapping[str, Any]:
             project = check_project(self._cloud, call, _permission(is_on))
             service = _known(call.parts["service"])
-            # this switch also makes the core reject calls (E9)
+            # this switch also makes the core reject calls (behaviour `E9-api-disabled`)
             if service == SERVICE:
                 with self._cloud.store.transaction():
                     self._cloud.rules.project.change({"api_enabled": is_on})
