@@ -38,7 +38,7 @@ def drop_output() -> None:
 
 
 def write_now(text: str) -> None:
-    """Write to standard output and flush; raises OSError once, but not again when the process exits."""
+    """Write to standard output and flush. An OSError is raised only here, and not again when the process exits."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()

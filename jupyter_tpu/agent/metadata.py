@@ -1,4 +1,4 @@
-"""Read values from the VM's metadata server. Everything here blocks, so call it in a thread."""
+"""Read values from the VM's metadata server. All functions block, so call them in a thread."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Document:
 
 
 class Documents:
-    """The documents of a project in a cloud; see `CloudSettings`."""
+    """The user's stored settings for one project of one cloud, such as budgets and grants."""
 
     def __init__(self, journal: Journal, *, endpoint: str, project: str) -> None:
         self._journal = journal

@@ -86,7 +86,7 @@ class Slice:
     async def prepare(self, launch: Launch) -> Launch:
         """Check that every worker can take part in the slice, and install missing packages.
 
-        Returns `launch` with worker 0's Python.
+        Returns a copy of `launch` with worker 0's Python and the slice's environment variables.
 
         Raises:
             TpuError: a worker can't run its part of the slice; the error names the worker.

@@ -54,7 +54,7 @@ def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
 
 
 def refused(intent: Intent, event: Refused, limits: Limits) -> Outcome:
-    """Fail the intent unless the node exists; an earlier request without a response may have created the node."""
+    """Fail the intent. If the node exists, first check whether an earlier request of this intent created it."""
     if isinstance(event.error, NodeExists):
         message = Text("A node with that name exists; checking whether this request created it.")
         return moved(intent, event.at, "checking", message, cause=event.error), ()

@@ -26,7 +26,7 @@ def moved(intent: Intent, at: float, phase: str, message: str, **changes: Any) -
 
 
 def continue_polling(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
-    """Keep polling after another process claimed the intent. The intent's phase determines what to poll."""
+    """Keep polling in a process that has taken over the intent. The intent's phase determines what to poll."""
     return moved(intent, event.at, intent.phase, intent.message), ()
 
 

@@ -10,8 +10,8 @@ class Limits:
     """The time limits of an intent.
 
     Attributes:
-        unsure_s: how long a node that should exist may be missing, or a deleted node may still be listed, because the
-            cloud's lists are updated with a delay.
+        unsure_s: how long a node that should exist may be missing from the cloud's lists, or a deleted node may still
+            be listed. The cloud updates its lists with a delay.
         vanished_s: how long a node that was seen before may be missing.
         create_s: the maximum time from the request until the node is READY.
         boot_s: the maximum time from READY until the workers have published their host keys.

@@ -31,7 +31,7 @@ _REGION = re.compile(r"[a-z]+-[a-z]+[0-9]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Egress:
-    """The location of one bucket relative to a node's zone, and the cost of reading the bucket from there.
+    """The location of one bucket relative to a node's zone, and the cost of reading the bucket from that zone.
 
     Attributes:
         location: the bucket's location as Cloud Storage spells it (``US-EAST1``, ``EU``, ``NAM4``); empty if unknown.

@@ -40,7 +40,8 @@ def paid_by_grants(grants: Iterable[Grant], running: Iterable[Span], now: float)
 def _add(parts: list[Span], part: Span) -> None:
     """Append a part of a span; merge it with the previous part if the price is the same.
 
-    Unmonitored time before the span stays with its first part, and unmonitored time after the span with its last part.
+    Only the first part keeps the unmonitored time before the span, and only the last part the unmonitored time after
+    it.
     """
     if parts and parts[-1].usd_per_hour == part.usd_per_hour:
         parts[-1] = replace(parts[-1], ended_at=part.ended_at)

@@ -1,6 +1,6 @@
 """The guard's activity history: periods in the last hour when the node was busy, idle or in an unknown state.
 
-An observation that extends the last period takes one comparison and no extra memory.
+An observation that continues the last period costs one comparison and no extra memory.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ActivityPeriod:
     ended_at: float
 
     def continues_in(self, other: ActivityPeriod) -> bool:
-        """Whether the next period, `other`, can be merged with this one: verdict and sources are the same."""
+        """Whether this period can be merged with the next one: both have the same verdict and sources."""
         if (self.verdict, self.sources) != (other.verdict, other.sources):
             return False
         if self.quiet_since is None or other.quiet_since is None or self.verdict != "idle":

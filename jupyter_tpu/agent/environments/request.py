@@ -25,7 +25,7 @@ class EnvironmentRequest:
         version: the framework's version; if empty, the installed version or else the newest.
         requirements: PEP 508 lines, in addition to the framework's own.
         pins: exact versions from an earlier environment to restore; if empty, any compatible versions.
-        packages: lines for additional packages that the user had installed.
+        packages: requirement lines for additional packages that the user had installed.
     """
 
     framework: str

@@ -163,7 +163,7 @@ class KernelDirectory:
             self.slice_file.unlink(missing_ok=True)
 
     def check_room(self) -> None:
-        """Check that the disk has space for a launch's data, without which a later agent can't find the kernel.
+        """Check that the disk has space for the launch's data. Without that data, a later agent can't find the kernel.
 
         Raises:
             WorkerDiskFull: the disk is full or read-only.

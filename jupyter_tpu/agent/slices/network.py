@@ -1,4 +1,4 @@
-"""This worker's place in the network of its node, read from the metadata server. Everything here blocks."""
+"""This worker's place in the network of its node, read from the metadata server. All functions block."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Packages:
 
 @dataclass
 class SlicePackages:
-    """Provides Pythons that have the packages for slices.
+    """Provides Python interpreters with the packages that slices need.
 
     Attributes:
         home: the agent's folder, with the environments.

@@ -105,7 +105,7 @@ class Wanted:
 
 
 def _wanted(options: argparse.Namespace) -> Wanted:
-    """Fill in the defaults, and reject requests that can be recognised as invalid without querying the cloud."""
+    """Fill in the defaults. Reject an invalid request if this is possible without querying the cloud."""
     kind = accelerators.accelerator(options.type)
     zone = options.zone or _first_zone(kind.type)
     NodeName(project="any-project", zone=zone, node_id=options.node)  # raises BadInput for an invalid name or zone

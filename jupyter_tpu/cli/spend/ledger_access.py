@@ -122,7 +122,7 @@ async def costs_of_list(cloud: CloudApi, listed: NodeList, as_of: float, *, zone
 
 
 async def costs_of_nodes(cloud: CloudApi, nodes: tuple[Node, ...], as_of: float) -> NodeCosts:
-    """Update the ledger with these nodes only, and return the nodes' costs."""
+    """Update the ledger with only these nodes, and return the cost of each node."""
     seen_at = {node.name: as_of for node in nodes}
     return await _costs(cloud, observation_of(NodeList(nodes=nodes), as_of=0.0, read_at=seen_at))
 

@@ -172,10 +172,10 @@ class WaitingFault:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether the fault has hit as many calls as requested."""
+        """Whether the fault has affected as many calls as requested."""
         return self.fault.times is not None and self.struck >= self.fault.times
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fault as the control API shows it; `times` is the number of remaining hits."""
+        """Return the fault as the control API shows it; `times` is the number of calls that it can still affect."""
         left = None if self.fault.times is None else self.fault.times - self.struck
         return {"id": self.number, **self.fault.to_json(), "times": left, "seen": self.seen, "struck": self.struck}

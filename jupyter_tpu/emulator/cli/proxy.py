@@ -74,7 +74,7 @@ def parsed_address(text: str) -> Address:
 
 
 def _own_address(text: str) -> Address:
-    """Parse an address; require loopback, because connections through the proxy appear to come from this computer."""
+    """Parse a loopback address. Others are rejected: connections through the proxy seem to come from this computer."""
     address = parsed_address(text)
     if not isinstance(address, Path) and not _is_loopback(address[0]):
         raise argparse.ArgumentTypeError(

@@ -148,7 +148,7 @@ class EmulatorControl:
         self._request("POST", "capacity", {"zone": zone, "family": family, "script": [list(step) for step in steps]})
 
     def stock_out(self, zone: str, family: str = "", *, chips: int = 0, for_s: float | None = None) -> None:
-        """Reduce capacity to 0 (or `chips`) for `for_s` seconds or until it is set again; 0 ends the stock-out."""
+        """Reduce capacity to `chips` for `for_s` seconds or until it is set again; 0 s ends the stock-out."""
         self._request("POST", "stockout", {"zone": zone, "family": family, "chips": chips, "for_s": for_s})
 
     def reservations(self) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Find a node by its id, or by its full name if nodes in several zones have the same id."""
+"""Find a node by its id. If nodes in several zones have the same id, its full name is needed."""
 
 from __future__ import annotations
 

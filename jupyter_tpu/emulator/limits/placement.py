@@ -51,7 +51,7 @@ class Placement:
         return found
 
     def addresses_left(self, nodes: Sequence[NodePb], zone: str) -> bool:
-        """Return whether the region has external IP addresses for these nodes, which don't occupy chips yet."""
+        """Return whether the region has enough external IP addresses for these new nodes."""
         wanted = [Held(node, zone, 1) for node in nodes]
         return self._rules.admission.addresses_left([*self._store.occupying_nodes(), *wanted], zone)
 

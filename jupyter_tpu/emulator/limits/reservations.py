@@ -61,7 +61,7 @@ class Reservations:
         self._by_id = {row["reservation_id"]: reservation_from_json(row) for row in rows}
 
     def set(self, reservation: Reservation) -> None:
-        """Create or change a reservation; 0 chips delete it."""
+        """Create or change a reservation; delete it if it has 0 chips."""
         self._by_id[reservation.reservation_id] = reservation
         if not reservation.chips:
             del self._by_id[reservation.reservation_id]

@@ -83,7 +83,7 @@ class Scrubber:
                     self._words.setdefault(word, self._name(kind, word))
 
     def scrubbed(self, value: Any, name: str = "") -> Any:
-        """Return a copy of JSON without private data; `name` is the field that contains it."""
+        """Return a copy of a JSON value without private data; `name` is the name of its field."""
         if isinstance(value, dict):
             return self._object(value, name)
         if isinstance(value, list):

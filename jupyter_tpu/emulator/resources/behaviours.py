@@ -72,5 +72,5 @@ def assumed(name: str, statement: str) -> Callable[[Tagged], Tagged]:
 
 
 def behaviours() -> tuple[Behaviour, ...]:
-    """Return all tagged behaviours in imported modules, by name."""
+    """Return the tagged behaviours of all imported modules, sorted by name."""
     return tuple(_REGISTER[name] for name in sorted(_REGISTER))

@@ -64,9 +64,9 @@ class Load:
         return after
 
     def _store(self, before: _Sample, after: _Sample) -> None:
-        """Store the load between two samples.
+        """Compute the CPU load between two samples, and store it.
 
-        The CPU time of an exited process no longer counts, so the difference may be negative.
+        The second sample lacks the CPU time of processes that have exited, so the difference may be negative.
         """
         used = max(0.0, after.cpu_s - before.cpu_s) / (after.moment - before.moment)
         self._busy_percent = min(100.0, 100.0 * used)

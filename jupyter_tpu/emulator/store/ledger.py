@@ -120,7 +120,7 @@ class Ledger:
         "one. The price of reserved nodes is unknown.",
     )
     def mode_of(self, node: NodePb) -> str:
-        """Return the pricing mode of a node, from its own request or the request of its queued resource."""
+        """Return the pricing mode of a node, as requested for the node itself or for its queued resource."""
         if node.scheduling_config.spot or node.scheduling_config.preemptible:
             return SPOT
         if node.scheduling_config.reserved:

@@ -1,4 +1,4 @@
-"""Store the auto-stop settings of nodes by full name: rules and “keep running”. Every method may block on disk I/O."""
+"""Store the auto-stop settings of nodes: rules and “keep running”. Every method may block on disk I/O."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Holdings:
 
 
 async def list_holdings(cloud: CloudApi) -> Holdings:
-    """List all nodes and queued resources. A failure is not raised; it is in `Holdings.error`."""
+    """List all nodes and queued resources. If this fails, the error is not raised but stored in `Holdings.error`."""
     # use the time of the requests, because changes during the requests are newer
     as_of = time.time()
     (nodes, first), (queued, second) = await asyncio.gather(

@@ -1,7 +1,7 @@
 """Limit the time that a node may have been READY without being observed, by reading the cloud's operations.
 
 The cloud's list of operations contains each stop, deletion and start, including those by the node's guard. If there is
-no such operation, for example for a pre-empted node, the longest possible time is assumed.
+no such operation, for example because the node was pre-empted, the longest possible time is assumed.
 """
 
 from __future__ import annotations

@@ -258,7 +258,7 @@ class LinkThread:
             await leaving
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start `work` in the thread's loop and return its future."""
+        """Start `work` in the event loop of the link thread, and return its future."""
         assert self._running, "nobody has entered"
         return asyncio.run_coroutine_threadsafe(work, self._running.loop)
 

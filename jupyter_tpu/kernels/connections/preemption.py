@@ -1,6 +1,7 @@
-"""Add auto-recovery's next step to the errors that users of a node's kernels see if the node is gone or not READY.
+"""Add auto-recovery's next step to errors about a node that is gone or not READY.
 
-The journal is imported only where it is read, so that a kernel on an existing node doesn't wait for the import.
+Users of the node's kernels see these errors. The journal is imported only where it is read, so that a kernel on an
+existing node doesn't wait for the import.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ class ExecutionLog:
             self._guarded(self._append, short)
 
     def is_open(self, msg_id: str) -> bool:
-        """Return whether the request is in the log and not finished."""
+        """Return whether the request is in the log and has not finished."""
         return msg_id in self._open
 
     def outputs_of(self, msg_id: str) -> int:

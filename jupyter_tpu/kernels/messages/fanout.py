@@ -236,7 +236,7 @@ class Subscriber:
             self._deliver(seq, channel, parts)
 
     def _cut(self, last_seq: int) -> None:
-        """Report to readers that messages are missing from the live stream. Other streams report this themselves."""
+        """Report missing messages of the live stream to its readers. Separate streams do this themselves."""
         if self._is_live and (self.next_seq or 1) <= last_seq:
             event = {"event": "cut", "first_seq": self.next_seq or 1, "last_seq": last_seq}
             self._apply(last_seq, "event", [json.dumps(event).encode()])

@@ -48,7 +48,7 @@ class IpcAddresses:
         self._removal = weakref.finalize(self, shutil.rmtree, self._folder, True)
 
     def bind(self, channel_socket: zmq.Socket[bytes], channel: str) -> None:
-        """Bind the socket of a channel to its hidden name."""
+        """Bind a channel's socket to a hidden file, to which `publish` creates a link."""
         channel_socket.bind(f"ipc://{self._hidden(channel)}")
 
     def publish(self) -> None:

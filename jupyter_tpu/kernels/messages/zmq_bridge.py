@@ -1,6 +1,6 @@
 """Open local ZMQ sockets that behave like the kernel's sockets, and connect them to the kernel's stream.
 
-Requests are forwarded to the worker unchanged, with the routing identities that direct replies to the right client. The
+Requests are forwarded to the worker unchanged, with the routing identities that identify the client for each reply. The
 bridge itself replies to heartbeats, so a heartbeat reply shows that this process is running, not that the network
 works. Messages are not parsed, with two exceptions: a new subscriber gets iopub_welcome, as from ipykernel, and notices
 are shown in the cell that last produced output.
@@ -114,7 +114,7 @@ class Bridge:
         self.publish()
 
     def publish(self) -> None:
-        """Recreate the names under which clients find the sockets."""
+        """Recreate the file names under which clients find the sockets."""
         self._addresses.publish()
 
     def join(self, stream: Stream, expected_info: Mapping[str, Any] | None = None) -> None:

@@ -57,7 +57,7 @@ def status(context: MagicContext) -> MagicOutput:
 
 
 def _wrong_clock(replies: AgentAnswers) -> Sequence[Section]:
-    """Warn if this worker's clock is wrong; ages stay correct, because they do not depend on the clock."""
+    """Return a warning if this worker's clock is wrong. Displayed ages do not depend on the clock."""
     # Both responses contain the clock's offset, but one of them may be missing.
     answers = (replies.answers["node"], replies.answers["cost"])
     ahead = [each.get("clock_ahead_s") for each in answers if not isinstance(each, TpuError)]

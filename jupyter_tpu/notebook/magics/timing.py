@@ -122,7 +122,7 @@ def _above(source: str) -> int:
 def lines_of(timed: Timed, context: MagicContext) -> list[str]:
     """Return one line each for the wall-clock time, the device time and the cost; never raises.
 
-    The line of an unknown value gives the reason.
+    If a value is unknown, its line gives the reason.
     """
     # Request a few seconds more than the cell took, because the first sample may be from before the cell started.
     length_s = min(_HISTORY_S, math.ceil(timed.wall_s) + 5)

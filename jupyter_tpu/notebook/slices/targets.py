@@ -20,7 +20,8 @@ class Target:
     Attributes:
         workers: the numbers of the workers, in ascending order.
         code: the cell without its line ``%%workers``.
-        is_partial: whether a collective operation in the cell would wait forever for the other workers.
+        is_partial: whether the cell runs only on some workers. A collective operation in it would wait forever for the
+            others.
     """
 
     workers: tuple[int, ...]

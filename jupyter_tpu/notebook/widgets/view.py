@@ -51,7 +51,7 @@ class View:
         return MagicOutput(sections=[Section(title=self.title, age=at), *self._seen(context), Section(lines=[how])])
 
     def _seen(self, context: MagicContext) -> list[Section]:
-        """Return the subcommands' output; stop after the first failure, so that the cell does not wait again."""
+        """Return the subcommands' output. Stop at the first error, because each further subcommand might wait too."""
         seen: list[Section] = []
         try:
             for word in self.subcommands:

@@ -195,7 +195,7 @@ class _Gap:
         self._tail.add(text)
 
     def updated(self, now_s: float) -> None:
-        """Record that the page's notice is up to date."""
+        """Record that the page's notice about omitted text is up to date."""
         self._updated_s, self.due_s = now_s, None
 
     def last_lines(self) -> str:

@@ -1,8 +1,8 @@
 """Detect messages that are too large for a client.
 
-A client closes its connection when it receives such a message, and would do so again each time the message is resent.
-It reports the reason with the WebSocket close code 1009, but the code may get lost. Without the code, a message counts
-as refused if it was the largest message in flight when several connections closed: two connections for a large message,
+A client closes its connection when it receives such a message, and does so again each time the message is resent. It
+reports the reason with the WebSocket close code 1009, but the code may get lost. Without the code, a message counts as
+refused if it was the largest message in flight when several connections closed: two connections for a large message,
 more for a smaller message. This module uses only the size of messages and their place in the record.
 """
 
