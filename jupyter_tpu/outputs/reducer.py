@@ -62,7 +62,7 @@ class Reducer:
             self.skipped += 1
 
     def omit(self, msg_id: str, size: int) -> None:
-        """Note that `size` bytes of a request's stream messages are missing at the current position."""
+        """Record that `size` bytes of a request's stream messages are missing at this position."""
         if msg_id in self.requests:
             self.requests[msg_id].omit(size)
 

@@ -54,7 +54,8 @@ class EmulatorControl:
         return self._request("GET", "info")
 
     def state(self) -> dict[str, Any]:
-        """Return the whole state: project, clock, nodes, queued resources, faults, links, limits, switches, ledger."""
+        """Return the whole state: project and its switches, clock, nodes, queued resources, faults, links, limits,
+        ledger."""
         return self._request("GET", "state")
 
     def behaviours(self) -> list[dict[str, str]]:

@@ -98,10 +98,10 @@ class Connection:
         return any(pipe.conditions.black_hole for pipe in self._pipes.values())
 
     def _reset_if_lost(self) -> None:
-        """After a black hole ends, reset a connection that has lost data or the close of one end.
+        """When a black hole ends, block a connection that has lost bytes; reset it if one of its ends has closed.
 
-        If bytes were lost in one direction, neither direction can be used any more. If the close of one end was lost,
-        the connection is reset immediately.
+        If bytes were lost in one direction, all later data in both directions is dropped. When one end closes later,
+        the other end is reset.
         """
         if any(pipe.has_lost_bytes for pipe in self._pipes.values()):
             for pipe in self._pipes.values():
