@@ -47,7 +47,7 @@ class Scheduled(Protocol):
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The labels. `PROVISIONING_LABEL` marks a flex-start node."""
+        """The node's labels. `PROVISIONING_LABEL` marks a flex-start node."""
 
 
 def provisioning_of(what: Scheduled) -> Provisioning:

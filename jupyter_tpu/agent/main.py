@@ -108,7 +108,7 @@ class Agent:
     def _fence(self, session: Session) -> None:
         """Close the older connection of a client that reconnects; otherwise it could stay half-open for hours.
 
-        The older connection may arrive after the newer one, so the epoch decides which one is older.
+        The connections may arrive in the wrong order, so their `epoch` decides which one is older.
         """
         for other in tuple(self._sessions):
             if other is not session and other.client_id == session.client_id:

@@ -35,7 +35,8 @@ class ClockInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[mi
     """An interceptor that updates a clock from the date of each response, including refusals.
 
     Make it the last interceptor of a channel, so that it times only the call. If the clock does not accept the date of
-    a response, a call that only reads is sent again. The date affects costs only if the second response confirms it.
+    a response, a call that only reads is sent again. A date that was not accepted affects costs only if the second
+    response confirms it.
     """
 
     def __init__(self, clock: CloudClock, *, is_emulated: bool = False) -> None:

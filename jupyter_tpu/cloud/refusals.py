@@ -17,7 +17,7 @@ from jupyter_tpu.errors import TpuError
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule: its conditions, and the function that builds the error for a matching refusal.
+    """A rule that selects refusals by its conditions, and builds the error for a refusal that matches.
 
     An empty condition is ignored.
     """

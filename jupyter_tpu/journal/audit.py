@@ -47,7 +47,7 @@ class Entry:
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """The entry's subject. If a queued resource was deleted, its nodes are included: they are deleted with it."""
+        """The entry's subject. For the deletion of a queued resource, the nodes that were deleted with it follow."""
         nodes = self.detail.get("nodes")
         return (self.subject, *map(str, nodes)) if isinstance(nodes, list) else (self.subject,)
 

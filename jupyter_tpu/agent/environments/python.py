@@ -81,7 +81,7 @@ def _sent(home: Home) -> Iterator[tuple[Python, Path]]:
 
 
 def _unpacked(home: Home, version: Python, archive: Path) -> str:
-    """Unpack a sent Python into a draft folder, rename the folder once complete, and return the Python's path."""
+    """Unpack a Python from a client into a draft folder, rename the complete folder, and return the Python's path."""
     folder = home.root / "pythons" / archive.name.removesuffix(_SUFFIX)
     python = folder / "python" / "bin" / "python{}.{}".format(*version)
     if can_run(str(python), "pass"):

@@ -73,7 +73,7 @@ class SliceProcess:
         self._observe(process)
 
     def adopt(self) -> None:
-        """Find the process that an earlier agent started, or its exit."""
+        """Adopt the process that an earlier agent started, or record that it has exited."""
         self.state = _read(self._file)
         pid, started = self.state.get("pid"), self.state.get("started")
         if not isinstance(pid, int) or not isinstance(started, int):

@@ -78,9 +78,9 @@ def _lines() -> list[str]:
 
 
 def owner_in(lines: Iterable[str], peer: Address, ours: Address) -> int | None:
-    """Find the user of the socket at `peer` that is connected to `ours`, in the lines of the kernel's socket table.
+    """Return the id of the user who owns the peer's socket, from the lines of the kernel's socket table.
 
-    Returns None if there is no such socket.
+    The socket has the address `peer` and is connected to `ours`. Returns None if there is no such socket.
 
     A socket that its process has closed has no inode and is always shown as root's.
     """

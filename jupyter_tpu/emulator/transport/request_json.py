@@ -1,4 +1,4 @@
-"""Check JSON against the fields of a message; report every violation in the words of Google's front end."""
+"""Check JSON against the fields of a message; report every violation with the error text of Google's API server."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ UNKNOWN_NUMBER = "0"  # project number of a worker without a cloud, as in some t
 
 
 def chips_folder(machine: Path) -> Path:
-    """Return the folder for the chips in a machine's folder."""
+    """Return the folder for the chips' device files, which is inside the machine's folder."""
     return machine / "chips"
 
 

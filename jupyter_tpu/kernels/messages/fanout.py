@@ -99,7 +99,7 @@ class RecordFanout:
         return reader
 
     def publish_event(self, event: str, **content: Any) -> None:
-        """Send an event that is not in the record to all readers."""
+        """Send an event to all readers. The event is not part of the record."""
         for reader in tuple(self._readers):
             reader.deliver_event([json.dumps({"event": event, **content}).encode()])
 

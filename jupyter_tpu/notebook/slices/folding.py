@@ -27,7 +27,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellError:
-    """An exception that failed a worker's part of a cell.
+    """An exception that made a worker's part of a cell fail.
 
     Attributes:
         name: class of the exception.
@@ -64,7 +64,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Workers that are shown together; `part` is the first worker's part, or None if it equals worker 0's."""
+    """Workers whose parts of a cell are equal and shown once, as `part`; None if the parts equal worker 0's."""
 
     workers: tuple[int, ...]
     part: Part | None

@@ -1,4 +1,4 @@
-"""The route of the audit log."""
+"""The route for the audit log."""
 
 from __future__ import annotations
 

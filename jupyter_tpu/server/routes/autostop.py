@@ -1,4 +1,4 @@
-"""The routes of auto-stop, which read and change the rules of nodes and keep a node running for longer."""
+"""The routes for auto-stop: read and change the rules of nodes, and keep a node running for longer."""
 
 from __future__ import annotations
 

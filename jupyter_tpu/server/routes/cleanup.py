@@ -1,4 +1,4 @@
-"""The routes of clean-up (billable resources and quota) and of stopping all spending."""
+"""The routes for clean-up (resources that are billed or use quota) and for stopping all spending."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The routes of the failure simulator, which forward requests to an emulated cloud and reject them for other clouds."""
+"""The routes for the failure simulator. They forward requests to an emulated cloud and reject them for other clouds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The routes of a kernel on a node: its link and the outputs in its record."""
+"""The routes for a kernel on a node: its link and the outputs in its record."""
 
 from __future__ import annotations
 

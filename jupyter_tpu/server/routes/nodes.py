@@ -116,7 +116,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         )
 
     async def _creation_seconds(self, snapshot: FleetSnapshot) -> Mapping[tuple[str, str], float]:
-        """Return the seconds that past creations took, by type and zone, or {} if no node is being created."""
+        """Return the seconds that creating earlier nodes took, by type and zone; {} if no node is being created."""
         if not any(intent.verb == "create" and not intent.settled for intent in snapshot.intents):
             return {}
         opened = await self.app.fleet.get()

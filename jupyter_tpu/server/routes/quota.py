@@ -1,4 +1,4 @@
-"""The routes of quota: the limits, their usage, and the remaining amounts after a node is created."""
+"""The routes for quotas: the limits, their usage, and the amounts that remain after a node is created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The routes of auto-recovery: whether nodes are recreated after pre-emption."""
+"""The routes for auto-recovery: whether nodes are recreated after pre-emption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The route of lost cells: cells that ran on a kernel whose node no longer exists, for the user to rerun."""
+"""The route for lost cells: cells that ran on a kernel whose node no longer exists, for the user to rerun."""
 
 from __future__ import annotations
 

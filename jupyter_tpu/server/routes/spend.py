@@ -1,4 +1,4 @@
-"""The routes of spending: the ledger, the budgets and Google's bill."""
+"""The routes for spending: the ledger, the budgets and Google's bill."""
 
 from __future__ import annotations
 
