@@ -130,7 +130,7 @@ DELETE = Command(
     arguments=(*NODE, YES, *REMOTE),
 )
 
-# -- money, as the user's own machine last sent it
+# -- costs, as last sent by the user's own computer
 
 _SENT = Text("the latest data from your own machine")
 

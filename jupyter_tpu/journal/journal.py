@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 FILE_NAME = "journal.db"
 
-# number of recent creations to read: enough for a median per type, and read within milliseconds
+# number of recent creations to read: enough for a median per type, but few enough to read within milliseconds
 _CREATIONS = 200
 
 

@@ -17,8 +17,8 @@ log = logging.getLogger(__name__)
 
 Call = Callable[[str, Mapping[str, Any]], Awaitable[object]]
 
-# Our choice of the interval. Reading everything takes seconds of CPU time and some calls to the cloud, and a notebook
-# shows the age of the data.
+# Interval between two updates: our choice. Reading all data takes seconds of CPU time and some calls to the cloud. A
+# long interval is acceptable, because a notebook shows the age of the data.
 _EVERY_S = 600.0
 # Delay after a kernel's start, because its first cells have priority.
 _FIRST_AFTER_S = 3.0

@@ -495,7 +495,7 @@ class KernelHost:
             else:
                 self.kernel.lose(status.message, is_gone=is_gone)
             self._fanout.publish_event("lost", message=status.message, error_code=status.error_code)
-        self._answer_waiting(status)  # called after the handling of a node's end, which has already replied to them
+        self._answer_waiting(status)  # last, because handling a node's end replies to waiting cells itself
         self._on_link(status)
 
     def _answer_waiting(self, status: LinkStatus) -> None:

@@ -140,7 +140,7 @@ def _find_holder(folder: Path) -> int | None:
     """Return the pid of the process that has a device file open. Like libtpu, this searches /proc."""
     wanted = {os.path.realpath(path) for path in device_files(folder)}
     found = [int(link.parts[2]) for link in Path("/proc").glob("[0-9]*/fd/*") if _target(link) in wanted]
-    return min(found, default=None)  # child processes that inherited the files are younger than the holder
+    return min(found, default=None)  # child processes that inherited the files are younger than their parent
 
 
 def _target(link: Path) -> str:

@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
     is_gone = _watch(holder)
     # fork before gRPC starts threads
     if os.fork():
-        return 0  # the holder waits for this process and never has the service as its child
+        return 0  # the program that uses the chips waits only for this process; the service is not its child
     chips, port = read_chips(folder)
     server = serve(chips, port, Load(holder), folder)
     _say_ready()

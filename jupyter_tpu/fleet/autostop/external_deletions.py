@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ACTION = "ended"
-# our choice: maximum age of the end of a span that is reported
+# our choice: report only spans that ended within this time
 _LATELY_S = 30 * 86400.0
 _COMES_BACK = frozenset({"CREATING", "STARTING", "RESTARTING", "REPAIRING"})
 _TAKEN = frozenset({"PREEMPTED", "TERMINATED"})

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# our limit of attempts, so that a loop of pre-emptions ends
+# our choice: maximum number of attempts, so that a loop of pre-emptions ends
 MOST_ATTEMPTS = 100
 # this process has observed a node's disappearance only if it saw the node within this time. The time is long enough for
 # a few failed list requests, but shorter than a usual sleep of this computer.

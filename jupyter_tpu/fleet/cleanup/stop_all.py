@@ -27,7 +27,7 @@ from jupyter_tpu.money.quota import LEFTOVER_QUEUED_STATES, Kind
 from jupyter_tpu.node_end import EndCause
 
 REASON = Text("The user stopped all spending.")
-# our limit of rounds: each round deletes the nodes that appeared during the previous round
+# our choice: maximum number of rounds. Each round deletes the nodes that appeared during the previous round.
 _ROUNDS = 3
 _COST_NOTHING = frozenset({"STOPPED", "STOPPING", "DELETING", "PREEMPTED", "TERMINATED"})
 _ALREADY_OVER = LEFTOVER_QUEUED_STATES | {"ACTIVE", "DELETING", "SUSPENDING"}

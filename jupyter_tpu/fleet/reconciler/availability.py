@@ -84,7 +84,7 @@ def _no_such_version(spec: NodeSpec, versions: Iterable[str]) -> BadInput:
 def _some(wrong: str, offered: Iterable[str], most: int = 12) -> str:
     """Return up to `most` of the offered names, sorted by similarity to the wrong name."""
     names = list(offered)
-    # 0.3 accepts even names that are not very similar, because the hint is useful only with some names
+    # a cutoff of 0.3 also accepts names that are not very similar, because a hint without any names would be useless
     near = difflib.get_close_matches(wrong, names, n=most, cutoff=0.3)
     chosen = (near + [name for name in names if name not in near])[:most]
     more = f" and {len(names) - most} more" if len(names) > most else ""
