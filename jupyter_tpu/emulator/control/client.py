@@ -54,7 +54,7 @@ class EmulatorControl:
         return self._request("GET", "info")
 
     def state(self) -> dict[str, Any]:
-        """Return the whole state: project and its switches, clock, nodes, queued resources, faults, links, limits,
+        """Return the whole state: project, switches, clock, nodes, queued resources, faults, links, limits and
         ledger."""
         return self._request("GET", "state")
 
