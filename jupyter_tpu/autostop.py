@@ -466,7 +466,7 @@ class Moment:
     boot: str = ""
 
     def age_s(self, now: Moment) -> float:
-        """Return the seconds from this moment to `now`, by the monotonic clock (after a reboot: the wall clock)."""
+        """Return the seconds from this moment to `now`: monotonic time or, after a reboot, wall-clock time."""
         counted = now.steady - self.steady if self.boot == now.boot else now.wall - self.wall
         return max(0.0, counted)
 

@@ -112,7 +112,7 @@ class CloudClock:
         return wall - steady, wall - steady
 
     def steady(self) -> float:
-        """Return monotonic seconds, for `learn` and `moment`."""
+        """Return the time of a monotonic clock in seconds, for `learn` and `moment`."""
         return self._read()[1]
 
     def now(self) -> float:
@@ -134,7 +134,7 @@ class CloudClock:
 
     @property
     def wrong_s(self) -> float:
-        """Seconds as in `ahead_s`, but always 0 for an emulated cloud with virtual time."""
+        """Like `ahead_s`, but always 0 for an emulated cloud with virtual time."""
         return self.ahead_s if self._virtual is None else 0.0
 
     def _ahead_s(self, wall: float, steady: float) -> float:

@@ -86,7 +86,7 @@ def _numbers(row: Iterable[Any]) -> list[float | None]:
 
 
 def release_view(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result of releasing the TPU: the processes that were killed and those that remain.
+    """Return the result of releasing the TPU: the processes that were killed and the processes that remain.
 
     Raises:
         AgentBroken: the response is invalid.

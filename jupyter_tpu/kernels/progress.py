@@ -54,7 +54,7 @@ class LinkReport:
     """A reporter of a link's status to front ends, for use from any thread. Without a server, it does nothing.
 
     Args:
-        manager, identity: as for `ProgressReport`.
+        manager, identity: see `ProgressReport`.
     """
 
     def __init__(self, manager: Any, identity: Mapping[str, str]) -> None:

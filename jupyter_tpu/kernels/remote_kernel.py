@@ -127,8 +127,8 @@ class RemoteKernel:
         """Start the kernel and start reading its messages. The caller must then call `wait_until_up`.
 
         Args:
-            begin: starts whatever the kernel needs, such as the other workers of a slice. If the kernel replaces an old
-                kernel, `begin` is called after the old kernel is removed.
+            begin: starts what the kernel depends on, such as the engines on the other workers of a slice. If the kernel
+                replaces an old kernel, `begin` is called after the old kernel is removed.
 
         Raises:
             KernelFailed: the kernel cannot be started.

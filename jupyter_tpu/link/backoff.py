@@ -60,7 +60,7 @@ class Attempts:
 
     @asynccontextmanager
     async def opening(self) -> AsyncIterator[None]:
-        """Limit the time for opening a connection: raise `TimeoutError` at `hurried_s` seconds after `hurry`."""
+        """Limit the time for opening a connection: raise `TimeoutError` `hurried_s` seconds after `hurry`."""
         try:
             async with asyncio.timeout(None) as self._limit:
                 yield

@@ -86,7 +86,7 @@ class Coverage:
 def coverage(
     request: NodeRequest, grants: Iterable[Grant], allotment: Allotment, *, now: float, left: Mapping[str, float | None]
 ) -> Coverage:
-    """Return who pays for the node: the grant that covers the whole node now and expires last, or the user.
+    """Return who pays for the node: the last-expiring of the grants that cover the whole node now, or else the user.
 
     Args:
         allotment: the current nodes' usage of these grants.

@@ -1,4 +1,4 @@
-"""One file of a record, with whole entries and an index to find them."""
+"""One file of a record, with complete entries and an index to find them."""
 
 from __future__ import annotations
 

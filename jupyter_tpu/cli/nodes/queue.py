@@ -114,7 +114,7 @@ def _add(options: argparse.Namespace) -> int:
 
 
 def _provisioning(options: argparse.Namespace) -> Provisioning:
-    """Return the provisioning model: ``--run-for`` alone selects flex-start, which requires that option."""
+    """Return the provisioning model. ``--run-for`` without a model selects flex-start, which requires ``--run-for``."""
     provisioning = chosen_provisioning(options)
     if options.run_for and provisioning == "on-demand" and not options.provisioning:
         return "flex-start"

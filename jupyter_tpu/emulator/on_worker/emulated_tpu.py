@@ -4,8 +4,8 @@
     emulated_tpu.take()            # raises ChipsInUse, with libtpu's text, if another process uses them
 
     emulated-tpu run python train.py    # the same for a program that does not call take()
-    emulated-tpu hold                   # take the chips until the input ends or Ctrl-C
-    emulated-tpu who                    # the process that uses them
+    emulated-tpu hold                   # acquire the chips until standard input ends or Ctrl-C is pressed
+    emulated-tpu who                    # show the process that uses the chips
 
 On a real node, libtpu acquires the chips when JAX or PyTorch starts. The emulator doesn't load libtpu: for JAX,
 `jax_plugins/emulated_chips.py` acquires the chips; other programs must call `take`. While a process uses the chips, the

@@ -21,7 +21,7 @@ def text(value: object) -> str:
 
 
 def number(value: str) -> int:
-    """Parse a whole number in a query."""
+    """Parse a query parameter that is a whole number."""
     if not (value.isascii() and value.isdigit()):
         raise ValueError(f"{value[:20]!r} is not a whole number of at least 0")
     return whole(int(value[:20]))

@@ -83,7 +83,7 @@ class NodeRows:
     # -- resources held by nodes
 
     def held_nodes(self) -> list[Held]:
-        """Return the number of nodes of each kind, in any state: a node counts against the quota until its deletion."""
+        """Return the number of nodes of each kind. Nodes in all states are included: all count against the quota."""
         return _held(self._db.execute(_KINDS.format(where="")))
 
     def occupying_nodes(self) -> list[Held]:

@@ -1,7 +1,7 @@
 """Send nodes the data that only this computer has, for their notebooks: price, cost, quota, grants and budgets.
 
-The module uses only open links, sends only to billed nodes, and never sends a credential. The data is the same as in
-the REST API, with the time at which it was read.
+The module uses only links that are already open, sends only to billed nodes, and never sends a credential. The data is
+the same as in the REST API, with the time at which it was read.
 """
 
 from __future__ import annotations

@@ -293,7 +293,7 @@ class Fleet:
         )
 
     async def _unless_taken(self, wanted: Intent) -> Intent:
-        """Return `wanted` if the node doesn't exist, or the intent that created it; raise `NodeExists` if none did."""
+        """Return `wanted` if the node is new, or the intent that created it; raise `NodeExists` if no intent did."""
         try:
             node = await self._cloud.get_node(wanted.node_name)
         except NodeNotFound:

@@ -224,7 +224,7 @@ class SpendLedger:
         self._audit.record(Entry(at=now, action="budget", subject=name, reason=reason))
 
     def remove_grant(self, name: str, *, now: float) -> None:
-        """Remove a grant. Nodes that it covered then count as billed, even for past usage.
+        """Remove a grant. All usage that it covered then counts as billed, even past usage.
 
         Args:
             now: Unix seconds by the cloud's clock, which measures usage.

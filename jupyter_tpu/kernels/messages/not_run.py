@@ -64,7 +64,7 @@ class OpenRequests:
         self._sent.clear()
 
     def end(self, error: TpuError) -> list[dict[str, Any]]:
-        """Remove all requests and return an event for each. The first event has `error`, the others have "aborted"."""
+        """Remove all requests and return an event for each: the first with `error`, the others with "aborted"."""
         sent, self._sent = [*self._sent.values()], {}
         events = [event for parts in sent if (event := not_run(parts, error))]
         return [{**event, "event": NODE_ENDED, "is_first": number == 0} for number, event in enumerate(events)]
