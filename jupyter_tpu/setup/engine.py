@@ -276,7 +276,7 @@ def quota_step(limits: QuotaLimits, grants: tuple[str, ...], refused: tuple[str,
 
 
 def _with_grant(step: Step, grants: tuple[str, ...]) -> Step:
-    """Let the step offer to enter the grant from a TRC email if there is no grant yet."""
+    """Return the step; if there is no grant yet, its action is to enter the grant from a TRC email."""
     if grants:
         return step
     does = Text(

@@ -188,7 +188,7 @@ class Kernel:
             raise
 
     def abort_until(self, caller: Caller) -> None:
-        """Abort this client's requests up to this number, because they were meant for the process being replaced."""
+        """Abort a client's requests up to the number in `caller`: they were meant for the process being replaced."""
         self._folder.save(abort_until=_with_caller(self._folder.state.get("abort_until"), caller, caller[1]))
 
     def expect_start(self) -> None:

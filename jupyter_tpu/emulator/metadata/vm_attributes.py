@@ -20,7 +20,7 @@ _HOST_BOUNDS = {1: (1, 1, 1), 4: (2, 2, 1), 8: (2, 4, 1)}
     "in penghao-wu/cambrian test_tpu.py",
 )
 def tpu_attributes(facts: WorkerFacts) -> dict[str, str]:
-    """Return the text of each attribute, by name."""
+    """Return the texts of the TPU VM's metadata attributes, by name."""
     addresses = [str(endpoint.ip_address) for endpoint in facts.node.network_endpoints]
     return {
         "accelerator-type": str(facts.node.accelerator_type),

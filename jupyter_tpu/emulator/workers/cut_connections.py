@@ -49,7 +49,7 @@ def refuse_if_impossible() -> None:
 
 
 def cut_connections(first: str, second: str) -> None:
-    """Drop all data on the connections between the workers with these tokens; a second call has no effect.
+    """Drop all data on the connections between two workers, given by their tokens; a second call has no effect.
 
     Raises:
         CannotCut: this system forbids it.

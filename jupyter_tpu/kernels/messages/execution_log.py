@@ -302,7 +302,7 @@ def _read_runs(path: Path) -> list[LoggedRun]:
 
 
 def _read_lost(path: Path) -> LostRuns | None:
-    """Read the lost runs; remove runs that were not rerun or dismissed within `KEPT_S`."""
+    """Read the lost runs. Delete the file if they were not rerun or dismissed within `KEPT_S` seconds."""
     try:
         if time.time() - path.stat().st_mtime > KEPT_S:
             path.unlink()

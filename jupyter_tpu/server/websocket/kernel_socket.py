@@ -353,7 +353,7 @@ def _watch_pongs(handler: Any, page: PageSession) -> None:
 
 
 def cursors_of(settings: dict[str, Any]) -> Cursors:
-    """Return the server's cursors, the positions of pages in records. All connections of the server share them."""
+    """Return the cursors (the positions of pages in records), which all connections of the server share."""
     if _CURSORS not in settings:
         settings[_CURSORS] = Cursors(_cursors_path())
     cursors: Cursors = settings[_CURSORS]
