@@ -54,8 +54,7 @@ class EmulatorControl:
         return self._request("GET", "info")
 
     def state(self) -> dict[str, Any]:
-        """Return the whole state: project, switches, clock, nodes, queued resources, faults, links, limits and
-        ledger."""
+        """Return the state: project, switches, clock, nodes, queued resources, faults, links, limits and ledger."""
         return self._request("GET", "state")
 
     def behaviours(self) -> list[dict[str, str]]:
