@@ -190,7 +190,7 @@ class Activity:
         yield from ((name, source) for name in SOURCES if (source := getattr(self, name)) is not None)
 
     def in_state(self, state: str) -> list[tuple[str, Source]]:
-        """Return each source in this state, with its name."""
+        """Return the sources of activity that are in this state, each with its name."""
         return [(name, source) for name, source in self if source.state == state]
 
 

@@ -61,7 +61,7 @@ def command_line_language(*, is_english: bool) -> Iterator[None]:
     """Set the language of a command line, including argparse's own texts such as "usage".
 
     Args:
-        is_english: whether to translate nothing, because a program reads the output.
+        is_english: whether to keep the English texts, because a program reads the output.
     """
     global _kept_english
     # a program may run a command in its own process, so restore its language afterwards

@@ -357,7 +357,7 @@ class QueuedResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedSpec:
-    """A queued resource to create: a node to create, and the name of the request.
+    """A request to create a node through a queued resource, which is called `name`.
 
     Attributes:
         reservation: id of the reservation to use; empty to use any matching reservation if the node is reserved.

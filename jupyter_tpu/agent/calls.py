@@ -318,7 +318,7 @@ class Calls:
         self._running: set[Answer] = set()
 
     def perform(self, client_id: str, number: int, call: Params) -> Answer:
-        """Return a task for the call, whose result is the content of the RESULT frame; the task never raises."""
+        """Return a task that performs the call and never raises; its result is the content of the RESULT frame."""
         if call.get("method") in _ONLY_READ:
             return self._begin(call)
         answers = self._answers.setdefault(client_id, OrderedDict())

@@ -79,7 +79,7 @@ class HomeWatch:
         return has_socket and is_locked and self._kernels.are_whole
 
     async def _restore(self) -> None:
-        """Restore the folder, lock, socket and kernels, the lock first so that no client starts a second agent."""
+        """Restore the folder, lock, socket and kernels, in this order, so that no client starts a second agent."""
         self._home.close_to_others()
         self._home.make()
         if (lock := try_lock(self._home.lock)) is not None:

@@ -155,7 +155,7 @@ class CloudClock:
         return self._virtual.at(steady) + (at - wall) * self._virtual.usual_rate
 
     def to_local(self, at: float) -> float:
-        """Convert Unix seconds on the cloud's clock to this computer's; ignore jumps of virtual time."""
+        """Convert a time on the cloud's clock to this computer's clock (Unix seconds); ignore jumps of virtual time."""
         return at + self.ahead_at(at)
 
     def to_real(self, at: float) -> float:

@@ -284,7 +284,7 @@ def no_answer(case: Case) -> TpuError:
 
 
 def broken_answer(case: Case) -> TpuError:
-    """Return the error for an internal error of the cloud, or for a response that another program sent."""
+    """Return the error for an internal error of the cloud, or for a response that is not from the cloud."""
     return CloudUnavailable(
         _text(case, "Could not {request}: the Cloud TPU API had an internal error, or something else answered."),
         hint=_text(case, "Try again in a minute. {quotation}", quotation=_quoted(case)),

@@ -21,7 +21,7 @@ _MOST = 1000
 class Unwritten:
     """The pending writes of one file.
 
-    If several writes have the same key, only the first is kept, because the others repeat the same request.
+    If several writes have the same key, only the first is kept. The others would repeat it.
     """
 
     def __init__(self) -> None:

@@ -126,7 +126,7 @@ class KernelHost:
 
     @property
     def workers(self) -> int:
-        """The number of workers that run the kernel together; another one than given if the node was recreated."""
+        """The number of workers that run the kernel together; it may change when the node is recreated."""
         return self._workers
 
     @property
@@ -527,7 +527,7 @@ class KernelHost:
         self.kernel.end_with_node(end)
 
     def _detect_loss(self, runs: ExecutionWatch, shared: WorkerLink) -> None:
-        """Record the loss of the node if the kernel is gone and another worker ran its cells."""
+        """Record the node's loss if the kernel is gone and its cells ran on a worker other than the current one."""
         if self.kernel.is_gone and self.loss is None and runs.ran_on not in ("", shared.last_host_key_alias):
             end = shared.node_end or NodeEnd(
                 node=self._key.node, why=EndCause(cause="unknown"), at=time.time(), is_deleted=True

@@ -7,7 +7,7 @@ exits when the kernel exits. It shuts down the kernel on SIGTERM, or when the la
 launcher is killed by SIGKILL, the kernel keeps running until the next launcher with the same connection file replaces
 it, the node is stopped, or the kernel has been idle for 12 hours without a launcher (``--end-alone-after SECONDS`` or
 JUPYTER_TPU_END_ALONE_AFTER_S; 0 for no limit). The limit is long because the node can't distinguish a killed launcher
-from a laptop that sleeps overnight.
+from a computer that sleeps overnight.
 """
 
 from __future__ import annotations

@@ -171,10 +171,10 @@ class TPUProvisioner(KernelProvisionerBase):
         return self.connection_info
 
     async def poll(self) -> int | None:
-        """Return the exit code, or None until the kernel is known to have exited. Called often; only reads a field.
+        """Return the exit code, or None until the kernel is known to have exited.
 
-        Also returns None while the kernel's node is being recreated. When the node is READY, the KernelManager's
-        restarter starts the kernel on it.
+        Jupyter calls this often, so it makes no request to the node. It also returns None while the kernel's node is
+        being recreated. When the node is READY, the KernelManager's restarter starts the kernel on it.
         """
         if self._host is None:
             return 0
@@ -294,7 +294,7 @@ class TPUProvisioner(KernelProvisionerBase):
         return self._registry.note
 
     async def can_be_left(self) -> bool:
-        """Return whether the next server can find the kernel by its note. If the note is missing, write it first."""
+        """If the note of the kernel is missing, try to write it. Return whether the next server can find the kernel."""
         await self._registry.write_unwritten()
         return self.note is not None
 

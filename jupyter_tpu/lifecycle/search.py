@@ -217,7 +217,7 @@ def _hopeless_with(search: Search, index: int, error: TpuError) -> set[int]:
 
 
 def _has_quota_of(tried: Candidate, other: Candidate, in_region: bool) -> bool:
-    """Return whether the same quota, of a region or a zone, applies to both candidates."""
+    """Return whether both candidates count against the same regional or zonal quota."""
     if (tried.accelerator_type, _quota_kind(tried)) != (other.accelerator_type, _quota_kind(other)):
         return False
     return region_of(tried.zone) == region_of(other.zone) if in_region else tried.zone == other.zone
@@ -228,7 +228,7 @@ def _quota_kind(candidate: Candidate) -> tuple[bool, bool]:
 
 
 def resumed(search: Search, now: float) -> Search:
-    """Return the search for the process that has claimed it. If it was interrupted for too long, no new try starts."""
+    """Return a claimed search in a form that can continue. After too long an interruption, no new try starts."""
     is_stale = now - search.updated_at > STALE_S
     stop = (
         Text("The search was interrupted for too long and was given up. Start it again if you still need a node.")

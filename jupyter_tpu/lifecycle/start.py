@@ -31,7 +31,7 @@ def send_request(intent: Intent, event: Started, limits: Limits) -> Outcome:
 
 
 def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
-    """Mark an intent as failed if its process exited before it sent the request: the node may no longer be wanted."""
+    """Mark an intent as failed if its process exited before it sent the request. The node may no longer be wanted."""
     error = TpuError(
         Text("jupyter_tpu exited before it requested the start of the node {node}.", node=intent.node_name.node_id)
     )

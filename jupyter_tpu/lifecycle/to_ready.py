@@ -114,7 +114,7 @@ def _patience(intent: Intent, limits: Limits) -> float:
 
 
 def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outcome:
-    """If the operation failed, check for leftovers of the node. Success is determined by the node's state."""
+    """If the operation failed, check for leftovers of the node. If it succeeded, wait for the node's next state."""
     if event.operation.error is not None:
         message = Text("{message} Checking for leftovers of the node.", message=event.operation.error.message)
         return moved(intent, event.at, ROLLING_BACK, message, operation="", cause=event.operation.error), ()
@@ -186,7 +186,7 @@ def _too_late(intent: Intent, limits: Limits) -> TpuError:
 
 
 def table(coming: str) -> Table:
-    """Return the transitions after the cloud has accepted the request to create or start a node.
+    """Return the transitions that apply once the cloud has accepted the request to create or start a node.
 
     `coming` is the phase until the node is created or started.
     """

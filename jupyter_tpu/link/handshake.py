@@ -62,7 +62,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Greeting:
-    """The start of a dialogue: our hello, and a function that resends all pending requests after it."""
+    """The start of a dialogue: the client's hello, and a function that resends all pending requests after the hello."""
 
     hello: Mapping[str, Any]
     follow_up: Callable[[Dialogue], None]

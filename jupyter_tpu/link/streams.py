@@ -135,7 +135,7 @@ class KernelStream:
         return None
 
     def withdraw_unsent_cells(self) -> list[list[bytes]]:
-        """Remove the execute requests that were never sent because there was no connection. Return their parts."""
+        """Remove the execute requests that were never sent because there was no connection. Return their frames."""
         withdrawn = []
         for request in self._outbox.pending():
             if request.stream == self.number and request.number in self._outbox.unsent:

@@ -26,7 +26,7 @@ def boot_seconds() -> float:
 
 
 class SleepSensor:
-    """A sensor that detects sleep by comparing clock readings, which should be one second apart."""
+    """Detects whether the machine slept, by comparing clock readings that should be one second apart."""
 
     def __init__(self, awake_s: float, boot_s: float) -> None:
         self._awake_s = awake_s

@@ -43,7 +43,7 @@ class _Unusable(Exception):
 
 
 def prices_of(skus: Iterable[object], as_of: str) -> SkuPrices:
-    """Return the prices in SKUs that were fetched on the day `as_of`.
+    """Return the prices in the SKUs; `as_of` is the day on which the SKUs were fetched.
 
     If a resource has two prices, the higher price is returned.
     """

@@ -201,7 +201,7 @@ class Request:
 
     @property
     def _was_skipped(self) -> bool:
-        """Return whether the kernel skipped the request: not silent, but without execute_input, output or reply."""
+        """Return whether the kernel skipped the request: it isn't silent, but has no execute_input, output or reply."""
         silent = self.content.get("silent") is True
         return self._is_whole and not (silent or self.execute_input or self._reply_status or self.outputs)
 

@@ -143,7 +143,8 @@ def byte_size(text: str) -> int:
 class Line:
     """The last line as two lists of pieces: the text to the left and to the right of the cursor.
 
-    Pieces are moved between the lists without being copied, so that the work is linear for any order of characters.
+    Pieces are moved between the lists without being copied, so the work grows only linearly with the number of
+    characters.
     """
 
     def __init__(self) -> None:

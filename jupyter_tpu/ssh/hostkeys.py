@@ -85,7 +85,7 @@ def host_key_changed(
     """Return the error for a worker whose host key is not the one pinned under `alias`.
 
     Args:
-        shown: the key currently presented by the worker or published by the cloud.
+        shown: the key that the worker now presents, or that the cloud now publishes.
         path: the file with the pins; None means the file in Jupyter's data folder.
         name: the worker's name for users; if empty, `alias` is used.
     """

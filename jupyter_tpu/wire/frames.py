@@ -100,8 +100,8 @@ class Frame:
 def json_object(payload: bytes) -> dict[str, Any]:
     """Decode bytes that must be a JSON object; raise `ProtocolError` for any other bytes.
 
-    Numbers that Python accepts but browsers don't, such as NaN or 1e999, become None, and so do whole numbers that are
-    too large for a float, so that an agent can't break a page or a client's arithmetic with them.
+    Numbers that Python accepts but browsers don't, such as NaN or 1e999, become None. Whole numbers that are too large
+    for a float become None too. Otherwise, an agent could send numbers that break a page or a client's arithmetic.
     """
     try:
         value = json.loads(payload, parse_constant=_nothing, parse_float=_finite, parse_int=_whole)

@@ -37,7 +37,7 @@ class LostReplies:
     """A kernel's requests, usually cells, that are done but have no reply.
 
     Args:
-        make_replies: returns an object that makes replies in place of the kernel.
+        make_replies: returns an object that creates replies on behalf of the kernel.
         send: passes a message to the kernel.
     """
 

@@ -41,7 +41,7 @@ class Takeover:
 
     Args:
         recorder: the kernel's recorder.
-        replies: makes replies in place of the kernel.
+        replies: creates replies on behalf of the kernel.
         send: passes a message to the kernel.
         on_done: called once the requests are complete.
 

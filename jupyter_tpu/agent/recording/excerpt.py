@@ -45,9 +45,10 @@ class Excerpt:
         self.head_seq = 0
 
     async def read(self, span: Span, head_bytes: int, tail_bytes: int) -> None:
-        """Read all entries if they fit the limits, otherwise `head_bytes` of the start and `tail_bytes` of the end.
+        """Read all entries of the span if they fit the limits; otherwise, read only its start and its end.
 
-        The entry that exceeds a limit is included in full; entries over 4 MiB are omitted.
+        The start is limited to `head_bytes`, the end to `tail_bytes`. The entry that exceeds a limit is included in
+        full; entries over 4 MiB are omitted.
         """
         if span.bytes <= head_bytes + tail_bytes:
             await self._read_head(span, span.bytes)
@@ -117,7 +118,7 @@ async def _first_entry(record: Record, span: Span, wanted: Callable[[Entry], boo
 
 
 async def _walk(record: Record, seq: int) -> AsyncIterator[tuple[int, bytes]]:
-    """Yield the seq and bytes of each entry from `seq` on; skip trimmed and damaged entries."""
+    """Yield the seq and bytes of each entry, starting at `seq`; skip trimmed and damaged entries."""
     offset, _ = record.locate(seq)
     buffer = bytearray()
     while True:

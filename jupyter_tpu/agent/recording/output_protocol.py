@@ -133,8 +133,8 @@ class ResendBuffer:
     def wait_for_room(self, patience_s: float) -> None:
         """Wait for up to `patience_s` until the agent has caught up.
 
-        After a failed wait, no thread waits again until the agent acknowledges a message, because the agent may never
-        return.
+        After a timeout, no thread waits again until the agent acknowledges a message, because the agent may be gone for
+        good.
         """
         if self._has_patience and not self._room.wait(patience_s):
             self._has_patience = False

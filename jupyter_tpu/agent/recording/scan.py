@@ -71,7 +71,7 @@ def _adds_up(data: mmap, at: int, length: int, count: int) -> bool:
 
 
 def _next_place(data: mmap, at: int, seq: int, limit: int) -> int | None:
-    """Return the next place where an entry may start, because bytes look like a seq, or None. Skips runs of zeros."""
+    """Return the next place where the bytes look like the start of an entry, or None; skip runs of zeros."""
     # The upper five bytes of any seq near the expected one, including a carry into these bytes.
     prefixes = {struct.pack("!Q", near)[:5] for near in (seq, seq + (1 << 24))}
     pattern = re.compile(b"(?:" + b"|".join(map(re.escape, prefixes)) + rb")(?!\x00\x00\x00)")

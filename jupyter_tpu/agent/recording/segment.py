@@ -134,7 +134,7 @@ class Segment:
     def write(self, data: bytes, first_seq: int) -> None:
         """Append whole entries that start at `first_seq`: all of them or, on an error, none.
 
-        The segment must not be at rest.
+        Don't call this for a segment at rest; see `Segment`.
 
         Raises:
             OSError: the entries couldn't be written to disk.

@@ -195,7 +195,7 @@ def _print_mail(mail: TrcMail) -> None:
 
 
 def _refuse_unread(options: argparse.Namespace, mail: TrcMail) -> None:
-    """Reject an email with unread lines, unless the user accepts that the chips in these lines count as billed."""
+    """Reject an email with unreadable lines, unless the user accepts that the chips in them count as billed."""
     if mail.problems and not options.skip_unread:
         problems = " ".join(map(_, mail.problems))
         raise BadInput(

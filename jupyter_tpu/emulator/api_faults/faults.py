@@ -1,8 +1,8 @@
 """Scripted faults as the user requests them. A fault can be limited to a method, a node or a zone.
 
 A fault affects `times` matching calls, starting with the `nth`, each with the given `probability`. If several faults of
-the same sort match a call, only the oldest affects it. The fault's kind (`kinds`) defines the effect, which `scripted`
-applies.
+the same `Sort` match a call, only the oldest affects it. The fault's kind (`kinds`) defines the effect, which
+`scripted` applies.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class FaultTable:
         return bool(found)
 
     def consume(self, call: Call) -> dict[str, Fault]:
-        """Return the faults that affect a call, by sort, and count one use of each fault."""
+        """Return the faults that affect a call, at most one per `Sort`, and count one use of each fault."""
         met: dict[str, Fault] = {}
         for waiting in list(self.waiting):
             if _concerns(waiting.fault, call):

@@ -82,7 +82,7 @@ class Capacity:
         self._setting.delete()
 
     def uses(self, held: Iterable[Held]) -> list[dict[str, Any]]:
-        """Return each configured pool as the control API shows it; `held` has the same meaning as in `has_room`."""
+        """Return each configured pool as JSON for the control API; `held` has the same meaning as in `has_room`."""
         occupied = list(held)
         return [self._shown(key, occupied) for key in sorted(self._pools)]
 

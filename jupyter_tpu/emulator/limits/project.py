@@ -158,7 +158,7 @@ class Project:
     def __init__(self, facts: Facts) -> None:
         self._setting = StoredSetting(facts, "project:switches")
         stored = {name: value for name, value in (self._setting.read() or {}).items() if name not in FORMER}
-        # validate the stored switches, so that a switch from a newer emulator doesn't go unnoticed
+        # validate the stored settings, so that a setting from a newer emulator doesn't go unnoticed
         self._switches = changed(Switches(), stored)
 
     @property

@@ -83,7 +83,7 @@ def quota_ids_of(node: NodePb) -> tuple[QuotaId, QuotaId]:
 
 
 def bucket_of(kind: accelerators.Accelerator) -> str:
-    """Return the bucket of the quotas that a type counts against; see `QuotaId`."""
+    """Return the quota bucket of an accelerator type; see `QuotaId`."""
     small, *larger = buckets_of(kind.generation)
     # v5e has separate quotas for up to 8 chips and for more chips; v2 and v3 have them for one VM and for several VMs
     is_small = kind.chips <= 8 if kind.generation == "v5e" else kind.workers == 1

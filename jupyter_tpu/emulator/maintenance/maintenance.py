@@ -80,7 +80,7 @@ class Maintenance:
     def begin_now(self, node: NodePb, kind: str, *, operation: str, worker_id: int = 0) -> None:
         """Begin maintenance of a READY node now; this replaces planned maintenance of the node.
 
-        `operation` finishes when the last maintenance that it started finishes.
+        `operation` can start several maintenance events. It finishes when the last of these events ends.
         """
         event = planned(node, kind, self._clock.now())
         self._repairing(node, replace(event, operation=operation, worker_id=worker_id))

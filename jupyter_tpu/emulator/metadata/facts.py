@@ -29,7 +29,7 @@ class Notices(Protocol):
 
 
 class CloudFacts(Protocol):
-    """The data and methods of the cloud that its workers need."""
+    """The part of the emulated cloud that the metadata servers of its workers use."""
 
     project: str
     project_number: str

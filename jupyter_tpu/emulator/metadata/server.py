@@ -36,7 +36,7 @@ _HEADERS = {
 
 
 class Changes:
-    """A signal that wakes the requests that wait for a change; they then read the value again."""
+    """Wakes the requests that wait for a change of a value. Each request then reads the value again."""
 
     def __init__(self) -> None:
         self._next = asyncio.Event()

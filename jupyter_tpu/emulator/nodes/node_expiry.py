@@ -1,4 +1,4 @@
-"""Preempt preemptible nodes after 24 hours."""
+"""Pre-empt preemptible nodes after 24 hours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NodeExpiry:
         self._notices = notices
 
     def waiting(self) -> list[Due]:
-        """Return the next nodes to expire."""
+        """Return the nodes that expire next."""
         return [
             Due(moment, name, partial(self._end, name, moment)) for moment, name in self._store.expiring_nodes(AT_ONCE)
         ]

@@ -73,7 +73,7 @@ class Queue:
     # -- the agenda
 
     def waiting(self) -> list[Due]:
-        """Return the next scheduled steps, and the provisioning of queued resources for which there is capacity."""
+        """Return the next scheduled steps, and one provisioning step for each queued resource that has capacity."""
         steps = [Due(moment, name, partial(self._step, name)) for moment, name in self._store.waking_queued(AT_ONCE)]
         return steps + self._due_for_capacity()
 

@@ -93,7 +93,7 @@ def is_flex(extras: Mapping[str, Any]) -> bool:
 
 @assumed("provisioning-model-once", "A provisioning model can't be combined with another tier.")
 def check_model(queued: Any, extras: Mapping[str, Any]) -> None:
-    """Raise an error if the provisioning model is unknown or contradicts the tier."""
+    """Raise an error if the provisioning model is unknown or can't be combined with the tier."""
     model = extras.get("provisioningModel", "")
     if model not in _MODELS:
         raise bad_field("queued_resource.provisioning_model", f"{str(model)[:40]!r} is not a provisioning model")
@@ -147,7 +147,7 @@ class Interval:
 
 
 def interval_of(policy: Any, now: float) -> Interval:
-    """Return the interval for provisioning that a ``QueueingPolicy`` sets; `now` is the time of the request."""
+    """Return the interval in which a ``QueueingPolicy`` allows provisioning; `now` is the time of the request."""
     which = policy.WhichOneof("start_timing_constraints")
     if which is None:
         return Interval()

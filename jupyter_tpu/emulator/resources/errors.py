@@ -157,7 +157,7 @@ def type_not_in_zone(accelerator_type: str, zone: str) -> Refusal:
     source="SkyPilot sky/backends/cloud_vm_ray_backend.py (update of a PREEMPTED node)",
 )
 def wrong_state(verb: str, state: str) -> Refusal:
-    """Return the error for a method that the state does not allow."""
+    """Return the error for a method that can't be called in the resource's current state."""
     message = f"{BAD_REQUEST}{verb} is not supported while in state {state}"
     return Refusal(status_of(code_pb2.INVALID_ARGUMENT, message + error_id()))
 

@@ -44,7 +44,7 @@ class WorkerLink:
     proxy: FaultProxy
 
     def to_json(self) -> dict[str, Any]:
-        """Return the link as the control API shows it."""
+        """Return the link in the format of the control API."""
         faults = [fault.to_json() for fault in self.proxy.faults()]
         own = {"node": self.node, "worker_id": self.worker_id}
         counts = {"connections": self.proxy.connections, "accepted": self.proxy.accepted}

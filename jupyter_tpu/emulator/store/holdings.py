@@ -10,7 +10,7 @@ from jupyter_tpu.emulator.resources.protos import NodePb, new
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A number (`count`) of identical nodes in one zone. They exist, or a queued resource requests them.
+    """Identical nodes in one zone that exist or that a queued resource requests; `count` is their number.
 
     `node` has only the fields that affect the limits: accelerator type, scheduling and external addresses.
     """
@@ -47,7 +47,7 @@ def _addresses_of(node: NodePb) -> int:
 
 
 def like(kind: Kind) -> NodePb:
-    """Return a node of this kind, with no other field set."""
+    """Return a node that has only the fields of this kind."""
     node = new("Node", accelerator_type=kind.accelerator_type)
     if kind.tier:
         # flex-start uses preemptible quota, like spot (behaviour `flex-start-quota`)

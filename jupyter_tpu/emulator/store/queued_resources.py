@@ -67,7 +67,7 @@ class QueuedRows:
         return [(float(moment), str(name)) for moment, name in self._db.execute(query, (limit,))]
 
     def held_by_queue(self) -> list[Held]:
-        """Count the requested nodes of all queued resources that have no nodes, by zone and kind, for the quotas."""
+        """For the quotas, count the nodes that queued resources request but that do not exist yet, by zone and kind."""
         return [Held(like(Kind(*kind)), zone, count) for zone, *kind, count in self._db.execute(_HELD)]
 
     def _queued(self, where: str, values: Sequence[object]) -> list[QueuedRecord]:

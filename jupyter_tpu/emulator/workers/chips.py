@@ -147,7 +147,7 @@ def _service() -> Mapping[str, object]:
 class ReservedPort:
     """A loopback port that is reserved but not listening: connections are refused, as on an idle TPU VM.
 
-    Only processes of the same user can also listen on it (SO_REUSEPORT), as gRPC's servers do.
+    Only processes of the same user that set SO_REUSEPORT, as gRPC's servers do, can also listen on the port.
     """
 
     def __init__(self, number: int, *, is_served: bool = False) -> None:

@@ -87,7 +87,7 @@ def parse_report(answer: Mapping[str, Any], at: Moment) -> AgentReport:
 
 
 class AgentPoller:
-    """Polls the agents and stores the last report of each node by full name and uid.
+    """Polls the agents and stores each node's last report under the node's full name and uid.
 
     Args:
         agents: access to the agents, or None.

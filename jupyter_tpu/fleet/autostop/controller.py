@@ -194,7 +194,7 @@ class AutostopController:
         return await self._after_change(node)
 
     async def history(self, node: Node) -> JSON:
-        """Return the guard's history for the last hour, over an open link only; see `activity_history_view`.
+        """Return the guard's history for the last hour, if a link to the node is open; see `activity_history_view`.
 
         Raises:
             JournalUnwritable: the rules can't be read.
@@ -220,7 +220,7 @@ class AutostopController:
         )
 
     def _by_local_clock(self, settings: NodeSettings) -> NodeSettings:
-        """Convert the ledger's time from the cloud's clock to this computer's clock, as used for all other times."""
+        """Convert the time from the ledger to this computer's clock, on which all other times are based."""
         since = settings.ready_since
         return settings if since is None else replace(settings, ready_since=self._cloud_clock.to_local(since))
 
@@ -268,7 +268,11 @@ class AutostopController:
     # -- stopping and deleting
 
     async def _is_ready(self, status: AutostopStatus) -> bool:
-        """Return whether the checkpoint hooks had enough time; they run before a session limit or a deadline."""
+        """Return whether the checkpoint hooks allow a stop now. Start the hooks when a stop is near.
+
+        Hooks start `HOOK_S` seconds before a session limit or a deadline. For an idle timeout, they start when it is
+        reached.
+        """
         left_s = math.inf if status.verdict.ends_at is None else status.verdict.ends_at - self._clocks().wall
         is_near = left_s <= (0.0 if status.verdict.ends_why == "idle" else HOOK_S)
         if self.checkpoint_hooks is None or not is_near or not status.node.is_billed:

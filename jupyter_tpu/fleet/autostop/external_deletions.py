@@ -1,7 +1,7 @@
-"""Add an audit log entry for each node that another program stopped or deleted, most often the node's guard.
+"""Add an audit log entry for each node that another program, usually the node's guard, stopped or deleted.
 
-The cloud does not show who stopped the node, so the entry contains only when the node was last seen READY and the rules
-of its guard.
+The cloud does not show who stopped the node, so the entry contains only the time when the node was last seen READY, and
+its guard's rules.
 """
 
 from __future__ import annotations

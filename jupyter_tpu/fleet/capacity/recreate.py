@@ -111,7 +111,7 @@ class RecreateController:
         return recovery.phase == "watching" and self._is_well(fleet, recovery, now)
 
     def _is_well(self, fleet: Fleet, recovery: Recovery, now: float) -> bool:
-        """Return whether the last list shows that nothing needs to be done."""
+        """Return whether the last list of nodes shows that nothing needs to be done."""
         snapshot = fleet.snapshot()
         node = snapshot.node(recovery.name)
         # if there is no list yet, or if this zone is missing from the list, the node may still exist

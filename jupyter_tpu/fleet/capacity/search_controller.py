@@ -83,7 +83,7 @@ class SearchController:
             await self._save(step.search, now)
 
     async def _try(self, fleet: Fleet, search: Search, now: float) -> None:
-        """Create the node for the search's last try, and store the id of the new intent in the search."""
+        """Create the node for the search's current try, and store the id of the new intent in the search."""
         spec = search.spec(search.tries[-1].index)
         await asyncio.to_thread(self._audit.record, search_entry(search, "create", search.message, str(spec.name)))
         try:

@@ -130,7 +130,7 @@ class Fleet:
         self._loop = asyncio.create_task(self._run(), name="jupyter_tpu fleet")
 
     async def close(self) -> None:
-        """Stop; open intents remain in the journal for the next process to claim."""
+        """Stop the loop; open intents remain in the journal for the next process to claim."""
         self._closed = True
         performed = list(self._tasks)
         await _cancelled({task for task in (self._loop, *self._tasks.values()) if task})

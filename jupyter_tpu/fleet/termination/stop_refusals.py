@@ -54,7 +54,7 @@ class EndRequest:
     cannot_be_stopped: bool = False
 
     def refused(self, verb: str, error: TpuError) -> EndRequest:
-        """Return this record, updated for the error of the last request."""
+        """Return this record, updated with the error from the last request."""
         if verb == "stop" and is_permanent(error):
             return replace(self, cannot_be_stopped=True)
         # refusals are counted from the first one; a request without a response in between changes nothing

@@ -95,7 +95,10 @@ def _merged(answers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _merged_rows(rows: Sequence[Mapping[str, Any] | None]) -> dict[str, Any]:
-    """Combine one environment's descriptions: ready if all workers are, or else with the slowest worker's step."""
+    """Combine the descriptions of one environment from all workers.
+
+    The environment is ready if it is ready on all workers. Otherwise, the step of the slowest worker is shown.
+    """
     present = [row for row in rows if row]
     steps = [row["making"] for row in present if row["making"]]
     unready = [worker for worker, row in enumerate(rows) if not (row and row["is_ready"] and not row["making"])]

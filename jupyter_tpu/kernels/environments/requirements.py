@@ -157,7 +157,7 @@ def _open_nonblocking(path: str, flags: int) -> int:
 
 
 def _is_requirement(line: str) -> bool:
-    """Return whether the line requires a package from an index or a URL, and is not an option or a local path."""
+    """Return whether the line requires a package from an index or a URL; False for an option or a local path."""
     name, _, address = line.partition("@")
     is_path = "/" in name or "\\" in name or (not address and line.endswith((".whl", ".tar.gz", ".zip")))
     is_local = is_path or address.strip().startswith(("file:", ".", "/"))

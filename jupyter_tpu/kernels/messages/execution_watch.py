@@ -39,7 +39,7 @@ class ExecutionWatch:
 
     @property
     def ran_on(self) -> str:
-        """The host key alias of the worker that ran the newest run; empty if there are no runs."""
+        """The host key alias of the worker on which the last run took place; empty if there are no runs."""
         return self._runs.ran_on
 
     def begin(self) -> None:

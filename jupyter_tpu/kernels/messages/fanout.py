@@ -56,7 +56,7 @@ class RecordFanout:
         return self._live
 
     def begin_at_end(self) -> None:
-        """Skip all messages that the record already contains at the next `connect`."""
+        """At the next `connect`, skip all messages that the record already contains."""
         self._next_seq = "end"
 
     def connect(self, attach: Attach, on_message: OnMessage) -> None:

@@ -71,7 +71,7 @@ class Bridge:
     Requests that arrive before `join` are queued, so clients may connect before the kernel runs.
 
     Args:
-        patience_s: how long a client may read no output, in seconds; after that, other clients no longer wait for it.
+        patience_s: time in seconds after which other clients no longer wait for a client that doesn't read its output.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ class MagicContext:
     Attributes:
         environ: the kernel's environment variables, which include the path of the agent's socket.
         now: when the magic started, in Unix seconds.
-        worker: the worker whose agent is called; not 0 only in a slice.
+        worker: the worker whose agent is called; always 0 outside a slice.
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)

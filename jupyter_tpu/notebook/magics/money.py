@@ -31,7 +31,7 @@ GRANTS = Text("Grants and credits")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaptopSnapshot:
+class ClientSnapshot:
     """A snapshot of one kind, such as ``cost``; `as_of` is in Unix seconds."""
 
     data: JSON
@@ -43,7 +43,7 @@ def snapshot_call(kind: str) -> Call:
     return "told", {"kind": kind}
 
 
-def snapshot_of(answer: JSON | TpuError) -> LaptopSnapshot | None:
+def snapshot_of(answer: JSON | TpuError) -> ClientSnapshot | None:
     """Return the snapshot in a response, or None if the node has not received a snapshot.
 
     Raises:
@@ -56,7 +56,7 @@ def snapshot_of(answer: JSON | TpuError) -> LaptopSnapshot | None:
     data, as_of = answer.get("data"), answer.get("as_of")
     if not isinstance(data, dict) or not isinstance(as_of, (int, float)):
         raise unreadable_snapshot()
-    return LaptopSnapshot(data=data, as_of=as_of)
+    return ClientSnapshot(data=data, as_of=as_of)
 
 
 def unreadable_snapshot(error: Exception | None = None) -> AgentBroken:
@@ -108,7 +108,7 @@ def output_of(make: Any) -> MagicOutput:
         raise unreadable_snapshot(error) from error
 
 
-def _cost_sections(spent: LaptopSnapshot, now: float) -> Iterator[Section]:
+def _cost_sections(spent: ClientSnapshot, now: float) -> Iterator[Section]:
     age = age_text(spent.as_of, now)
     yield Section(title=Text("This node"), age=age, lines=list(node_lines(spent.data)))
     rows = [(title, spent_text(spent.data[name])) for name, title in _SPANS]
@@ -145,7 +145,7 @@ def spent_text(view: JSON) -> str:
     return Text("unknown, at least {usd}", usd=usd(view["known_usd"])) if view["known_usd"] else UNKNOWN
 
 
-def _budget_sections(budgets: LaptopSnapshot | None, now: float) -> Iterator[Section]:
+def _budget_sections(budgets: ClientSnapshot | None, now: float) -> Iterator[Section]:
     if budgets is None or not budgets.data["budgets"]:
         return
     rows = [(each["name"], *_budget_texts(each)) for each in budgets.data["budgets"]]
@@ -199,7 +199,7 @@ def quota(context: MagicContext) -> MagicOutput:
     return output_of(lambda: [_quota_section(known, context.now)])
 
 
-def _quota_section(known: LaptopSnapshot, now: float) -> Section:
+def _quota_section(known: ClientSnapshot, now: float) -> Section:
     view = known.data
     error = view["error"]
     lines = [error["message"]] if error else []
@@ -240,7 +240,7 @@ def grant(context: MagicContext) -> MagicOutput:
     return output_of(lambda: _grant_sections(known, context.now))
 
 
-def _grant_sections(known: LaptopSnapshot, now: float) -> list[Section]:
+def _grant_sections(known: ClientSnapshot, now: float) -> list[Section]:
     age = age_text(known.as_of, now)
     grants = known.data["grants"]
     if not grants:

@@ -1,4 +1,4 @@
-"""This process's place among the workers of a slice on which each cell runs on all workers."""
+"""This process's place in a slice: its worker number, the number of workers and the address of worker 0."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class ThisWorker:
 
 
 def host_name(environ: Mapping[str, str]) -> str:
-    """Return this worker's host name; only a login's environment has that of an emulated worker."""
+    """Return this worker's host name. For an emulated worker, `environ` must be the environment of a login."""
     return environ.get("HOSTNAME") or platform.node()
 
 

@@ -150,7 +150,7 @@ class Slice:
             setattr(kernel, name, self._asking(getattr(kernel, name)))
 
     def _precede(self, request: str, act: Callable[[], None]) -> None:
-        """Act before a control request is handled, which works even while worker 0 is running C++ code."""
+        """Call `act` before each control request of this type is handled, even while worker 0 is running C++ code."""
         handle = self._kernel.control_handlers[request]
 
         async def act_and_handle(*args: Any) -> None:

@@ -24,7 +24,7 @@ def free_port(address: str, wanted: int) -> int:
 
 
 def who_listens(port: int, proc: Path = PROC) -> str:
-    """Describe the process that listens on a port; return "" if it isn't visible, such as another user's."""
+    """Describe the process that listens on a port; return "" if it isn't visible, as with another user's process."""
     sockets = {f"socket:[{row[9]}]" for row in _rows(proc) if row[3] == _LISTEN and row[1].endswith(f":{port:04X}")}
     pids = open_by(sockets, proc)
     return find_holder(pids[0], proc).text if pids else ""

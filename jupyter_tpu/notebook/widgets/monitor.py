@@ -51,7 +51,7 @@ def read(ask: CallAgent, whole: bool) -> Data:
 
 
 def _columns() -> list[list[str]]:
-    """Return the name, the title and the kind of each value that is known for a core."""
+    """Return the name, the title and the kind of each metric of a core."""
     titles = ((metric, shown(metric.title)) for metric in CORE_METRICS)
     return [[metric.name, f"{title[0].upper()}{title[1:]}", metric.kind] for metric, title in titles]
 

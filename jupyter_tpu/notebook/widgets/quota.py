@@ -1,4 +1,4 @@
-"""The view of `QuotaAndCredit`: cost, budgets, quota and grants, sent by the user's own machine."""
+"""The view of `QuotaAndCredit`: cost, budgets, quota and grants, which the user's own machine sends to the node."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ class Cursors:
         return number
 
     def _choose(self, key: bytes) -> int:
-        """Return the session's own slot, else a free slot, else the least recently used slot."""
+        """Return the session's own slot. If it has none, return a free or else the least recently used slot."""
         oldest, oldest_at = 0, float("inf")
         for number, place in self._all():
             if place and place.key == key:

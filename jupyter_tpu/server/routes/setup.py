@@ -40,7 +40,7 @@ class SetupApp(Protocol):
 
 
 class SetupRoute(TpuHandler):
-    """Base class of the handlers of setup."""
+    """Base class of the handlers for the setup steps."""
 
     @property
     def setup_app(self) -> SetupApp:

@@ -1,8 +1,8 @@
 """Jupyter Server's connection class for kernels on Cloud TPU nodes; for other kernels, it behaves like the original.
 
 Jupyter Server creates one connection object per WebSocket. For kernels on nodes, this class opens no ZMQ sockets, sends
-no requests to check whether the kernel is listening, and buffers nothing while a page is disconnected: each page
-follows the record.
+no requests to check whether the kernel is listening, and buffers nothing while a page is disconnected. Each page reads
+its messages from the kernel's record instead.
 """
 
 from __future__ import annotations

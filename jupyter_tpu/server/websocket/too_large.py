@@ -77,9 +77,10 @@ class Refusals:
             self._times.popitem(last=False)
 
     def has(self, place: Place, size: int) -> bool:
-        """Return whether this message counts as refused by clients.
+        """Return whether a message of this size, at this place in the record, counts as too large for its client.
 
-        If a merged message was refused, a smaller message at the same place does not count as refused.
+        Messages can be merged, so messages of different sizes can have the same place. A message that is smaller than
+        the refused one does not count as too large.
         """
         times, refused = self._times.get(place, (0, 0))
         return size >= refused and times >= (_TIMES_LARGE if refused >= _LARGE_BYTES else _TIMES)

@@ -24,7 +24,7 @@ def text_url(base_url: str, kernel_id: str, msg_id: str) -> str:
 
 
 def message_url(base_url: str, kernel_id: str, message: PageMessage) -> str:
-    """Return the URL of a refused message, as text or as an output, or an empty string if it has no URL."""
+    """Return the URL at which a user can read a refused message, or an empty string if there is none."""
     if message.msg_type == "stream":
         return text_url(base_url, kernel_id, message.parent_id)
     if message.channel != "iopub" or message.size > READABLE_BYTES:
