@@ -363,7 +363,7 @@ class Calls:
 
 
 def _failed(call: Params, error: Exception) -> TpuError:
-    """Return the error for the client: a problem of the worker, such as a full disk, or otherwise an agent error."""
+    """Return the error for the client: a worker error, such as a full disk, or else an agent error."""
     raw = f"{type(error).__name__}: {error}"
     if isinstance(error, OSError) and (full := disk_full(Home.of_user().root, error)):
         return full

@@ -1,4 +1,4 @@
-"""The syntax of ``%tpu`` and ``%%tpu`` that a local kernel has in addition to the terminal's commands."""
+"""The syntax that ``%tpu`` and ``%%tpu`` accept in a local kernel, in addition to the terminal's commands."""
 
 from __future__ import annotations
 

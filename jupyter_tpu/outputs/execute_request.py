@@ -152,7 +152,7 @@ class Request:
     # -- outputs -------------------------------------------------------------------------------------------------------
 
     def add_stream(self, message: Message) -> None:
-        """Add the text of a stream message, appending to the last output if it is from the same stream."""
+        """Add the text of a stream message; append it to the last output if that output is from the same stream."""
         name, text = stream_text(message)
         stream = self._stream(name)
         stream.text.write(text)

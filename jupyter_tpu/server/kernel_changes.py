@@ -132,7 +132,7 @@ class SessionStartHandler(_WithReason, SessionRootHandler):
 
 
 class RestartHandler(_WithReason, KernelActionHandler):
-    """``POST api/kernels/{id}/restart``: on nodes, run one restart at a time and report why it failed."""
+    """``POST api/kernels/{id}/restart``: for kernels on nodes, run one restart at a time and report why it failed."""
 
     @web.authenticated
     @authorized

@@ -104,7 +104,7 @@ class FrameworkEnvironments:
         return {**seen, "making": progress.step if progress.lock.locked() else None, "is_unfinished": is_unfinished}
 
     def _continue_unfinished(self) -> None:
-        """Resume unfinished builds once per agent; a build that fails again is retried only on request."""
+        """Resume unfinished builds once per agent process; a build that fails again is retried only on request."""
         if self._has_continued:
             return
         self._has_continued = True

@@ -1,4 +1,4 @@
-"""The cloud's virtual time, which the control API scales, pauses and moves ahead. A restart restores it."""
+"""The cloud's virtual time, which the control API scales, pauses and moves ahead. It is restored after a restart."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ class Reading:
 
 
 def names_of(kind: Descriptor) -> dict[str, FieldDescriptor]:
-    """Map the field names of a message to its fields. Each field has its name in the proto and its name in JSON."""
+    """Map the field names of a message to its fields. Each field has two names: one in the proto and one in JSON."""
     by_proto = {proto_name(each): each for each in kind.fields}
     return {**by_proto, **{each.json_name: each for each in kind.fields}}
 

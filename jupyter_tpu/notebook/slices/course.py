@@ -31,7 +31,7 @@ class Step(Enum):
 
 
 class Course:
-    """The workers that are still running a cell, and when its next step is due (seconds of a monotonic clock)."""
+    """The workers that are still running a cell, and when the next action is due (seconds of a monotonic clock)."""
 
     def __init__(self, workers: Iterable[int], limits: Limits) -> None:
         self.running = set(workers)

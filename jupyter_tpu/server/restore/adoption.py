@@ -29,7 +29,7 @@ _LAST_SEEN = ("last_output_at", "state_since", "started_at")
 
 
 class Adoption:
-    """Takes over kernels that stopped servers left running on nodes. When this server stops, they keep running too.
+    """Takes over kernels that stopped servers left running on nodes. The kernels outlive this server, too.
 
     The methods must only be called in the server's event loop.
 
