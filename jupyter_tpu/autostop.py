@@ -285,8 +285,8 @@ def judge(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: floa
 def _use(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: float | None, now: float) -> _Use:
     """Return whether the node is in use.
 
-    Proof of activity means that it is busy. Without proof, a running cell or an unreadable source counts for a limited
-    time. If there is neither, the node is idle.
+    A node with proof of activity is busy. Without proof, a running cell or an unreadable source counts as use for a
+    limited time. Without any of these, the node is idle.
     """
     running = [each for each in activity.in_state("active") if each[0] == "execution"]
     # Older agents don't report the newer sources. A source that they don't report must not make the whole node unknown.

@@ -178,7 +178,7 @@ class Methods:
         return kernel.describe()
 
     async def check_restart(self, params: Params) -> dict[str, Any]:
-        """Check that a restart would succeed before the process is shut down."""
+        """Check that a restart would succeed. Clients call this before they shut the process down."""
         kernel = self._kernels.get(params.get("kernel_id"))
         kernel.check_restart()
         return kernel.describe()

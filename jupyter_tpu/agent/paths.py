@@ -157,7 +157,7 @@ class Home:
             self.run.rmdir()
 
     def remove_run(self) -> None:
-        """Remove the folder of sockets; call this only when no agent or kernel is running."""
+        """Remove the folder that contains the sockets; call this only when no agent or kernel is running."""
         shutil.rmtree(self.run, ignore_errors=True)
 
     @property

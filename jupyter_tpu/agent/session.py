@@ -377,7 +377,7 @@ class Session:
 
 
 def _locate(record: Record, seq: int) -> tuple[int, int]:
-    """Return the entry's offset and seq. If the entry is damaged, return the record's end: only new output is sent."""
+    """Return the offset and seq of an entry. If it is damaged, return the record's end: only new output is sent."""
     with suppress(ProtocolError):
         offset, found = record.locate(seq)
         if found <= record.next_seq:

@@ -33,7 +33,7 @@ CHANGE: dict[str, Any] = {"retry": None, "timeout": 60}
 
 @contextlib.contextmanager
 def translated(request: Request) -> Iterator[None]:
-    """Raise our error in place of an exception from Google's client; include `request` in the message."""
+    """Convert an exception from Google's client to a `TpuError` whose message names the `request`."""
     try:
         yield
     except CLOUD_EXCEPTIONS as exception:

@@ -1,6 +1,7 @@
 """The error messages for the cloud's refusals: what failed, why, and what to do.
 
-Each function builds one of our errors from a case; the table in `jupyter_tpu.cloud.refusals` selects the function.
+Each function turns a refused request (a `Case`) into one of our errors. The table in `jupyter_tpu.cloud.refusals`
+selects the function.
 """
 
 from __future__ import annotations

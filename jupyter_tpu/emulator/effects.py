@@ -1,6 +1,6 @@
 """The effects of due operations on nodes: on the node's state, its workers and the ledger.
 
-An effect may be performed twice, if the emulator was killed halfway; the result must then be the same.
+If the emulator is killed halfway through an effect, the effect is applied again. The result must then be the same.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ON_THE_WAY_STATES = frozenset({State.CREATING, State.STARTING, State.STOPPING, S
 
 
 class Effects:
-    """The effects of due operations on nodes, performed one at a time per node."""
+    """The effects of due operations on nodes, applied one at a time per node."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The interface through which the fleet calls the agents on nodes; the package that owns the links implements it."""
+"""The interface through which the fleet calls agents on nodes; `jupyter_tpu.kernels.agents` implements it."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class _Key:
 
     @classmethod
     def of_user(cls) -> _Key:
-        """Read or create the user's key. Never raises, because nodes can be deleted without a key."""
+        """Read or create the user's key. Never raises, because some actions, such as deleting a node, need no key."""
         from jupyter_tpu.journal import data_dir
         from jupyter_tpu.ssh.keys import UserKey
 

@@ -60,7 +60,7 @@ def _scratch(path: Path) -> Iterator[Path]:
 
 
 def make_new(path: Path) -> None:
-    """Create an empty journal atomically, so that no process sees an incomplete file. Call this while `locked`.
+    """Create an empty journal atomically, so that no process sees an incomplete file. Call this within `locked`.
 
     Raises:
         OSError, sqlite3.Error: the journal could not be written.

@@ -123,7 +123,7 @@ def _check_span(row: Mapping[str, Any]) -> None:
 
 
 def _check_document(row: Mapping[str, Any]) -> None:
-    """Accept every budget: even an invalid budget must be kept, to block all spending until it is set again."""
+    """Accept every budget. Even an invalid budget must be kept, because it blocks spending until it is set again."""
     if row["kind"] != "budget":
         _object(row["body"])
 

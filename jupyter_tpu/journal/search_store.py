@@ -64,7 +64,7 @@ class Searches:
             return saved
 
     def ours(self, now: float) -> tuple[Search, ...]:
-        """Claim the searches whose process has exited. Return all searches that this process runs."""
+        """Claim the searches whose processes have exited, and return all searches that this process now owns."""
         return tuple(each for each in (self._claimed(known, now) for known in self.all()) if each is not None)
 
     def _claimed(self, known: Search, now: float) -> Search | None:

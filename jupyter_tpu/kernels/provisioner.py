@@ -299,7 +299,7 @@ class TPUProvisioner(KernelProvisionerBase):
         return self.note is not None
 
     async def change_note(self, change: Callable[[RegisteredKernel], RegisteredKernel]) -> None:
-        """Change those fields of the kernel's note that only the server knows, such as the sessions."""
+        """Update the fields of the kernel's note whose values only the server knows, such as the sessions."""
         await self._registry.change(change)
         if self._runs and self.note:
             self._runs.notebook = self.note.notebook

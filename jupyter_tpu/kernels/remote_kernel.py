@@ -270,7 +270,7 @@ class RemoteKernel:
             self._die(LOST, reason)
 
     def end_with_node(self, end: NodeEnd) -> None:
-        """Treat the kernel as dead because its node was stopped or deleted, and reply to cells without a reply."""
+        """Mark the kernel as dead because its node was stopped or deleted, and reply to all unanswered cells."""
         self.is_gone = True
         if self.exit_code is None:
             self._die(LOST, end.message, phase=NODE_ENDED)

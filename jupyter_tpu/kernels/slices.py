@@ -57,7 +57,7 @@ class Slice:
 
     @property
     def workers(self) -> int:
-        """The number of workers of the node as far as known: it may have been recreated with another number."""
+        """The last known number of the node's workers. A recreated node may have a different number."""
         return self._of_node or self._workers
 
     @property

@@ -46,7 +46,7 @@ class Refused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unanswered(Event):
-    """The lack of a response to the request. It is unknown whether the cloud has performed the request."""
+    """The lack of a response to the request. It is unknown whether the cloud has carried out the request."""
 
     error: TpuError
 

@@ -79,7 +79,7 @@ def send_request(intent: Intent, event: Event, limits: Limits) -> Outcome:
 
 
 def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
-    """Track the operation. A response without an operation counts as no response."""
+    """Track the operation that the cloud has started. A response without an operation counts as no response."""
     if not (event.operation.name or event.operation.done):
         return unsure(intent, Unanswered(at=event.at, error=_empty_answer(intent)), limits)
     details = BY_VERB[intent.verb]

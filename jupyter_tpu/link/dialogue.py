@@ -120,7 +120,7 @@ class Dialogue:
         self.send(encode_frame(Kind.PING))
 
     def send(self, data: bytes) -> None:
-        """Send data. Do nothing if the connection is closed.
+        """Send data unless the connection is closed.
 
         A failure is not reported, because the link resends all required data on the next connection.
         """

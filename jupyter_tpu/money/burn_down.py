@@ -19,7 +19,7 @@ STEPS = 96
 
 
 def burn_down_view(budget: Budget, account: Account) -> JSON:
-    """Return a budget's current usage, and the used and observed amounts at `STEPS` + 1 times until now."""
+    """Return a budget's current usage, and the points of its curve: used and observed amounts at `STEPS` + 1 times."""
     usage = account.usage(budget)
     view = budget_view(budget, usage, account)
     at = _moments(view["window_start"], account.now)

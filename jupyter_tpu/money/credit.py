@@ -37,7 +37,7 @@ def credits_used(grants: Iterable[Grant], spans: Iterable[Span], *, now: float) 
 def steady_periods(
     grants: tuple[Grant, ...], spans: Iterable[Span], since: float, now: float
 ) -> Iterator[tuple[float, float, list[Span]]]:
-    """Split the time from `since` to `now` at each start or end of a node or grant; yield (start, end, spans).
+    """Split the time from `since` to `now` wherever a span or grant starts or ends; yield (start, end, spans).
 
     Periods without nodes are skipped. The spans of a period are sorted by start time, so older nodes use a grant first.
     """

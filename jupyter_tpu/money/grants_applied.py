@@ -51,5 +51,5 @@ def _add(parts: list[Span], part: Span) -> None:
 
 
 def _closed(parts: list[Span]) -> list[Span]:
-    """Return the parts of a span, all marked as ended except the last."""
+    """Return the parts of a span with all but the last marked as ended."""
     return [*(replace(part, is_open=False) for part in parts[:-1]), parts[-1]]

@@ -29,7 +29,7 @@ _LARGEST_SERVING_CHIPS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """One quota of a generation, on-demand or preemptible (which includes spot), per zone or per region.
+    """One quota of a TPU generation, for on-demand or for preemptible and spot nodes, in a zone or in a region.
 
     Attributes:
         bucket: ``Pod``, ``Litepod``, ``LitepodServing`` or empty.

@@ -287,7 +287,7 @@ class _Reading:
             self.problems.append(Text("“{line}”: {why}.", line=cut, why=why))
 
     def add_line(self, match: re.Match[str]) -> None:
-        """Parse a line that has the format of a grant and add its row."""
+        """Add a row for each zone in a line that matches the format of a grant."""
         zones = [zone.replace("\n", "").lower() for zone in re.findall(_ZONE, match["zones"], re.IGNORECASE)]
         if len(zones) > 1:
             self.notes.append(

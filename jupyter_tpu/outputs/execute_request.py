@@ -95,7 +95,7 @@ class Request:
     # -- events of the request -----------------------------------------------------------------------------------------
 
     def record_seq(self, seq: int) -> None:
-        """Record that a message of this request has this seq."""
+        """Update the request's first and last seq with the seq of one of its messages."""
         self.first_seq = self.first_seq or seq
         self.last_seq = seq
 

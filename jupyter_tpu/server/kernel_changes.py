@@ -156,7 +156,7 @@ class ShutdownHandler(KernelHandler):
     @web.authenticated
     @authorized
     async def delete(self, kernel_id: str) -> None:
-        """Shut the kernel down when the changes in progress have finished."""
+        """Wait until restarts and shutdowns in progress have finished, then shut the kernel down."""
         async with _Changes.of(self).turn(kernel_id):
             await _restarted_by_jupyter(self.kernel_manager, kernel_id)
             _let_end(self.kernel_manager, kernel_id)
@@ -183,7 +183,7 @@ class SessionChangeHandler(_WithReason, SessionHandler):
     @web.authenticated
     @authorized
     async def delete(self, session_id: str) -> None:
-        """Delete the session and its kernel when the kernel's changes in progress have finished."""
+        """Wait until restarts and shutdowns of the kernel have finished, then delete the session and its kernel."""
         sessions: Any = self.session_manager
         try:
             session = await sessions.get_session(session_id=session_id)

@@ -40,7 +40,7 @@ class TrialSwitch:
         self._resuming: asyncio.Task[None] | None = None
 
     def resume(self) -> None:
-        """Start the emulated cloud that an earlier server used, in the background; `settled` waits for it."""
+        """In the background, start the emulated cloud that an earlier server used. `settled` waits for it."""
         self._resuming = asyncio.get_running_loop().create_task(self._resume())
 
     async def _resume(self) -> None:

@@ -1,4 +1,4 @@
-"""Child processes that stop with the command that started them."""
+"""Child processes that are stopped when the command that started them exits."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Child:
         self.process.stdin.close()
 
     async def listens_on(self, port: int) -> bool:
-        """Return whether this process itself listens on the TCP port, because another demo may already use the port."""
+        """Return whether this process, and not a process of another demo, listens on the TCP port."""
         return await asyncio.to_thread(_listens_on, self.process.pid, port)
 
     def failure(self) -> TpuError:

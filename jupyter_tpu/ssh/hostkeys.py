@@ -108,7 +108,7 @@ def host_key_changed(
 
 
 def _canonical(key: str) -> str:
-    """Return only the type and body of a public key, so that no comment gets into the file of pins."""
+    """Return a public key without its comment, which must not get into the file with the pinned host keys."""
     import asyncssh
 
     parts = key.split()

@@ -37,7 +37,7 @@ class ProtocolError(Exception):
 
 
 class Kind(IntEnum):
-    """The kinds of frames: the sender, the payload and, in brackets, the meaning of *number*."""
+    """The kinds of frames. Each comment gives the sender, the payload and, in brackets, the meaning of *number*."""
 
     HELLO = 1  # both: JSON, the first frame in each direction
     CALL = 2  # client: JSON {method, params} [the call's number]

@@ -69,7 +69,7 @@ class Outbox:
 
 
 class SeenRequests:
-    """The requests that a kernel has received, stored on the worker as the highest number of each client.
+    """The requests that a kernel has received. For each client, the worker stores only the highest request number.
 
     The highest number is enough, because a client sends and resends in order. The numbers are stored in fixed slots,
     one per client, so that the file can be written in place before the kernel gets the request: a crash may lose a

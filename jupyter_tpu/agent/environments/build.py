@@ -131,7 +131,7 @@ class Build:
             raise EnvironmentFailed(f"{message} {why}".strip(), hint=hint, raw=error.raw) from error
 
     def _lock(self, uv: str, release: Release, requirements: Sequence[str], *, is_new: bool) -> tuple[str, ...]:
-        """Install all packages, and return them as pinned lines."""
+        """Install all packages, and return them as requirements with pinned versions."""
         # Restore an environment with its previous versions if they can still be installed.
         if is_new and self.request.pins:
             try:
@@ -144,7 +144,7 @@ class Build:
         return self._install_lock(uv, pins, f"{release.title} ({len(pins)} packages)")
 
     def _resolve(self, uv: str, release: Release, requirements: Sequence[str]) -> tuple[str, ...]:
-        """Resolve all versions with uv, without installing anything, and return pinned lines."""
+        """Resolve all versions with uv, without installing anything, and return requirements with pinned versions."""
         self.report(PHASE, f"Choosing versions for {release.title}", 0.15)
         with tempfile.TemporaryDirectory() as folder:
             wanted, lock = Path(folder) / "wanted.in", Path(folder) / "lock.txt"

@@ -23,7 +23,7 @@ from jupyter_tpu.agent.kernels.output_capture import OutputCapture
 
 
 class SpareKernel:
-    """A spare, from its start until it becomes a user's kernel.
+    """A pre-warmed kernel process, from its start until it becomes a user's kernel.
 
     Args:
         app: the IPKernelApp, initialized but not started.

@@ -65,7 +65,7 @@ class ReportedExits:
                 del self._reports[old]
 
     async def of(self, pid: int) -> Exit:
-        """Return the exit of `pid`, or an unknown exit if the supervisor doesn't report it soon enough."""
+        """Return how the process `pid` exited. The exit is unknown if the supervisor doesn't report it in time."""
         try:
             return await asyncio.wait_for(asyncio.shield(self._future(pid)), _REPORT_WAIT_S)
         except asyncio.TimeoutError:

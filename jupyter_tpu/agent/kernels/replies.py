@@ -1,4 +1,4 @@
-"""Make replies in place of a kernel, for a request that it won't run or whose reply was lost."""
+"""Reply on behalf of a kernel to requests that it will not run, or whose replies were lost."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def _add(name: str, answer: bytes | Unreadable | None, values: dict[str, Pairs],
 def _opened(
     ports: Iterable[int], messages: list[bytes], deadline: float, why_not: dict[str, str]
 ) -> Iterator[GrpcCalls]:
-    """Send the calls to each open port and yield them. The caller collects all before it reads the first response."""
+    """Send the calls to each open port; yield a `GrpcCalls` per port. The caller reads responses after all are sent."""
     for port in ports:
         with suppress(NotServed):
             try:

@@ -145,7 +145,7 @@ class Notices:
     # -- calls from clients and hooks ----------------------------------------------------------------------------------
 
     async def prepare_to_end(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Announce that a server will stop or delete the node in ``ends_in_s``; servers may repeat the call.
+        """Announce that a server will stop or delete the node in ``ends_in_s`` seconds; servers may repeat the call.
 
         Raises:
             BadInput: a parameter is not valid.

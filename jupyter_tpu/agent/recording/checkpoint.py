@@ -37,7 +37,7 @@ class Checkpoint:
         return 0
 
     def grown(self, size: int, index: RequestIndex, seq: int) -> None:
-        """Count `size` new bytes of the record, and save the index if due; `seq` is the first unindexed seq."""
+        """Count `size` new bytes, and save the index if enough have been added; `seq` is the first unindexed seq."""
         self._bytes += size
         if self._bytes >= _EVERY_BYTES:
             self._bytes = 0

@@ -23,7 +23,7 @@ _LARGEST_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The entries of one request: the first and last sequence number, and the total size in bytes."""
+    """The range of one request's entries in the record: first and last sequence number, and total size in bytes."""
 
     first_seq: int
     last_seq: int

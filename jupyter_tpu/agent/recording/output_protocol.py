@@ -45,7 +45,7 @@ def parse_head(frame: bytes) -> tuple[int, int] | None:
 
 
 def attach(number: int, identity: bytes) -> bytes:
-    """Return the agent's attach frame, with its last recorded `number` and its `identity` for replies."""
+    """Return the frame with which the agent attaches: the last recorded `number` and the agent's `identity`."""
     return ATTACH + _NUMBER.pack(number) + identity
 
 

@@ -158,9 +158,8 @@ class Record:
     def reserve(self, next_seq: int) -> None:
         """Reserve the seqs below `next_seq` for messages that the kernel will resend.
 
-        Clients may already have received these messages, but they are missing from the disk.
-
-        Readers wait for these entries. A message that isn't resent leaves a gap.
+        Clients may already have received these messages, but they are missing from the disk. Readers wait until the
+        messages are resent. A message that isn't resent leaves a gap.
         """
         self.next_seq = max(self.next_seq, next_seq)
 

@@ -134,7 +134,7 @@ class Recorder:
         self._watermark.restore()
 
     def close(self) -> None:
-        """Stop retrying and close the watermark; the record's owner closes the record."""
+        """Stop retrying failed writes, and close the watermark; the record's owner closes the record."""
         if self._retry is not None:
             self._retry.cancel()
         self._watermark.close()

@@ -115,7 +115,7 @@ class Segment:
             self._index.append((entry.seq, at))
 
     def recover(self) -> int:
-        """Truncate the file after the last intact entry, and return the next seq that no client can have seen."""
+        """Truncate the file after the last intact entry. Return the first seq that no client can have received."""
         self.check()
         sound, seq = self._runs[-1].end if self._runs else self.start, self._last_seq + 1
         if lost := self.end - sound:

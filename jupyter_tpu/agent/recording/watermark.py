@@ -70,7 +70,7 @@ class Watermark:
         self._memory[: _STATE.size] = _STATE.pack(self.number, self.next_seq, self.assigned)
 
     def note(self, number: int, seq: int) -> None:
-        """Add the seq of a numbered message, for `assign` to store."""
+        """Remember the seq of the message with this number, until `assign` stores it."""
         if not self._has_room or self.seq_of(number) == seq:
             return
         while self._numbers and self._numbers[-1] >= number:  # messages with these numbers now have other seqs

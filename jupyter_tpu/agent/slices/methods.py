@@ -238,7 +238,7 @@ class Slices:
             ) from error
 
     async def _connection_of(self, controller: SliceProcess) -> dict[str, Any]:
-        """Return the content of the engines' connection file, once both files exist and the ports are open."""
+        """Wait until the controller has written its connection files, and return the content of the engines' file."""
         until = time.monotonic() + _CONTROLLER_S
         engine_file = controller.folder / CLIENT_FILE.replace("-client", "-engine")
         while not controller.ended.is_set() and time.monotonic() < until:

@@ -87,7 +87,7 @@ class Wanted:
 
     @property
     def costs(self) -> str:
-        """The end of a sentence about the node, saying who pays for it, or what it costs and until when."""
+        """The end of a sentence about the node: who pays for it, or how much it costs and until when."""
         if self.coverage and self.coverage.is_covered:
             return _("is {text}", text=_(self.coverage.text))
         costs = costs_text(self.accelerator_type, self.zone, self.provisioning)

@@ -49,7 +49,7 @@ async def find_node_or_intent(cloud: CloudApi, text: str, zone: str) -> Node:
 
 
 def _intended(settings: CloudSettings, node_id: str) -> list[Node]:
-    """Return nodes with that id whose creation has started but isn't complete."""
+    """Return the nodes with this id whose creation has started but isn't complete."""
     from jupyter_tpu.journal import Journal
 
     with closing(Journal.of_user()) as journal:

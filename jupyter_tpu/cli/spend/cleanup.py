@@ -219,7 +219,7 @@ def _result_printer(options: argparse.Namespace) -> Callable[[Result], None]:
 
 
 def _say_end(options: argparse.Namespace, results: tuple[Result, ...], nothing: str) -> int:
-    """Print the results if JSON is requested; text is already printed. Return exit code 1 if anything failed."""
+    """Print the results as JSON if requested. Text was printed earlier. Return exit code 1 if anything failed."""
     if options.json:
         say_json(results_view(results))
     elif not results:

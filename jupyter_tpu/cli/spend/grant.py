@@ -216,7 +216,7 @@ def _can_confirm(options: argparse.Namespace) -> bool:
 
 
 def _confirm(options: argparse.Namespace, mail: TrcMail, grant: Grant) -> None:
-    """Ask the user to confirm dates that aren't in the options, and to skip lines that couldn't be read."""
+    """Ask the user to confirm the dates if the options lack them, and that lines that couldn't be read are skipped."""
     is_proposed = not options.starts_on or not (options.days or options.ends_on)
     unread = (
         "" if options.skip_unread or not mail.problems else _(" without the unread lines (their chips count as billed)")

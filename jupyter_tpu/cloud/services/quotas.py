@@ -102,7 +102,7 @@ def entries_of_quota_infos(page: Mapping[str, Any]) -> Entries:
 
 
 def _of_info(quota: Quota, infos: Iterable[Mapping[str, Any]]) -> Entries:
-    """Yield the general values first, then the location-specific values, which override them."""
+    """Yield a quota's limits: first those for all locations, then the location-specific limits, which override them."""
     for info in sorted(infos, key=lambda each: bool(each.get("dimensions"))):
         value = _number(info.get("details", {}).get("value"))
         place = info.get("dimensions", {}).get(quota.scope)

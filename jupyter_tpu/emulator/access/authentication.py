@@ -25,7 +25,7 @@ _EXPECTED = (
 )
 @assumed("tokens", "The emulator accepts any bearer token; an Authorization header with another scheme is invalid.")
 def check_token(header: str, method: str) -> None:
-    """Raise 401 unless the ``Authorization`` header has a bearer token.
+    """Raise a 401 error unless the ``Authorization`` header contains a bearer token.
 
     `method` is the full name of the method, or an empty string for Google services other than Cloud TPU.
     """

@@ -1,4 +1,4 @@
-"""Apply scripted faults to a call: before it is performed, to its operation, and to its response."""
+"""Apply scripted faults to a call before it runs, to the operation that it starts, and to its response."""
 
 from __future__ import annotations
 

@@ -140,11 +140,11 @@ class EmulatorControl:
         return list(self._request("GET", "capacity")["capacity"])
 
     def set_capacity(self, zone: str, family: str, chips: int | None, *, seed: int | None = None) -> None:
-        """Set a zone's number of chips of a generation (None: unlimited). A seed makes it vary from 0 to `chips`."""
+        """Set how many chips of a generation a zone has (None: unlimited). With a seed, it varies from 0 to `chips`."""
         self._request("POST", "capacity", {"zone": zone, "family": family, "chips": chips, "seed": seed})
 
     def script_capacity(self, zone: str, family: str, steps: Sequence[tuple[float, int | None]]) -> None:
-        """Change the capacity over time, in steps of (virtual seconds from now, chips)."""
+        """Schedule changes of the capacity; each step is (virtual seconds from now, number of chips)."""
         self._request("POST", "capacity", {"zone": zone, "family": family, "script": [list(step) for step in steps]})
 
     def stock_out(self, zone: str, family: str = "", *, chips: int = 0, for_s: float | None = None) -> None:
@@ -204,7 +204,7 @@ class EmulatorControl:
         """Return the links to the workers of one node or of all nodes.
 
         Each link is ``{"node", "worker_id", "port", "connections", "accepted", "round_trips", "faults"}``; `accepted`
-        counts all connections since the start.
+        counts all connections since the proxy was started.
         """
         return list(self._request("GET", f"links?node={urllib.parse.quote(node)}")["links"])
 

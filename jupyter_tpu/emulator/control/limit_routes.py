@@ -70,7 +70,7 @@ class ControlRules:
         return switches.to_json()
 
     async def quotas(self, _: web.Request) -> Any:
-        """Return the quotas that are limited or in use."""
+        """Return the quotas that have a limit or are in use."""
         uses = self._cloud.rules.quotas.uses(self._cloud.held())
         return {"quotas": [use.to_json() for use in uses]}
 

@@ -22,7 +22,7 @@ class Leftover:
 
 
 class HalfCreated:
-    """The nodes that failed creates left behind, and when each disappears; stored, so that they survive a restart."""
+    """Nodes that failed creates left behind, and when each disappears. They are stored, so they survive a restart."""
 
     def __init__(self, store: Store, clock: VirtualClock) -> None:
         self._store = store

@@ -149,7 +149,7 @@ class Operations:
             self._store.save_operation(ended(operation, self._clock.now(), error=errors.cancelled()))
 
     def finish(self, operation: OperationRecord, *, error: status_pb2.Status | None = None, result: Any = None) -> None:
-        """Store the outcome of an operation whose effect has happened."""
+        """Store the outcome of an operation whose effect has been applied."""
         response = None if error else errors.packed(result or empty_pb2.Empty()).SerializeToString()
         self._store.save_operation(ended(operation, self._clock.now(), error=error, response=response))
 

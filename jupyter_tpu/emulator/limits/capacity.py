@@ -1,4 +1,4 @@
-"""The chips of each family (generation) in each zone: whether nodes fit, and when the number of chips changes."""
+"""The capacity of each zone, in chips per TPU generation: whether nodes fit, and when the capacity changes."""
 
 from __future__ import annotations
 

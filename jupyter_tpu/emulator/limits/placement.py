@@ -28,7 +28,7 @@ class Placement:
     def reservation_verdict(
         self, nodes: Sequence[NodePb], zone: str, *, name: str = "", is_queued: bool = False
     ) -> status_pb2.Status | None:
-        """Return an error if the reservation has too few chips for the nodes, or None."""
+        """Return an error if the reservation has too few chips for the nodes; otherwise, return None."""
         held = self._store.occupying_nodes()
         return self._rules.reservations.verdict(nodes, zone, held, name=name, is_queued=is_queued)
 
@@ -38,7 +38,7 @@ class Placement:
         "with the text of `E10-addresses`.",
     )
     def verdict(self, node: NodePb, zone: str) -> status_pb2.Status | None:
-        """Return the error that prevents the create or start of a node, or None if there is none."""
+        """Return the error that prevents creating or starting a node, or None if it is possible."""
         if node.scheduling_config.reserved:
             # v2 has no reservation field
             name = reservation_of(self._store.extras(node.name))

@@ -18,7 +18,7 @@ UNLIMITED = -1  # Service Usage shows an unlimited quota as -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaId:
-    """One quota of a generation: on-demand or preemptible (which includes spot), for each zone or each region.
+    """One quota of a TPU generation, for on-demand or for preemptible and spot nodes, in a zone or in a region.
 
     Attributes:
         bucket: the part of the id that selects the quota: ``Pod``, ``Litepod``, ``LitepodServing`` or empty.

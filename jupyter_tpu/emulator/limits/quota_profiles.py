@@ -45,7 +45,7 @@ def generous_limit(quota: QuotaId) -> int:
     "mention no regional limit.",
 )
 def new_project_limit(quota: QuotaId) -> int:
-    """Return the limit of a new project."""
+    """Return a new project's limit for this quota."""
     if quota.generation in ("v2", "v3") and not quota.bucket:
         return 48 if quota.is_preemptible else 16
     if quota.generation != "v5e":

@@ -50,7 +50,7 @@ def reply_to(tree: Mapping[str, Any], path: str, query: Mapping[str, str]) -> Re
 
 
 def find(tree: Mapping[str, Any], path: str) -> Any:
-    """Return the value or directory at a path, or None."""
+    """Return the value or directory at a path, or None if the path doesn't exist."""
     place: Any = tree
     for name in filter(None, path.split("/")):
         place = place.get(name) if isinstance(place, dict) else None

@@ -63,11 +63,11 @@ class FaultProxy:
 
     @property
     def round_trips(self) -> int:
-        """The number of round trips of all connections since the start; see `Connection.round_trips`."""
+        """The number of round trips of all connections since the proxy was started; see `Connection.round_trips`."""
         return self._ended_round_trips + sum(connection.round_trips for connection in self._connections)
 
     def faults(self) -> list[LinkFault]:
-        """Return the lasting faults, and the faults that will happen when a connection reaches a given byte."""
+        """Return the lasting faults, and the faults that wait until a connection reaches a given byte."""
         return [*self._lasting, *(trap.fault for trap in self._traps if trap.times)]
 
     def listen(self, address: Address) -> None:

@@ -84,7 +84,7 @@ class Pipe:
         self._bottleneck_free_at = max(self._bottleneck_free_at, moment)
 
     def set_trap(self, trap: Trap) -> None:
-        """Set a fault that happens at a certain byte, counted from now."""
+        """Set a fault that happens once a certain number of further bytes have been forwarded."""
         position = trap.fault.after if trap.fault.verb == "cut" else trap.fault.at
         self._traps.append((self.carried_bytes + position, trap))
 
@@ -101,7 +101,7 @@ class Pipe:
         self._pump()
 
     def sink_is_full(self, full: bool) -> None:
-        """Record whether the sink is full; delivery pauses while it is full."""
+        """Record whether the receiving socket's buffer is full; delivery pauses while it is full."""
         self._sink_is_full = full
         self._pump()
 

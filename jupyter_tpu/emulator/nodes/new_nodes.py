@@ -26,7 +26,7 @@ OUTPUT_ONLY = (
 
 
 class NewNodes:
-    """Build nodes, without storing them."""
+    """Builds nodes without storing them."""
 
     def __init__(self, clock: VirtualClock, project_number: str) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""Read the request of a queued resource: which nodes, in which tier, when and for how long. No I/O."""
+"""Parse a queued resource: which nodes it requests, in which tier, when and for how long. No I/O."""
 
 from __future__ import annotations
 

@@ -100,12 +100,12 @@ class RestTypes:
         return self.pool.FindMessageTypeByName(f"google.cloud.tpu.{self.version}.{name}")
 
     def new(self, name: str, **fields: Any) -> Any:
-        """Create a message by its name."""
+        """Create a message of the type with this name."""
         return message_factory.GetMessageClass(self.descriptor(name))(**fields)
 
 
 def new(version: str, name: str, **fields: Any) -> Any:
-    """Create a message of `version` by its name, with the fields that only REST has."""
+    """Create a message of the type with this name in `version`, with the fields that only REST has."""
     return rest_types(version).new(name, **fields)
 
 

@@ -1,4 +1,4 @@
-"""The protobuf classes of google-cloud-tpu that the core uses.
+"""The protobuf classes of google-cloud-tpu that the emulator uses.
 
 The package has proto-plus wrappers and no servicers; the emulator sends the raw messages inside the wrappers.
 """

@@ -1,4 +1,4 @@
-"""The nodes in the store. The values by which nodes are counted have their own columns, so counting is fast."""
+"""The nodes in the store. Values that are needed to count nodes have their own columns, so counting is fast."""
 
 from __future__ import annotations
 

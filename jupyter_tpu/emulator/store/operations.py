@@ -128,5 +128,5 @@ def bytes_of(status: status_pb2.Status | None) -> bytes | None:
 
 
 def status_of_bytes(blob: object) -> status_pb2.Status | None:
-    """Decode what `bytes_of` encoded."""
+    """Decode a status that `bytes_of` encoded."""
     return status_pb2.Status.FromString(blob) if isinstance(blob, bytes) else None

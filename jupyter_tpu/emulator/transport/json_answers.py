@@ -38,7 +38,7 @@ HTTP_STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    """A formatter of the core's responses to one request.
+    """Formats the emulator's responses to one request as JSON.
 
     `numbers_for_enums` is true for google-cloud-tpu's REST transport, which sends ``$alt=json;enum-encoding=int``.
     """

@@ -55,7 +55,7 @@ def chosen_ports(requested: Ports, saved: Ports) -> Ports:
 
 
 def _again(saved: int, reserved: set[int]) -> int:
-    """Return the port of the last run if it is free, else 0."""
+    """Return the port that the previous emulator used if it is free, else 0."""
     try:
         _try(saved)
     except PortUnusable:

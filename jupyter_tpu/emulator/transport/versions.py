@@ -188,7 +188,7 @@ class View:
         return json_format.ParseDict(fields, shown, ignore_unknown_fields=True)
 
     def unpacked(self, wrapper: any_pb2.Any, version: str) -> Message:
-        """Return the message in the response or metadata of an operation of `version`."""
+        """Unpack an operation's response or metadata, and return it as a message of `version`."""
         kind = descriptor_pool.Default().FindMessageTypeByName(wrapper.TypeName())
         return self.in_version(message_factory.GetMessageClass(kind).FromString(wrapper.value), version)
 

@@ -207,7 +207,7 @@ def default_rules(node: Node) -> Rules:
 
 
 def _read(found: Found | None, read: Callable[[Document], T | None], damaged: str) -> tuple[T | None, float, str]:
-    """Return a document's contents and revision (0 if it has none), and the message `damaged` if it is damaged."""
+    """Return a document's contents, its revision (or 0) and an error message: `damaged`, or empty if it is readable."""
     if found is None:
         return None, 0.0, ""
     if not isinstance(found, Document):

@@ -179,7 +179,7 @@ class SnapshotPublisher:
             self._sent[key] = (stable, now)
 
     async def _known(self, snapshot: FleetSnapshot) -> LocalState:
-        """Read all data once for all nodes; raises `JournalUnwritable`."""
+        """Read the data that the snapshots of all nodes are built from; raises `JournalUnwritable`."""
         account = await asyncio.to_thread(self._ledger.account, self._clock())
         grants = await read_grant_usage(self._journal, self._cloud.settings, snapshot)
         quota = await self._quota.report(tuple((each.name, each.state, each.uid) for each in snapshot.nodes))

@@ -37,7 +37,7 @@ NO_CREATIONS = CreationCounts()
 
 
 def creation_counts(intents: Iterable[Intent]) -> Mapping[Place, CreationCounts]:
-    """Return the counts by zone and accelerator type; open intents and intents with other verbs don't count."""
+    """Count the results of finished create intents, by zone and accelerator type."""
     counts: dict[Place, CreationCounts] = {}
     for intent in intents:
         if intent.spec is None or intent.verb != "create" or not intent.settled:

@@ -327,7 +327,7 @@ async def set_recovery(
 
 
 async def _require_price(cloud: CloudApi, journal: Journal, spec: NodeSpec, max_usd: float | None) -> None:
-    """Reject a cap that can't be enforced: without a list price, the node's cost is unknown."""
+    """Reject a cost cap for a node without a list price, because it can't be enforced."""
     if max_usd is None or price_on_terms(spec.accelerator_type, spec.name.zone, spec.provisioning) is not None:
         return
     # a covered node costs nothing, so any limit allows it

@@ -64,7 +64,7 @@ class NodeCache:
         return self._replace({**self._nodes, node.name: node})
 
     def merge_missing(self, name: NodeName, at: Moment) -> set[NodeName]:
-        """Record that there is no such node; return the names that changed."""
+        """Record that the node does not exist; return the names of the nodes that changed."""
         self._looked_at[name] = at
         return self._replace({each: node for each, node in self._nodes.items() if each != name})
 

@@ -250,7 +250,7 @@ class BudgetEnforcer:
         return asked.refused(intent.verb, intent.error)
 
     async def _log_stop(self, intent: Intent, now: float, reason: str) -> None:
-        """Add the stop to the audit log once per intent; another process may have started the same intent."""
+        """Add the stop to the audit log, unless another process has already added it for the same intent."""
         detail = {"intent_id": intent.intent_id}
         at, subject = self._clock.to_local(now), str(intent.node_name)
         entry = Entry(at=at, action=intent.verb, subject=subject, reason=reason, detail=detail)

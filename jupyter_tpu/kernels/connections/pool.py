@@ -290,7 +290,7 @@ class _Running:
         self.pool.close()
 
     async def _until_stopped(self) -> None:
-        """Wait until the last user has left, and then until cancelled tasks have finished their cleanup."""
+        """Wait until nothing uses this thread any more, and then until cancelled tasks have finished their cleanup."""
         await self._stopped.wait()
         tidying = asyncio.all_tasks() - {asyncio.current_task()}
         if tidying:

@@ -269,7 +269,7 @@ class Worker:
 
 
 def _explained(error: TpuError, end: NodeEnd) -> TpuError:
-    """Add to this error the reason why the node is gone or not READY."""
+    """Return a copy of the error that also says why the node is gone or not READY."""
     exists = Text("{why} {exists}", why=end.message, exists=error.exists) if error.exists else end.message
     return type(error)(error.message, exists=exists, hint=error.hint, raw=error.raw)
 

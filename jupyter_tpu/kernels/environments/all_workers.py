@@ -62,7 +62,7 @@ def slowest_of(count: int, on_progress: OnProgress) -> Callable[[int], OnProgres
 
 
 def on_all_workers(calls: Sequence[Call], node_id: str) -> Call:
-    """Return a call of the same method of all workers, with a combined response; an error names its worker."""
+    """Return a function that calls a method on all workers and combines the responses; an error names its worker."""
     if len(calls) == 1:
         return calls[0]
 

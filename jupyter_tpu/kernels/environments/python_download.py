@@ -1,4 +1,4 @@
-"""Download a Python interpreter on this machine for a worker that cannot download it.
+"""Download a Python interpreter to this machine for a worker that can't download it.
 
 uv downloads, verifies and caches the archive, so no archive is downloaded twice.
 """

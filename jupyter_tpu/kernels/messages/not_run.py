@@ -43,7 +43,7 @@ class OpenRequests:
         self._sent: dict[str, Sequence[bytes]] = {}
 
     def add(self, parts: Sequence[bytes]) -> None:
-        """Add an execute request that was sent to the kernel. Ignore any other message."""
+        """Add a sent message if it is an execute request; ignore any other message."""
         if is_execute_request(parts):
             self._sent[text_of(json_object(parts[header_place(parts)]), "msg_id")] = parts
 

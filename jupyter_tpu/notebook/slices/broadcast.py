@@ -308,7 +308,7 @@ class Slice:
         )
 
     def _report_differences(self, publisher: Publisher) -> None:
-        """Report, once, what has changed, and which workers have other package versions than worker 0."""
+        """Show the kernel's note and the workers whose package versions differ from worker 0's. Do this only once."""
         if self._has_compared:
             return
         self._has_compared = True

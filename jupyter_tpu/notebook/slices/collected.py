@@ -38,7 +38,7 @@ _VARYING = re.compile(
 
 
 def comparable(text: str) -> str:
-    """Return whole lines without log prefixes, times, memory addresses and progress bars, for comparison."""
+    """Prepare output for a comparison: remove log prefixes, times, memory addresses and progress bars."""
     return _without_variations(_IGNORED_LINES.sub("", overwritten(text)))
 
 

@@ -52,7 +52,7 @@ class Course:
 
     @property
     def next_at(self) -> float | None:
-        """When the next step is due if nothing else happens."""
+        """When the next step (interrupt or give up) is due; None if no step is due."""
         if not self.running or self.has_given_up:
             return None
         if self._interrupted_at is not None:

@@ -135,7 +135,7 @@ class Engine:
         )
 
     def _ask(self, *_: Any, **__: Any) -> str:
-        """Wait for the user's reply on worker 0."""
+        """Get the user's reply to ``input()``. Only worker 0 can ask the user."""
         __tracebackhide__ = True
         cell = self._cell
         if cell is None or 0 not in cell["workers"]:

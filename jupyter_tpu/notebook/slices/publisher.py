@@ -13,7 +13,7 @@ from jupyter_tpu.notebook.slices.folding import CellError
 
 
 class Publisher:
-    """Publishes to one cell.
+    """Publishes outputs and notes below one cell.
 
     Args:
         kernel: worker 0's ipykernel.

@@ -42,7 +42,7 @@ class Refusals:
             self._thread.io_loop.add_callback(kernel.shell_stream.on_recv, self._receive, copy=False)
 
     def refuse_waiting(self) -> None:
-        """Refuse the waiting cells, because worker 0 hangs; usable from any thread."""
+        """Refuse the waiting cells, because worker 0 hangs. This can be called from any thread."""
         if self._thread is not None:
             self._thread.io_loop.add_callback(self._refuse_waiting)
 

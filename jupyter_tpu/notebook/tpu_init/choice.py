@@ -29,7 +29,7 @@ class Choice:
 
 
 def choose_framework(line: str, imported: Sequence[str], installed: Sequence[str]) -> Choice | None:
-    """Return the framework that a line selects, or None if it names no framework and no framework is installed.
+    """Return the framework that a ``%tpu_init`` line selects; None for ``auto`` if no framework is installed.
 
     Raises:
         BadInput: the line contains no known framework, or ``auto`` finds several.

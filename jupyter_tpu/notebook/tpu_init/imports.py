@@ -15,7 +15,7 @@ from jupyter_tpu.notebook.tpu_init.known_errors import find_known_error
 
 
 class _Before:
-    """The original values of the variables that were set, or None for a variable that did not exist."""
+    """The values that environment variables had before `set_environment`; None if the variable did not exist."""
 
     variables: ClassVar[dict[str, str | None]] = {}
 

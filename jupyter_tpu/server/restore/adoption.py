@@ -89,7 +89,7 @@ class Adoption:
         await asyncio.gather(*self._settling, return_exceptions=True)
 
     async def leave(self) -> None:
-        """Leave the kernels on nodes running; kernels without a registry entry are shut down with the server."""
+        """Keep the kernels on nodes running. Jupyter Server shuts down kernels without a registry entry."""
         await self.close()
         left = [kernel_id for kernel_id in self._kernels.list_kernel_ids() if await self._can_be_left(kernel_id)]
         await asyncio.gather(*map(self._leave, left))

@@ -16,7 +16,7 @@ _DESK = "jupyter_tpu_quota_desk"
 
 
 class QuotaRoute(TpuHandler):
-    """Base class of the handlers of quota; the whole server shares one `QuotaService`, whose cache makes polls fast."""
+    """Base class of the quota handlers. All handlers share one `QuotaService`, whose cache makes polls fast."""
 
     async def report(self) -> QuotaReport:
         """Return the limits and the usage of the project's quota.

@@ -38,7 +38,7 @@ class Acknowledgements:
         return b"%s %d %d" % (_WORD, self._record, seq) if has_messages else None
 
     def confirm(self, payload: bytes) -> bool:
-        """Process a pong; return whether it matches a ping of the server. Clients may send pongs with any content."""
+        """Process a pong; return whether it matches a ping from the server. Clients may send pongs with any content."""
         word, _, numbers = payload.partition(b" ")
         record, _, seq = numbers.partition(b" ")
         if word != _WORD or not (record.isdigit() and seq.isdigit()) or int(record) != self._record:

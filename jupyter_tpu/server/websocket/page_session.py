@@ -141,7 +141,7 @@ class PageSession:
             await self.resend_question()
 
     def send_request(self, channel: str, parts: Sequence[bytes]) -> None:
-        """Send a request to the kernel when this session follows the record and can receive the reply."""
+        """Send a request to the kernel as soon as this session follows the record and can receive the reply."""
         message = [self._session_id.encode(), *parts]
         if self._follower is None:
             if len(self._unsent) < _MOST_WAITING:

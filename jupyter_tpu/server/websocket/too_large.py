@@ -86,7 +86,7 @@ class Refusals:
         return size >= refused and times >= (_TIMES_LARGE if refused >= _LARGE_BYTES else _TIMES)
 
     def smallest(self, kernel_id: str, session_id: str) -> int:
-        """Return the size of the smallest message that a session has refused, as far as known."""
+        """Return the size of the smallest message that a session is known to have refused."""
         sizes = (size for place, (_, size) in self._times.items() if place[:2] == (kernel_id, session_id))
         return min(sizes, default=sys.maxsize)
 

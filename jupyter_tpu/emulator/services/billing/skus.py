@@ -57,7 +57,7 @@ def sku_of(accelerator_type: str, zone: str, mode: str) -> Mapping[str, Any] | N
 
 @functools.cache
 def skus_of(service: str) -> tuple[Mapping[str, Any], ...]:
-    """Return the TPU SKUs of a service by id, each with its newest price."""
+    """Return the TPU SKUs of the service with this id, each with its newest price."""
     newest: dict[str, Mapping[str, Any]] = {}
     prices = accelerators.catalogue()["prices"]
     # sort by date, so that the newest row of a SKU comes last, and then by price, so that the order is fixed

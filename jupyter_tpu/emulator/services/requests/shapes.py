@@ -68,7 +68,7 @@ def boolean(value: object, place: str) -> None:
 
 
 def int64(value: object, place: str) -> None:
-    """Check that a value is a whole number or a string with one, as Google's JSON writes 64-bit numbers."""
+    """Check that a value is a 64-bit whole number, or a string that contains one, as in Google's JSON."""
     # True is an int in Python but not in JSON
     is_number = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
     if not is_number and not (isinstance(value, str) and _INT64.fullmatch(value) and abs(int(value)) < 2**63):
