@@ -67,7 +67,9 @@ def fidelity_page(generated: str) -> str:
         "# How accurate the emulator is",
         INTRODUCTION,
         summary(shown),
-        "## Never claimed\n\nThe emulator makes no claim about\n\n" + "\n".join(f"- {each};" for each in NEVER_CLAIMED),
+        "## Never claimed\n\nThe emulator makes no claim about\n\n"
+        + ";\n".join(f"- {each}" for each in NEVER_CLAIMED)
+        + ".",
         clients_section(),
         *(standing_section(standing, shown) for standing in ORDER),
     ]
