@@ -7,6 +7,7 @@ everything is escaped in the HTML. Each `Text` is shown in the user's language, 
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,9 @@ from jupyter_tpu.errors import plain as plain
 from jupyter_tpu.i18n import padded, shown, width_of
 from jupyter_tpu.sample_table import UNKNOWN as UNKNOWN
 
-_LEFT = ' style="text-align: left"'
+# such as "8", "-1", "12.5 %", "16.0 GiB" or "≈ $3.20", but not a version such as "0.10.2"
+_NUMBER = re.compile(r"([≈~<≤≥] ?)?[-−]?\$?\d[\d,]*(\.\d+)?( ?(%|[KMGT]iB|m?s))?")
+_WORD = re.compile(r"[^\d\s]*")  # in place of a number: "unknown", "unlimited" or nothing
 
 
 def as_html(text: str) -> str:
@@ -76,8 +79,7 @@ class Section:
         if title or self.lines:
             yield "<p>" + "<br>".join([*title, *map(_escaped, self.lines)]) + "</p>"
         if self.rows:
-            header = "".join(f'<th scope="col"{_LEFT}>{_escaped(cell)}</th>' for cell in self.header)
-            yield f"<table><thead><tr>{header}</tr></thead><tbody>{''.join(map(_html_row, self.rows))}</tbody></table>"
+            yield html_table(self.header, self.rows)
         if self.verbatim:
             yield "<pre>" + "\n".join(html.escape(plain(line, len(line))) for line in self.verbatim) + "</pre>"
 
@@ -115,8 +117,28 @@ def text_output(*lines: str) -> MagicOutput:
     return MagicOutput(sections=[Section(lines=lines)])
 
 
-def _html_row(cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f"<td{_LEFT}>{_escaped(cell)}</td>" for cell in cells) + "</tr>"
+def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table as HTML: columns of numbers are aligned right, all others left.
+
+    Front ends have other defaults; JupyterLab, for example, aligns every cell right.
+    """
+    sides = [
+        "right" if _is_numeric([plainly(cell) for cell in column]) else "left" for column in zip(*rows, strict=True)
+    ]
+    body = "".join(_html_row("td", row, sides) for row in rows)
+    return f"<table><thead>{_html_row('th', header, sides)}</thead><tbody>{body}</tbody></table>"
+
+
+def _is_numeric(cells: Sequence[str]) -> bool:
+    numbers = [cell for cell in cells if _NUMBER.fullmatch(cell)]
+    return bool(numbers) and all(_WORD.fullmatch(cell) for cell in cells if cell not in numbers)
+
+
+def _html_row(tag: str, cells: Sequence[str], sides: Sequence[str]) -> str:
+    scope = ' scope="col"' if tag == "th" else ""
+    aligned = zip(cells, sides, strict=True)
+    parts = (f'<{tag}{scope} style="text-align: {side}">{_escaped(cell)}</{tag}>' for cell, side in aligned)
+    return "<tr>" + "".join(parts) + "</tr>"
 
 
 def _escaped(text: str) -> str:

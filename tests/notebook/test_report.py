@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from jupyter_tpu.notebook.display import Section
 from jupyter_tpu.notebook.node.this_worker import this_worker
 from jupyter_tpu.notebook.tpu_init.library_versions import LIBRARIES, is_within, libtpu_mismatch
 from jupyter_tpu.notebook.tpu_init.report import Device, Report
@@ -27,6 +28,29 @@ def test_both_faces_show_devices_memory_proof_and_versions():
         assert "jax 0.10.2" in face
         assert "libtpu not installed" in face
         assert "emulated" not in face
+
+
+def test_text_is_aligned_left_and_numbers_right_whatever_the_front_end_does():
+    table = report_of().to_html()
+    for tag, side, text in [("td", "right", "0"), ("td", "left", "TPU v5 lite"), ("td", "right", "16.0 GiB")]:
+        assert f'<{tag} style="text-align: {side}">{text}</{tag}>' in table
+    for side, title in [("right", "device"), ("left", "kind"), ("right", "memory")]:
+        assert f'<th scope="col" style="text-align: {side}">{title}</th>' in table
+
+
+@pytest.mark.parametrize(
+    ("column", "side"),
+    [
+        (["8", "unknown"], "right"),
+        (["12.5 %", "≈ $3.20", "1,024"], "right"),
+        (["0.10.2", "3.11"], "left"),
+        (["4 × TPU v5 lite"], "left"),
+        (["unknown"], "left"),
+    ],
+)
+def test_a_column_is_aligned_by_what_it_holds(column, side):
+    section = Section(header=("it",), rows=[[cell] for cell in column])
+    assert f'style="text-align: {side}">{column[0].replace("$", "<span>$</span>")}</td>' in "".join(section.to_html())
 
 
 def test_both_faces_say_that_a_worker_is_emulated():

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from jupyter_tpu.errors import Text
 from jupyter_tpu.frameworks import TITLES
 from jupyter_tpu.i18n import _, padded, shown, width_of
-from jupyter_tpu.notebook.display import UNKNOWN, as_html
+from jupyter_tpu.notebook.display import UNKNOWN, as_html, html_table
 from jupyter_tpu.notebook.node.this_worker import ThisWorker
 
 EMULATED = Text("emulated: CPU devices replace the chips, so speed and memory are not meaningful")
@@ -123,18 +123,11 @@ class Report:
     def to_html(self) -> str:
         """Return the report as HTML, with every value escaped."""
         badge = f" <em>{as_html(_(EMULATED))}</em>" if self.worker.is_emulated else ""
-        header = _html_row("th", self.header)
-        rows = "".join(_html_row("td", row) for row in self.rows)
         notes = "<br>".join(as_html(note) for note in self.notes)
         return (
-            f"<p><strong>{as_html(self.headline)}</strong>{badge}</p>"
-            f"<table><thead>{header}</thead><tbody>{rows}</tbody></table><p>{notes}</p>"
+            f"<p><strong>{as_html(self.headline)}</strong>{badge}</p>{html_table(self.header, self.rows)}<p>{notes}</p>"
         )
 
     def to_mimebundle(self) -> dict[str, str]:
         """Return the plain-text and HTML forms by media type; the front end chooses one."""
         return {"text/plain": str(self), "text/html": self.to_html()}
-
-
-def _html_row(tag: str, cells: tuple[str, ...]) -> str:
-    return "<tr>" + "".join(f"<{tag}>{as_html(cell)}</{tag}>" for cell in cells) + "</tr>"
