@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, templates_of
+from jupyter_tpu.money.quota_ids import quotas_by_id
 from jupyter_tpu.server.emulator_client import ALLOWED
 from jupyter_tpu.server.routes.bodies import json_object
 from jupyter_tpu.server.routes.nodes import TpuHandler
@@ -64,7 +65,13 @@ class FailureSimulatorHandler(TpuHandler):
         answer = await emulator.call(verb, part, body, item=item)
         if part in _CHANGES_NODES:  # show the change in the panel now, not after the next poll
             app.refresh_nodes()
-        self.write_json(answer)
+        self.write_json({**answer, "quotas": list(map(_labelled, answer["quotas"]))} if "quotas" in answer else answer)
+
+
+def _labelled(quota: dict[str, Any]) -> dict[str, Any]:
+    known = quotas_by_id().get(quota["quota_id"])
+    label = known.label if known else quota["quota_id"]
+    return {**quota, "label": label, **templates_of({"label": label})}
 
 
 SIMULATOR_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (

@@ -222,9 +222,18 @@ describe('the page of the failure simulator', () => {
 
   it('sets the limit of a quota in its zone or region', () => {
     const doing = show({
-      quotas: [{ quota_id: 'TPUV4sPodPerProjectPerRegion', region: 'us-central2', limit: 8 }]
+      quotas: [
+        {
+          quota_id: 'TPUV4sPodPerProjectPerRegion',
+          label: 'v4, on-demand',
+          region: 'us-central2',
+          limit: 8
+        }
+      ]
     });
-    const form = screen.getByRole('form', { name: /TPUV4sPod/ });
+    const form = screen.getByRole('form', { name: 'v4, on-demand in us-central2' });
+    expect(within(form).queryByText(/TPUV4sPod/)).toBeNull();
+    expect(within(form).getByText('v4, on-demand').title).toBe('TPUV4sPodPerProjectPerRegion');
     fireEvent.submit(form);
     expect(doing.onSetQuota).not.toHaveBeenCalled();
     fireEvent.change(within(form).getByLabelText('limit'), { target: { value: '32' } });

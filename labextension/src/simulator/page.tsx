@@ -39,7 +39,7 @@ export interface ISimulatorActions {
   onFaultLink: (link: ILink, requests: readonly JSONObject[]) => void;
   onFaultWorker: (worker: IWorker, request: JSONObject) => void;
   onSetCapacity: (capacity: Pick<ICapacity, 'zone' | 'family' | 'chips'>) => void;
-  onSetQuota: (quota: Omit<IQuota, 'used' | 'limit'>, limit: number | null) => void;
+  onSetQuota: (quota: Omit<IQuota, 'label' | 'used' | 'limit'>, limit: number | null) => void;
   onSetProject: (change: Partial<ISwitches> & JSONObject) => void;
   onAddFault: (fault: JSONObject) => void;
   onRemoveFault: (id: number) => void;

@@ -80,6 +80,8 @@ export interface ICapacity {
 
 export interface IQuota {
   readonly quota_id: string;
+  /** Its name for the user. */
+  readonly label: string;
   readonly zone?: string;
   readonly region?: string;
   /** −1 is without limit. */

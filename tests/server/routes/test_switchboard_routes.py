@@ -54,6 +54,17 @@ def test_a_fault_that_is_asked_for_hits_the_next_call(board: Server, cloud: Clou
     assert cloud.control.faults() == []
 
 
+def test_a_quota_has_the_name_that_the_panel_shows(board: Server) -> None:
+    limited = {"quota_id": "TPUV5sPreemptibleLitepodPerProjectPerZoneForTPUAPI", "zone": NODE["zone"], "limit": 4}
+    board.tpu("POST", "emulator/quotas", limited)
+
+    [quota] = board.tpu("GET", "emulator/state").json["quotas"]
+
+    assert (quota["label"], quota["quota_id"]) == ("v5e, more than 8 chips, spot", limited["quota_id"])
+    assert (quota["templates"]["label"], quota["arguments"]["generation"]) == ("{generation}{sizes}, spot", "v5e")
+    board.tpu("POST", "emulator/quotas", {**limited, "limit": None})
+
+
 async def test_a_node_that_is_taken_back_is_listed_so_at_once(board: Server) -> None:
     def becomes(state: str) -> bool:
         return [node["state"] for node in board.tpu("GET", "nodes").json["nodes"]] == [state]

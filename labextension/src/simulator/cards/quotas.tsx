@@ -36,7 +36,7 @@ function Quota({ quota, actions, trans }: IQuotaProps): JSX.Element {
   const [draft, setDraft] = useState<string | null>(null);
   const text = draft ?? (quota.limit < 0 ? '' : String(quota.limit));
   const isWrong = !isCount(text);
-  const name = common.inPlace(quota.quota_id, whereOf(quota), trans);
+  const name = common.inPlace(quota.label, whereOf(quota), trans);
   return (
     <form
       aria-label={name}
@@ -49,14 +49,7 @@ function Quota({ quota, actions, trans }: IQuotaProps): JSX.Element {
         }
       }}
     >
-      <div className="jp-tpu-Quota-name" title={quota.quota_id}>
-        {quota.quota_id.split(/(?=Per|For|Preemptible)/).map((part, index) => (
-          <React.Fragment key={index}>
-            {part}
-            <wbr />
-          </React.Fragment>
-        ))}
-      </div>
+      <div title={quota.quota_id}>{quota.label}</div>
       <div className="jp-tpu-Row">
         <span className="jp-tpu-Row-text jp-tpu-Muted">{useOf(quota, trans)}</span>
         <label htmlFor={id}>{messages.limit(trans)}</label>
@@ -83,7 +76,7 @@ function Quota({ quota, actions, trans }: IQuotaProps): JSX.Element {
 }
 
 /** A quota counts in a zone or in a region. */
-function keyOf({ quota_id, zone, region }: IQuota): Omit<IQuota, 'used' | 'limit'> {
+function keyOf({ quota_id, zone, region }: IQuota): Omit<IQuota, 'label' | 'used' | 'limit'> {
   return zone === undefined ? { quota_id, region } : { quota_id, zone };
 }
 
