@@ -1,6 +1,9 @@
 import * as format from '../format';
 import * as units from '../messages/units';
-import { offer, trans } from './fixtures';
+import { stateName } from '../messages/panel';
+import { quotaUse } from '../messages/quota';
+import { offer, trans, translations } from './fixtures';
+import { limit } from './moneyfixtures';
 
 describe('dollars', () => {
   it.each([
@@ -54,5 +57,24 @@ describe('a state', () => {
     ['constructor', 'unknown']
   ])('%s is %s', (state, kind) => {
     expect(format.stateKind(state)).toBe(kind);
+  });
+
+  it('that this version does not know is called unknown in the language of the page', () => {
+    const chinese = translations({ Unknown: '未知', Ready: '就绪' });
+    expect(stateName('UNKNOWN(17)', chinese)).toBe('未知');
+    expect(stateName('UNKNOWN', chinese)).toBe('未知');
+    expect(stateName('READY', chinese)).toBe('就绪');
+    expect(stateName('STATE_UNSPECIFIED', chinese)).toBe('STATE_UNSPECIFIED');
+  });
+});
+
+describe('the use of a quota', () => {
+  const chinese = translations({ chips: '个芯片', '%1 of %2 %3 in use': '%2 %3 中已用 %1' });
+
+  it.each([
+    ['chips', '16 个芯片 中已用 8'],
+    ['TensorCores', '16 TensorCores 中已用 8']
+  ] as const)('in %s is in the language of the page', (unit, text) => {
+    expect(quotaUse(limit({ unit }), chinese)).toBe(text);
   });
 });

@@ -167,21 +167,25 @@ describe('the list of nodes', () => {
     expect(screen.queryByRole('checkbox')).toBeNull();
   });
 
-  it('says how long a creation takes and has taken before, if that is known', () => {
+  it('says once that a node is created, and how long that takes and has taken before, if known', () => {
     jest.useFakeTimers({ now: 100_000 });
     show({
       intents: [
         intent('a', { created_at: 59, usual_s: 80 }),
-        intent('b', { created_at: 59, phase: 'booting' })
+        intent('b', { created_at: 59, phase: 'booting' }),
+        intent('c', { created_at: 59, verb: 'delete', phase: 'deleting' })
       ]
     });
     const texts = [...document.querySelectorAll('.jp-tpu-Progress-text')];
     expect(texts.map(({ textContent }) => textContent)).toEqual([
-      'Creating · provisioning · 0:41 of about 1:20',
-      'Creating · booting · 0:41'
+      'provisioning the node · 0:41 of about 1:20',
+      'booting · 0:41',
+      '0:41'
     ]);
     const values = screen.getAllByRole('progressbar').map(bar => bar.getAttribute('aria-valuenow'));
-    expect(values).toEqual(['51', null]);
+    expect(values).toEqual(['51', null, null]);
+    const names = screen.getAllByRole('progressbar').map(bar => bar.getAttribute('aria-label'));
+    expect(names).toEqual(['Creating · provisioning the node', 'Creating · booting', 'Deleting']);
     jest.useRealTimers();
   });
 });

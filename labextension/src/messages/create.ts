@@ -5,7 +5,7 @@ import { ICoverage, ICoverageAutostop, IOffer, IQuotaAfter, Provisioning } from 
 import { Way } from '../create/draft';
 import { formatUsd } from '../format';
 import { IOpenChoice } from '../tokens';
-import { formatDuration } from './units';
+import { formatDuration, unitName } from './units';
 
 // Name and place
 
@@ -369,7 +369,8 @@ export function priceTerms(provisioning: Provisioning, trans: TranslationBundle)
 }
 
 export function quotaLeft(row: IQuotaAfter, trans: TranslationBundle): string {
-  const { limit, after, used, asked, unit } = row;
+  const { limit, after, used, asked } = row;
+  const unit = unitName(row.unit, trans);
   if (row.is_unlimited) {
     return trans.__('unlimited');
   }

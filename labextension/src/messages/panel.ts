@@ -162,7 +162,7 @@ export function description(trans: TranslationBundle): string {
   return trans.__('Description');
 }
 
-/** A state in a word for the user; for an unknown state, the API's own spelling. */
+/** A state in a word for the user; the API's own spelling of a state that is not in the list. */
 export function stateName(state: string, trans: TranslationBundle): string {
   const names: { readonly [state: string]: string } = {
     CREATING: trans.__('Creating'),
@@ -188,7 +188,7 @@ export function stateName(state: string, trans: TranslationBundle): string {
     SUSPENDED: trans.__('Suspended'),
     FAILED: trans.__('Failed')
   };
-  return names[state] ?? state;
+  return names[state] ?? (state.startsWith('UNKNOWN') ? trans.__('Unknown') : state);
 }
 
 export function pricePerHour(usd: string, trans: TranslationBundle): string {
@@ -414,10 +414,20 @@ export function formatVerb(verb: Verb, trans: TranslationBundle): string {
   return names[verb] ?? verb;
 }
 
-/** The progress of an intent: its verb, and its phase if that adds information. */
-export function formatProgress(verb: Verb, phase: string, trans: TranslationBundle): string {
-  const word = formatVerb(verb, trans);
-  return phase && phase !== word.toLowerCase() ? `${word} · ${phase}` : word;
+/** The phase of an intent; empty if it says no more than the verb. */
+export function phaseName(phase: string, trans: TranslationBundle): string {
+  const names: { readonly [phase: string]: string } = {
+    requested: trans.__('requested'),
+    asking: trans.__('sending the request'),
+    checking: trans.__('checking'),
+    provisioning: trans.__('provisioning the node'),
+    rolling_back: trans.__('rolling back'),
+    booting: trans.__('booting'),
+    deleting: '',
+    stopping: '',
+    starting: ''
+  };
+  return names[phase] ?? phase;
 }
 
 /** How long something has been in progress, and how long it usually takes: `0:41 of about 1:20`. */

@@ -2,6 +2,7 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { IQuotaLimit } from '../api.generated';
+import { unitName } from './units';
 
 export function title(trans: TranslationBundle): string {
   return trans.__('Quota');
@@ -32,7 +33,8 @@ export function deleteToFree(name: string, trans: TranslationBundle): string {
 }
 
 export function quotaUse(quota: IQuotaLimit, trans: TranslationBundle): string {
-  const { used, limit, unit } = quota;
+  const { used, limit } = quota;
+  const unit = unitName(quota.unit, trans);
   if (quota.is_unlimited) {
     return trans.__('%1 %2 in use; no limit', used, unit);
   }

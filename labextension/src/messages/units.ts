@@ -1,7 +1,7 @@
 /** Values as text: times, sizes, prices, provisioning models. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import { IAccelerator, IPrice, Provisioning } from '../api.generated';
+import { IAccelerator, IPrice, IQuotaLimit, Provisioning } from '../api.generated';
 import { formatUsd } from '../format';
 
 /** The cost of nodes per hour; a lower bound if a price is unknown. */
@@ -15,6 +15,11 @@ export function rateOf(
 
 export function perHour(usd: string, trans: TranslationBundle): string {
   return trans.__('%1 per hour', usd);
+}
+
+/** The unit of a quota; TensorCores is a proper name. */
+export function unitName(unit: IQuotaLimit['unit'], trans: TranslationBundle): string {
+  return unit === 'chips' ? trans.__('chips') : unit;
 }
 
 /** The size of a node: chips, workers, topology. */

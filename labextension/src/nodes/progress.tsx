@@ -2,7 +2,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 import { IIntent } from '../api.generated';
 import { useNow } from '../components/now';
-import { formatProgress, progressTime } from '../messages/panel';
+import { formatVerb, phaseName, progressTime } from '../messages/panel';
 
 interface IProps {
   intent: IIntent;
@@ -11,20 +11,21 @@ interface IProps {
   trans: TranslationBundle;
 }
 
-/** The operation in progress on a node: its phase, its duration so far, and how long it usually takes. */
+/** The operation in progress on a node: its phase, its duration so far, and how long it usually takes. The line above names its verb. */
 export function Progress({ intent, clockAhead_s, trans }: IProps): JSX.Element {
   const elapsed_s = useNow() / 1000 + clockAhead_s - intent.created_at;
-  const text = formatProgress(intent.verb, intent.phase, trans);
+  const phase = phaseName(intent.phase, trans);
   const { usual_s } = intent;
   const percent = usual_s === null ? null : Math.min(95, Math.round((100 * elapsed_s) / usual_s));
   return (
     <div className="jp-tpu-Progress" title={intent.message}>
       <div className="jp-tpu-Progress-text">
-        {text} · <span>{progressTime(elapsed_s, usual_s, trans)}</span>
+        {phase && `${phase} · `}
+        <span>{progressTime(elapsed_s, usual_s, trans)}</span>
       </div>
       <div
         role="progressbar"
-        aria-label={text}
+        aria-label={[formatVerb(intent.verb, trans), phase].filter(Boolean).join(' · ')}
         aria-valuenow={percent ?? undefined}
         className={`jp-tpu-Bar${percent === null ? '' : ' jp-mod-known'}`}
       >
