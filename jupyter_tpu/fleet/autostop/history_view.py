@@ -16,35 +16,35 @@ _VERDICTS = ("busy", "idle", "unknown")
 _LONGEST_TEXT = 500
 
 
-def activity_history_view(said: Mapping[str, Any] | str, *, idle_after_s: float | None, now: float) -> JSON:
+def activity_history_view(response: Mapping[str, Any] | str, *, idle_after_s: float | None, now: float) -> JSON:
     """Return the history as intervals, oldest first; the guard's verdict does not change within an interval.
 
     Args:
-        said: the agent's response, or the reason why there is none, as a text for display.
+        response: the agent's response, or display text with the reason why there is none.
         idle_after_s: the current idle timeout in seconds, or None.
         now: when the response arrived (Unix seconds); the agent sends ages, because its clock may differ.
     """
-    why, stretches = said if isinstance(said, str) else "", list[JSON]()
-    if not isinstance(said, str):
+    why, stretches = response if isinstance(response, str) else "", list[JSON]()
+    if not isinstance(response, str):
         try:
-            stretches = [_stretch(each, now) for each in said["past"]]
+            stretches = [_stretch(each, now) for each in response["past"]]
         except KeyError:
-            why = OLDER if "past" not in said else _NONSENSE
+            why = OLDER if "past" not in response else _NONSENSE
         except (TypeError, ValueError, AttributeError):
             why = _NONSENSE
     return {"now": now, "idle_after_s": idle_after_s, "why_unknown": why or None, "stretches": stretches}
 
 
-def _stretch(said: Mapping[str, Any], now: float) -> JSON:
-    if said["verdict"] not in _VERDICTS:
-        raise ValueError(said["verdict"])
-    quiet_s = said["quiet_s"]
+def _stretch(reported: Mapping[str, Any], now: float) -> JSON:
+    if reported["verdict"] not in _VERDICTS:
+        raise ValueError(reported["verdict"])
+    quiet_s = reported["quiet_s"]
     return {
-        "verdict": said["verdict"],
-        "sources": [str(source)[:_LONGEST_TEXT] for source in said["sources"]],
-        "detail": str(said["detail"])[:_LONGEST_TEXT],
-        "starts_at": now - _seconds(said["began_s"]),
-        "ends_at": now - _seconds(said["ended_s"]),
+        "verdict": reported["verdict"],
+        "sources": [str(source)[:_LONGEST_TEXT] for source in reported["sources"]],
+        "detail": str(reported["detail"])[:_LONGEST_TEXT],
+        "starts_at": now - _seconds(reported["began_s"]),
+        "ends_at": now - _seconds(reported["ended_s"]),
         "quiet_since": None if quiet_s is None else now - _seconds(quiet_s),
     }
 
