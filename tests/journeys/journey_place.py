@@ -67,9 +67,9 @@ class Place:
         self.cloud = self.emulator.control
         self.node = self.emulator.node_name(NODE)
 
-    def create_node(self) -> None:
+    def create_node(self, accelerator_type: str) -> None:
         """By the command line, as a user would."""
-        self.tpu("create", NODE, "--type", "v5litepod-8", "--zone", ZONE)
+        self.tpu("create", NODE, "--type", accelerator_type, "--zone", ZONE)
         self.kernel_name = str(json.loads(self.tpu("describe", NODE, "--zone", ZONE, "--json"))["kernelspec"])
 
     def tpu(self, *argv: str) -> str:
@@ -149,9 +149,14 @@ class Place:
         self.cloud.fault_link(self.node, fields.pop("verb"), **{name: value for name, value in fields.items() if value})
 
     @property
+    def homes(self) -> list[Path]:
+        """The home folders of all workers."""
+        return [Path(worker["home"]) for worker in self.cloud.workers(self.node)]
+
+    @property
     def home(self) -> Path:
         """The worker's home folder."""
-        return Path(self.cloud.workers(self.node)[0]["home"])
+        return self.homes[0]
 
     def worker_processes(self) -> dict[psutil.Process, list[str]]:
         """The processes of the worker, with their command lines."""
@@ -219,12 +224,12 @@ def _free_port() -> int:
 
 
 @contextlib.contextmanager
-def a_place(*emulator_options: str) -> Iterator[Place]:
+def a_place(*emulator_options: str, accelerator_type: str = "v5litepod-8") -> Iterator[Place]:
     """A place with a READY node, and no server yet; nothing of it is left at the end."""
     folder = Path(tempfile.mkdtemp(prefix="jt-"))  # pytest's own folders have names too long for Unix sockets
     place = Place(folder, *emulator_options)
     try:
-        place.create_node()
+        place.create_node(accelerator_type)
         yield place
     finally:
         place.close()

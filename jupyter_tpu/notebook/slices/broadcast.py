@@ -302,7 +302,8 @@ class Slice:
         if waited_s < _SLOW_S or not self.cluster.address:
             return text
         return Text(
-            "{text} A firewall may block their connections to {address}. JAX would then fail too.",
+            "{text} Restart the kernel if this takes long. If it happens again, a firewall may block their connections"
+            " to {address}, and JAX would fail too.",
             text=text,
             address=self.cluster.address,
         )
