@@ -40,7 +40,7 @@ class Ledger:
             JournalUnwritable: nothing was written; a later observation will add the missing time.
         """
         with self._journal.writing() as database:
-            # read, decide and write in one transaction, so that two processes don't open two spans
+            # read, decide and write in one transaction, so that two processes don't open two usage intervals
             spans = {span.name: span for span in self._read(database, "AND is_open = 1")}
             accrual = accrue(spans, self._gone_at(database), look)
             self._save(database, (*accrual.extended, *accrual.closed), look)

@@ -168,7 +168,7 @@ class Link:
         self._hang_up()
         if self._background:
             await asyncio.wait(self._background)
-        if self._state != "lost":  # keep the reason of an earlier loss
+        if self._state != "lost":  # keep the reason for an earlier loss
             self._lose(None)
 
     def hurry(self) -> None:

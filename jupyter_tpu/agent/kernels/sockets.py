@@ -44,7 +44,7 @@ _SUBSCRIBE_TO_ALL = b"\x01"
 _ACKNOWLEDGE_EVERY_S = 0.02
 # How long to wait for the kernel to bind all of its sockets. After this time, requests are sent anyway.
 _MEET_WITHIN_S = 10.0
-# How long to wait after the kernel's exit until its sockets are disconnected.
+# Delay between the kernel's exit and the disconnection of its sockets.
 _GOODBYE_S = 1.0
 
 

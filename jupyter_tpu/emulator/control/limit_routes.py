@@ -136,7 +136,7 @@ class ControlRules:
         return {"maintenance": [event.to_json() for event in self._cloud.maintenance.events()]}
 
     async def announce_maintenance(self, request: web.Request) -> Any:
-        """Plan maintenance of a node."""
+        """Schedule a maintenance event for a node."""
         settings = fields.checked(await json_object(request), _MAINTENANCE, required=("node",))
         node = node_named(self._cloud.store, settings["node"])
         with self._cloud.store.transaction():

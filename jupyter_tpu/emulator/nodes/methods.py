@@ -138,7 +138,7 @@ class Nodes:
     @assumed(
         "update-at-once",
         "An update is visible at once, although its operation takes a while. Maps and lists are replaced as a "
-        "whole. An empty mask, or a mask with any other field, is refused.",
+        "whole. An empty mask, or a mask with a field that can't be updated, is refused.",
     )
     def update_node(self, call: ApiRequest) -> Message:
         """Handle ``UpdateNode``: copy the fields in the mask to the node, immediately."""

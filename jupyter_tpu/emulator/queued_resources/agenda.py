@@ -248,7 +248,7 @@ class Queue:
         queued = self._store.queued(name) if name else None
         if queued is None:
             return False
-        # a cancellation may keep nodes that the user deletes, but not those that the service deletes
+        # a suspension by the user can be cancelled, which keeps the nodes; a suspension by the service can't
         is_by_service = queued.body.state.state_initiator == Initiator.SERVICE
         return queued.state == QueuedState.DELETING or (queued.state == QueuedState.SUSPENDING and is_by_service)
 

@@ -98,7 +98,7 @@ class Ledger:
         source="cloud.google.com/tpu/pricing",
     )
     def node_ready(self, node: NodePb, now: float) -> None:
-        """Open a span for the node."""
+        """Open a usage interval for the node."""
         zone = node.name.split("/")[3]
         mode = self.mode_of(node)
         span = Span(

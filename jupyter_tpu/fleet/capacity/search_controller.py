@@ -94,7 +94,7 @@ class SearchController:
             await self._save(with_last(search, intent_id=intent_id), now)
 
     async def _create_or_find(self, fleet: Fleet, search: Search) -> str:
-        """Create the try's intent, or find it if a process exited before it saved the id; return the intent's id."""
+        """Create this attempt's intent, or find it if a process exited before saving the id; return the intent's id."""
         spec = search.spec(search.tries[-1].index)
         try:
             intent = await fleet.create(spec, accept_unknown_price=search.accept_unknown_price)

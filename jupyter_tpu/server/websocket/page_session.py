@@ -239,10 +239,10 @@ class PageSession:
         await self._write([status_message(self._make_header, state)])
 
     async def _begin(self, cursor: Cursor | None) -> None:
-        """Follow the record from the cursor or, for a new session, from its end. First send opening messages.
+        """Send the opening messages, then follow the record from the cursor or, for a new session, from its end.
 
-        These contain the kernel's state. If the session has sent requests but acknowledged nothing, its cursor is still
-        the position at which it started, so that it receives all replies.
+        The opening messages contain the kernel's state. If the session has sent requests but acknowledged nothing, its
+        cursor is still the position at which it started, so that it receives all replies.
         """
         # follow first, so that nothing is missed; `_deliver` waits until the opening messages are written
         follower = await self._kernel.follow(cursor.arrived + 1 if cursor else "end", self._deliver)

@@ -358,7 +358,7 @@ describe('the section of spend', () => {
     fill('Amount', '1.5');
     const notice = screen.getByRole('alert');
     expect(notice.textContent).toContain(
-      'This amount is already used. These nodes will be stopped or deleted now'
+      'You have already used this amount. These nodes will be stopped or deleted now'
     );
     expect(notice.textContent).toContain('Stopped, disk kept: my-node in us-central1-a.');
     expect(notice.textContent).toContain('Deleted with disk and files: cheap in us-central1-a.');

@@ -227,7 +227,7 @@ export function removeGrant(trans: TranslationBundle): string {
 }
 
 export function search(trans: TranslationBundle): string {
-  return trans.__('Search for Node');
+  return trans.__('Search for Capacity');
 }
 
 export function cancelSearch(trans: TranslationBundle): string {

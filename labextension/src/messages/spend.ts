@@ -133,7 +133,7 @@ export function usedUpAtOnce(
 ): string {
   const head =
     least >= amount
-      ? trans.__('This amount is already used.')
+      ? trans.__('You have already used this amount.')
       : trans.__('This amount may already be used.');
   return isEnding
     ? trans.__(
