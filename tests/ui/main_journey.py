@@ -31,6 +31,9 @@ def in_jupyterlab(page: Page, url: str) -> None:
     expect(page.locator(".jp-tpu-MoneyStatus")).to_contain_text("$9.60/h")
     delete_node(page)
     expect(page.locator(".jp-tpu-RunningNode")).to_have_count(0)
+    # Notebook creates a node of the same name, which is free once the deletion has ended.
+    page.locator('.jp-SideBar [data-id="jupyter-tpu-panel"]').click()
+    expect(node_card(page)).to_have_count(0)
 
 
 def in_notebook(page: Page, context: BrowserContext, url: str) -> None:
@@ -53,10 +56,13 @@ def in_notebook(page: Page, context: BrowserContext, url: str) -> None:
     run_on_node(opened.value)
     opened.value.close()
     tab.click()
-    node = page.locator("#jupyter-tpu-panel").get_by_role("listitem").filter(has_text="my-node")
-    expect(node).to_be_visible()
+    expect(node_card(page)).to_be_visible()
     delete_node(page)
-    expect(node).to_have_count(0)
+    expect(node_card(page)).to_have_count(0)
+
+
+def node_card(page: Page) -> Locator:
+    return page.locator("#jupyter-tpu-panel").get_by_role("listitem").filter(has_text="my-node")
 
 
 def ready(page: Page) -> Locator:
