@@ -107,7 +107,7 @@ def _is_status(message: dict[str, Any], state: str) -> bool:
 
 
 def _is_of_worker_1(message: dict[str, Any]) -> bool:
-    return str(message["content"].get("data", {}).get("text/plain", "")).startswith("worker 1: ")
+    return bool(message["content"].get("data", {}).get("text/plain") == "worker 1: same output")
 
 
 class TestProvisioner(_OnANode):

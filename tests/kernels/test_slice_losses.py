@@ -136,7 +136,7 @@ def test_a_cut_network_between_the_workers_is_named(cloud: Cloud, slice_node: No
         notebook.client.start_channels(hb=False)
         notebook.client.wait_for_ready(timeout=120)
         request = notebook.send("print('together')")
-        notebook.wait_for_output(request, "JAX would fail for the same reason", timeout=60)
+        notebook.wait_for_output(request, "JAX would fail too", timeout=60)
     finally:
         cloud.control.fault_worker(str(slice_node.name), "clear", 0)
     assert notebook.result(request, timeout=120).others == "worker 1: same output"

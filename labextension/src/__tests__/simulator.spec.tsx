@@ -171,7 +171,7 @@ describe('the page of the failure simulator', () => {
     expect(doing.onFaultLink).toHaveBeenCalledWith(link, [{ verb: 'refuse' }, { verb: 'reset' }]);
   });
 
-  it('breaks and mends the machine of one worker', () => {
+  it('breaks and restores the machine of one worker', () => {
     const [first, second] = [0, 1].map(worker_id => ({ node: NODE, worker_id, faults: [] }));
     const doing = show({ workers: [first, second] });
     click('Kill the machine of my-node, worker 0');
