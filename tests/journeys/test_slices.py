@@ -92,10 +92,9 @@ async def test_a_server_killed_while_a_slice_starts_leaves_one_that_a_restart_co
     with ThreadPoolExecutor() as pool:
         kernels = place.home / ".jupyter-tpu" / "kernels"
         earlier = {*kernels.glob("*/controller")}
-        starting = pool.submit(open_session, place, "started.ipynb")
+        pool.submit(open_session, place, "started.ipynb")  # it may return just before the kill
         wait_for(lambda: {*kernels.glob("*/controller")} - earlier, place.server_log)
         place.kill_server()
-        assert starting.exception() is not None
     await asyncio.to_thread(place.start_server)
     (kernel,) = place.ask("GET", "api/kernels")
     async with a_tab(place, kernel["id"]) as tab:
