@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from jupyter_tpu.errors import TpuError, WorkerUnreachable
+from jupyter_tpu.errors import BadInput, TpuError, WorkerUnreachable
 from jupyter_tpu.kernels.connections.pool import LinkPool, WorkerLink
 from jupyter_tpu.kernels.connections.worker import OnProgress, WorkerKey
 from jupyter_tpu.kernels.environments.all_workers import all_of, combined, naming_worker, of_worker
@@ -114,7 +115,7 @@ class Slice:
         """
         self._cancel()
         self._kernel_id = launch.kernel_id
-        self._starting = asyncio.create_task(self._start(launch))
+        self._starting = asyncio.create_task(self._on_all_or_none(self._start(launch)))
         await asyncio.sleep(0)
 
     def follow(self, kernel: RemoteKernel) -> None:
@@ -122,23 +123,30 @@ class Slice:
         self._watching = asyncio.create_task(self._watch(kernel))
 
     def attach(self, kernel_id: str, kernel: RemoteKernel) -> None:
-        """Attach to a kernel that another process has started. The links are opened in the background."""
+        """Attach to a kernel that another process has started, and finish its start if that process was killed.
+
+        The links are opened in the background.
+        """
         self._kernel_id = kernel_id
         for worker in self.others:
             self._links[worker] = self._pool.join(self._key(worker))
+        self._starting = asyncio.create_task(self._on_all_or_none(self._finish_start()))
         self.follow(kernel)
 
     async def stop(self) -> None:
         """Stop all engines. If a worker does not respond, its engine exits when the controller's heartbeats stop."""
-        await asyncio.gather(*(self._stop_one(worker) for worker in self.others))
+        if self._starting:
+            self._starting.cancel()  # no engine may start after this
+        await self._stop_engines()
 
     async def leave(self, *, is_complete: bool) -> None:
         """Release the links. Running processes keep running.
 
         Args:
-            is_complete: whether to wait for a start in progress. If not, the start is cancelled.
+            is_complete: whether to wait for a start in progress. If not, or while worker 0 is unreachable, the start
+                is cancelled.
         """
-        if self._starting and is_complete:
+        if self._starting and is_complete and self._first_link and self._first_link.is_up:
             await asyncio.wait([self._starting], timeout=START_S)
         self._cancel()
         await self._release()
@@ -204,25 +212,48 @@ class Slice:
             ) from None
 
     async def _start(self, launch: Launch) -> None:
+        pythons = [self._pythons.get(worker, "") for worker in range(self._workers)]
+        engines = {
+            "start_id": uuid.uuid4().hex,
+            "workers": self._workers,
+            "env": dict(launch.env),
+            "cwd": launch.cwd,
+            "pythons": pythons,
+        }
+        params = {"workers": self._workers, "python": pythons[0], "engines": engines}
+        await self._start_engines({"engines": engines, **await self._call(0, "start_controller", params)})
+
+    async def _finish_start(self) -> None:
+        """Start the engines that are missing because the process that started the kernel was killed."""
         try:
-            params = {"workers": self._workers, "python": self._pythons.get(0, "")}
-            answer = await self._call(0, "start_controller", params)
-            common = {
-                "workers": self._workers,
-                "env": dict(launch.env),
-                "cwd": launch.cwd,
-                "connection": answer["engine_connection"],
-            }
-            await all_of(
-                self._call(
-                    worker, "start_engine", {**common, "worker": worker, "python": self._pythons.get(worker, "")}
-                )
-                for worker in self.others
-            )
+            start = await self._call(0, "unfinished_start", {})
+        except BadInput:  # an agent of an earlier version
+            return
+        if start:
+            log.warning("kernel %s: its start is completed on all workers", self._kernel_id)
+            await self._start_engines(start)
+
+    async def _start_engines(self, start: Mapping[str, Any]) -> None:
+        """Start the engines with an answer of ``unfinished_start``. An engine that exists already stays as it is."""
+        engines = {**start["engines"], "connection": start["engine_connection"]}
+        pythons = engines.pop("pythons")
+        await all_of(
+            self._call(worker, "start_engine", {**engines, "worker": worker, "python": pythons[worker]})
+            for worker in self.others
+        )
+        try:
+            await self._call(0, "finish_start", {})
+        except TpuError as error:  # the next client may ask for the same engines again, which does no harm
+            log.info("kernel %s: that it was started on all workers was not stored: %s", self._kernel_id, error)
+
+    async def _on_all_or_none(self, start: Awaitable[None]) -> None:
+        """Await the start of the engines; if it fails, end the kernel with the reason."""
+        try:
+            await start
         except TpuError as error:
-            log.warning("kernel %s ends, as not all workers take part: %s", launch.kernel_id, error)
+            log.warning("kernel %s ends, as not all workers take part: %s", self._kernel_id, error)
             reason = f"The kernel was ended, because not all workers could start. {error}"
-            await asyncio.gather(self._end_kernel(reason), self.stop())
+            await asyncio.gather(self._end_kernel(reason), self._stop_engines())
 
     async def _end_kernel(self, reason: str) -> None:
         try:
@@ -236,7 +267,7 @@ class Slice:
         engines = [asyncio.create_task(self._report_loss(worker, kernel)) for worker in self.others]
         try:
             await kernel.wait()
-            await self.stop()
+            await self._stop_engines()
         finally:
             for task in engines:
                 task.cancel()
@@ -248,16 +279,16 @@ class Slice:
         except TpuError as error:
             log.info("how worker %s of kernel %s ended is unknown: %s", worker, self._kernel_id, error)
             return
-        engine = answer.get("engine")
-        ended = (engine or {}).get("exit") or {}
-        if engine is None and kernel.exit_code is None:  # the process that started the kernel has been killed
-            await self._notify(f"Worker {worker} does not take part in this kernel. Restart the kernel.")
+        ended = (answer.get("engine") or {}).get("exit") or {}
         # Exit code 0: the kernel is shutting down, or a cell has called `exit`, which the kernel reports.
-        elif ended and not ended.get("asked") and kernel.exit_code is None and exit_code_of(ended) != 0:
+        if ended and not ended.get("asked") and kernel.exit_code is None and exit_code_of(ended) != 0:
             output = stderr_of(ended).strip()[-_LAST_OUTPUT:]
             tail = f" Its last output:\n{output}" if output else ""
             how = exit_text(exit_code_of(ended))
             await self._notify(f"The process of worker {worker} ended ({how}). Restart the kernel.{tail}")
+
+    async def _stop_engines(self) -> None:
+        await asyncio.gather(*(self._stop_one(worker) for worker in self.others))
 
     async def _stop_one(self, worker: int) -> None:
         if worker not in self._links or not self._kernel_id:

@@ -222,8 +222,8 @@ class FrontEnd(Tab):
         return self.cells.setdefault(other.msg_id, Cell(other.msg_id, other.code))
 
 
-def open_session(place: Place, path: str = "a.ipynb") -> str:
+def open_session(place: Place, path: str = "a.ipynb", kernel_name: str = "") -> str:
     """Start a kernel for a notebook; its id."""
-    kernel = {"name": place.kernel_name}
+    kernel = {"name": kernel_name or place.kernel_name}
     asked = {"path": path, "name": path, "type": "notebook", "kernel": kernel}
     return str(place.ask("POST", "api/sessions", asked)["kernel"]["id"])

@@ -158,9 +158,9 @@ class Place:
         """The worker's home folder."""
         return self.homes[0]
 
-    def worker_processes(self) -> dict[psutil.Process, list[str]]:
-        """The processes of the worker, with their command lines."""
-        token = self.cloud.workers(self.node)[0]["token"]
+    def worker_processes(self, worker: int = 0) -> dict[psutil.Process, list[str]]:
+        """The processes of a worker, with their command lines."""
+        token = self.cloud.workers(self.node)[worker]["token"]
         found = {}
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error, ProcessLookupError):
@@ -168,8 +168,9 @@ class Place:
                     found[process] = process.cmdline()
         return found
 
-    def agents(self) -> list[psutil.Process]:
-        return [each for each, line in self.worker_processes().items() if "agent" in line and "supervise" not in line]
+    def agents(self, worker: int = 0) -> list[psutil.Process]:
+        found = self.worker_processes(worker)
+        return [each for each, line in found.items() if "agent" in line and "supervise" not in line]
 
     def kill_agent(self) -> None:
         """Its supervisor starts another one."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import sys
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import psutil
 import pytest
 from journey_client import Cell, FrontEnd, open_session, outputs_of
 from journey_place import GATES, Place, a_place, wait_for
@@ -88,19 +91,64 @@ async def test_a_cell_of_all_workers_is_whole_and_once_after_the_laptop_was_away
         assert await tab.run("print(6 * 7)") == "42\n"
 
 
-async def test_a_server_killed_while_a_slice_starts_leaves_one_that_a_restart_completes(place: Place) -> None:
-    with ThreadPoolExecutor() as pool:
-        kernels = place.home / ".jupyter-tpu" / "kernels"
-        earlier = {*kernels.glob("*/controller")}
-        pool.submit(open_session, place, "started.ipynb")  # it may return just before the kill
-        wait_for(lambda: {*kernels.glob("*/controller")} - earlier, place.server_log)
-        place.kill_server()
+async def runs_on_all_and_leaves_nothing(place: Place) -> None:
+    """The next server completes the start of the only kernel, which then runs on all workers, and ends on all."""
     await asyncio.to_thread(place.start_server)
     (kernel,) = place.ask("GET", "api/kernels")
     async with a_tab(place, kernel["id"]) as tab:
-        await tab.execute("print('all')")
-        await tab.until(lambda: "Restart the kernel" in str(tab.messages))
-        await asyncio.to_thread(place.ask, "POST", f"api/kernels/{kernel['id']}/restart")
-        again = await tab.execute("print('all')")
-        await tab.until(lambda: again.is_done)
-        assert (again.text(), folds_of(again)) == ("all\n", ["workers 1-3: same output"])
+        cell = await tab.execute("print('all')")
+        await tab.until(lambda: cell.is_done)
+        assert (cell.text(), folds_of(cell)) == ("all\n", ["workers 1-3: same output"])
+        assert len(processes_of_slices(place)) >= 4
+    await asyncio.to_thread(wait_for, lambda: not processes_of_slices(place), place.agent_log)
+
+
+def processes_of_slices(place: Place) -> list[list[str]]:
+    """The command lines of controllers and engines, on all workers."""
+    lines = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            lines.append(process.cmdline())
+    homes = [str(home) for home in place.homes]
+    return [
+        line
+        for line in lines
+        if any(home in " ".join(line) for home in homes) and {"--engine", "ipyparallel.controller"} & {*line}
+    ]
+
+
+async def test_the_next_server_completes_a_start_whose_server_was_killed_before_any_engine(place: Place) -> None:
+    kernels = place.home / ".jupyter-tpu" / "kernels"
+    with ThreadPoolExecutor() as pool:
+        pool.submit(open_session, place, "started.ipynb")  # it may return just before the kill
+        wait_for(lambda: [*kernels.glob("*/controller")], place.server_log)
+        place.kill_server()
+    await runs_on_all_and_leaves_nothing(place)
+
+
+async def test_the_next_server_completes_a_start_whose_server_was_killed_between_two_engines(place: Place) -> None:
+    # A Python with which no controller starts before the gate: so the server has not started any engine before that.
+    gate, python = place.folder / "gate", place.folder / "python"
+    python.write_text(
+        f'#!/bin/sh\ncase "$*" in *ipyparallel.controller*) until [ -e {gate} ]; do sleep 0.05; done;; esac\n'
+        f'exec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    spec = place.folder / "data" / "kernels" / place.kernel_name / "kernel.json"
+    content = json.loads(spec.read_text())
+    content["metadata"]["kernel_provisioner"]["config"]["python"] = str(python)
+    gated = spec.parents[1] / "gated" / spec.name
+    gated.parent.mkdir()
+    gated.write_text(json.dumps(content))
+    slices = [home / ".jupyter-tpu" / "slices" for home in place.homes]
+    with ThreadPoolExecutor() as pool:
+        pool.submit(open_session, place, "started.ipynb", "gated")
+        wait_for(lambda: processes_of_slices(place), place.server_log)
+        (agent,) = place.agents(2)
+        agent.suspend()  # worker 2 takes no call before the server dies
+        gate.touch()
+        wait_for(lambda: all([*slices[worker].glob("*/process.json")] for worker in (1, 3)), place.server_log)
+        place.kill_server()
+        agent.kill()  # with the calls that have reached it; its supervisor starts another
+    assert not [*slices[2].glob("*/process.json")]
+    await runs_on_all_and_leaves_nothing(place)

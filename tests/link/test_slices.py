@@ -195,6 +195,38 @@ async def test_the_next_agents_find_controller_and_engine_and_learn_how_they_end
     assert (await pair.info(0, wait=True))["controller"]["exit"]["asked"]
 
 
+async def test_another_client_finishes_the_start_of_one_that_was_killed(pair: Pair) -> None:
+    # 1. The client is killed before it starts the engine, and the agent too.
+    engines = {"start_id": "1", "env": {"MINE": "7"}}
+    params = {**KERNEL, "workers": 2, "engines": engines}
+    controller = asyncio.create_task(pair.links[0].call("start_controller", params))
+    await asyncio.sleep(0)
+    await pair.client.start(workers=2)
+    connection = (await controller)["engine_connection"]
+    pair.workers[0].kill(pair.workers[0].agent_pid())
+    found = await pair.links[0].call("unfinished_start", KERNEL)
+    assert found == {"engines": engines, "engine_connection": connection}
+    # 2. However often the engine is asked for, it starts once, and its exit is kept.
+    first, second = [await pair.start_engine(connection, **engines) for _ in range(2)]
+    assert first == second
+    assert await pair.on_engine("__import__('os').environ['MINE']") == "7"
+    psutil.Process(first["pid"]).kill()
+    assert (await pair.info(1, wait=True))["engine"]["exit"]["signal"] == "SIGKILL"
+    assert await pair.start_engine(connection, **engines) == {"pid": None}
+    assert (await pair.info(1))["engine"]["exit"]["signal"] == "SIGKILL"
+    # 3. A finished start is not offered again, and its settings are deleted.
+    await pair.links[0].call("finish_start", KERNEL)
+    assert await pair.links[0].call("unfinished_start", KERNEL) == {}
+    assert "MINE" not in (pair.client_file.parents[2] / "process.json").read_text()
+    # 4. Without a controller, there is nothing that the engines could join.
+    await pair.links[0].call("start_controller", params)
+    for process in pair.processes(0, "controller"):
+        process.kill()
+    assert not (await pair.info(0, wait=True))["controller"]["alive"]
+    with pytest.raises(KernelFailed, match="could not be started on worker 0"):
+        await pair.links[0].call("unfinished_start", KERNEL)
+
+
 async def test_a_worker_that_cannot_take_part_says_why(pair: Pair) -> None:
     facts = await pair.links[1].call("prepare_slice", KERNEL)
     multislice = {"MEGASCALE_NUM_SLICES": "2", "MEGASCALE_COORDINATOR_ADDRESS": "127.77.0.9:80"}

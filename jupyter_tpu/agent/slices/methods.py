@@ -2,8 +2,9 @@
 
 On worker 0, the agent runs an ipyparallel controller beside the kernel; on every other worker, it runs an engine. A
 client calls ``prepare_slice`` on all workers, then ``start_controller`` and ``start_kernel`` on worker 0, then
-``start_engine`` on the other workers. The controller stops when its kernel exits, even without a client; engines exit
-when they miss the controller's heartbeats.
+``start_engine`` on the other workers, and ``finish_start`` on worker 0. If the client is killed in between, the next
+client starts the missing engines with the settings from ``unfinished_start``. The controller stops when its kernel
+exits, even without a client; engines exit when they miss the controller's heartbeats.
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ class Slices:
             "prepare_slice": self.prepare_slice,
             "start_controller": self.start_controller,
             "start_engine": self.start_engine,
+            "unfinished_start": self.unfinished_start,
+            "finish_start": self.finish_start,
             "stop_slice": self.stop_slice,
             "slice_info": self.slice_info,
         }
@@ -98,6 +101,8 @@ class Slices:
     async def start_controller(self, params: Params) -> dict[str, Any]:
         """Start the controller for a kernel's next process, replacing an earlier controller.
 
+        The parameter ``engines``, the settings of the engines, is stored for ``unfinished_start``.
+
         Returns ``engine_connection``, the secret content of the engines' connection file, and the ``address`` in it.
 
         Raises:
@@ -114,15 +119,22 @@ class Slices:
             await self._replace(self._controllers, kernel.kernel_id, controller)
             folder = controller.make_folder()
             python = str(params.get("python") or self._python)
-            self._start(controller, controller_argv(python, folder, address), controller_env(os.environ), after=after)
+            argv, engines = controller_argv(python, folder, address), params.get("engines")
+            self._start(controller, argv, controller_env(os.environ), after=after, engines=engines)
         return {"engine_connection": await self._connection_of(controller), "address": address}
 
     async def start_engine(self, params: Params) -> dict[str, Any]:
-        """Start this worker's engine for a kernel, replacing an earlier engine; see `EngineLaunch`."""
+        """Start this worker's engine for a kernel, replacing the engine of an earlier start; see `EngineLaunch`.
+
+        If the engine of this start was started before, do nothing, even if it has exited: its variables are lost.
+        """
         kernel_id = checked_kernel_id(params.get("kernel_id"))
         launch = EngineLaunch.from_params(params)
         engine = SliceProcess(self._home.slices / kernel_id, self._reports)
         async with self._changing:
+            known = self._engines.get(kernel_id)
+            if known and launch.start_id and known.state.get("start_id") == launch.start_id:
+                return {"pid": known.pid}
             await self._replace(self._engines, kernel_id, engine)
             folder = engine.make_folder()
             private_folder(folder / "profile")
@@ -131,8 +143,26 @@ class Slices:
             share_startup_files(folder / "profile", env)
             marks = {name: env[name] for name in ("JUPYTER_TPU_KERNEL_ID", "JUPYTER_TPU_AGENT_SOCKET")}
             argv = engine_argv(launch, folder, self._python)
-            self._start(engine, argv, env, notebook=launch.notebook, marks=marks)
+            self._start(engine, argv, env, notebook=launch.notebook, marks=marks, start_id=launch.start_id)
         return {"pid": engine.pid}
+
+    async def unfinished_start(self, params: Params) -> dict[str, Any]:
+        """Return the ``engines`` and ``engine_connection`` of a start that no client has finished; {} if there is none.
+
+        Raises:
+            KernelFailed: the controller has exited, so the engines can't be started.
+        """
+        controller = self._controllers.get(checked_kernel_id(params.get("kernel_id")))
+        engines = controller and controller.state.get("engines")
+        if not controller or not engines:
+            return {}
+        return {"engines": engines, "engine_connection": await self._connection_of(controller)}
+
+    async def finish_start(self, params: Params) -> dict[str, Any]:
+        """Record that all engines were started, and delete their settings, which may contain the user's secrets."""
+        if controller := self._controllers.get(checked_kernel_id(params.get("kernel_id"))):
+            controller.save(engines=None)
+        return {}
 
     async def stop_slice(self, params: Params) -> dict[str, Any]:
         """Stop this worker's controller and engine for a kernel.

@@ -67,7 +67,7 @@ class SliceProcess:
         """
         process = Process.start(argv, env=env, cwd=self.folder, output=self._output, reports=self._reports)
         self.state = {}
-        self._save(
+        self.save(
             pid=process.pid, started=process.started, boot_id=boot_id(), started_at=time.time(), exit=None, **facts
         )
         self._observe(process)
@@ -105,6 +105,18 @@ class SliceProcess:
     def describe(self) -> dict[str, Any]:
         """Return the process's state for ``slice_info``; ``exit`` has the same format as a kernel's."""
         return {"alive": self.is_running, "pid": self.pid, "exit": self.state.get("exit")}
+
+    def save(self, **changes: Any) -> None:
+        """Change details of the process, in its folder too, where a later agent finds them."""
+        self.state.update(changes)
+        # The folder may have been deleted with its kernel, and must not be created again.
+        with suppress(FileNotFoundError):
+            try:
+                write_whole(self._file, json.dumps(self.state).encode())
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                log.error("%s cannot be saved, a later agent will not find its process: %s", self._file, error)
 
     def close(self) -> None:
         """Stop watching the process, which keeps running."""
@@ -152,7 +164,7 @@ class SliceProcess:
 
     def _note_request(self) -> None:
         if self._process is not None:
-            self._save(asked=True)
+            self.save(asked=True)
 
     def _record(self, ended: Exit) -> None:
         outcome = {
@@ -161,19 +173,8 @@ class SliceProcess:
             "asked": bool(self.state.get("asked")),
             "stderr": self.last_output(),
         }
-        self._save(pid=None, exit=outcome, ended_at=time.time())
+        self.save(pid=None, exit=outcome, ended_at=time.time())
         self.ended.set()
-
-    def _save(self, **changes: Any) -> None:
-        self.state.update(changes)
-        # The folder may have been deleted with its kernel, and must not be created again.
-        with suppress(FileNotFoundError):
-            try:
-                write_whole(self._file, json.dumps(self.state).encode())
-            except FileNotFoundError:
-                raise
-            except OSError as error:
-                log.error("%s cannot be saved, a later agent will not find its process: %s", self._file, error)
 
 
 def _read(path: Path) -> dict[str, Any]:

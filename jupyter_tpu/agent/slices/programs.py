@@ -31,11 +31,13 @@ class EngineLaunch:
         kernel: settings shared with the kernel: Python, folder and environment variables.
         worker: this worker's number, from 1.
         connection: the content of the controller's connection file for engines.
+        start_id: the id of the slice's start; empty if the client is of an earlier version.
     """
 
     kernel: Launch
     worker: int
     connection: Mapping[str, Any]
+    start_id: str = ""
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> EngineLaunch:
@@ -50,7 +52,7 @@ class EngineLaunch:
             raise BadInput("The field 'worker' must be a number from 1 to one less than the number of workers.")
         if not isinstance(connection, dict):
             raise BadInput("The field 'connection' must be an object.")
-        return cls(kernel, worker, connection)
+        return cls(kernel, worker, connection, str(params.get("start_id", "")))
 
     @property
     def notebook(self) -> str:
