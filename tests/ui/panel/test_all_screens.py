@@ -203,7 +203,7 @@ def failure_simulator(shown: Shown) -> Locator:
     shown.with_node()
     shown.execute("tpu:open-switchboard")
     page = shown.page.locator(".jp-tpu-Switchboard")
-    expect(page.locator(".jp-tpu-Card")).to_have_count(7)
+    expect(page.locator(".jp-tpu-Card")).to_have_count(8)
     return page
 
 
