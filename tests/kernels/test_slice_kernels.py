@@ -123,16 +123,25 @@ def test_a_kernel_starts_restarts_and_ends_on_all_workers(manager: KernelManager
 def test_what_is_there_for_a_notebook_on_one_worker_is_there_on_all(
     manager: KernelManager, homes: Homes, cloud: Cloud, slice_node: Node
 ) -> None:
-    startup = cloud.home_of(slice_node, 1) / ".ipython" / "profile_default" / "startup"
-    startup.mkdir(parents=True, exist_ok=True)
-    (startup / "mine.py").write_text("started_up = True")
+    profile = cloud.home_of(slice_node, 1) / ".ipython" / "profile_default"
+    (profile / "startup").mkdir(parents=True, exist_ok=True)
+    (profile / "startup" / "mine.py").write_text("started_up = True")
+    (profile / "ipython_config.py").write_text(
+        "c.InteractiveShellApp.extensions = ['autoreload']\n"
+        "c.InteractiveShellApp.exec_lines = ['configured = True']\n"
+        "c.InteractiveShell.ast_node_interactivity = 'last'\n"
+    )
+    (profile / "ipython_kernel_config.py").write_text("c.InteractiveShell.ast_node_interactivity = 'all'\n")
     client = started(manager)
 
     def agent(worker: int, method: str, **params: Any) -> dict[str, Any]:
         key = WorkerKey(node=slice_node.name, endpoint=cloud.settings.endpoint, worker_id=worker)
         return asyncio.run(call_agent(key, method, params))
 
-    assert "True" in run(client, "%%worker 1\nprint(started_up)")
+    # a worker's startup files and IPython configuration are read there, too
+    shown = run(client, "%%worker 1\nprint(started_up, configured)\n%autoreload 0\n'first'\n'second'")
+    assert "True True" in shown
+    assert "first" in shown
 
     # the processes that use the chips are named by their notebook, and end together
     take_chip = (

@@ -95,9 +95,12 @@ def run_engine(folder: str, *arguments: str) -> None:
     go_to(folder)
     forget_own_package()
     from ipyparallel.engine.app import IPEngine
+    from IPython.paths import get_ipython_dir
 
     sys.argv[:] = ["ipengine", *arguments]
-    IPEngine.launch_instance()
+    # The engine has a profile folder of its own, but reads the same configuration files as the kernel.
+    profile = Path(get_ipython_dir()) / "profile_default"
+    IPEngine.launch_instance(config_file_paths=[str(profile)], config_files=["ipython_kernel_config.py"])
 
 
 def main(argv: list[str]) -> None:
