@@ -57,6 +57,7 @@ import {
 import { UntrustedOutputs } from './untrusted';
 import { TpuPanel } from './widget';
 import { retryRendering } from './widgetviews';
+import { keepFolds } from './workerfolds';
 
 const DOMAIN = 'jupyter_tpu';
 
@@ -318,6 +319,16 @@ const widgetViews: JupyterFrontEndPlugin<void> = {
   }
 };
 
+const workerFolds: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:worker-folds',
+  description: 'Keeps opened output of other workers open while their cell runs.',
+  autoStart: true,
+  optional: [INotebookTracker],
+  activate: (_: JupyterFrontEnd, tracker: INotebookTracker | null): void => {
+    tracker?.widgetAdded.connect((_, { content }) => keepFolds(content.rendermime));
+  }
+};
+
 export default [
   model,
   commands,
@@ -339,6 +350,7 @@ export default [
   refusedRestarts,
   restoredOutputs,
   widgetViews,
+  workerFolds,
   replay,
   simulator
 ];

@@ -162,9 +162,11 @@ def _html_of(group: Group) -> str:
     body = _html_body(group)
     if not body:
         return f'<div style="opacity: 0.7"><small>{label}</small></div>'
-    opened = " open" if group.is_open else ""
+    # By these classes, JupyterLab keeps a fold open when it is updated; see `labextension/src/workerfolds.ts`.
+    workers = f"jp-tpu-Workers-{'-'.join(map(str, group.workers))}"
+    attributes = f'class="{workers} jp-tpu-mod-open" open' if group.is_open else f'class="{workers}"'
     summary = f"<summary><small>{label}{_html_preview(group)}</small></summary>"
-    return f'<details{opened}>{summary}<div style="{_INDENTED}">{body}</div></details>'
+    return f'<details {attributes}>{summary}<div style="{_INDENTED}">{body}</div></details>'
 
 
 def _html_preview(group: Group) -> str:

@@ -46,9 +46,14 @@ def test_an_error_is_open_and_an_output_is_folded_behind_its_first_line():
     groups = grouped(said("a"), {1: said("<b>\nrest\n"), 2: said(error=FAILED)})
     page = to_mimebundle(groups)["text/html"]
     folded, opened = re.findall("(<details.*?)<pre[^>]*>(.*?)</pre>", page, re.DOTALL)
-    assert re.match(r"<details><summary><small>worker 1&ensp;<code[^>]*>&lt;b&gt; …</code></small>", folded[0])
+    assert re.match(
+        r'<details class="jp-tpu-Workers-1"><summary><small>worker 1&ensp;<code[^>]*>&lt;b&gt; …</code></small>',
+        folded[0],
+    )
     assert folded[1] == "&lt;b&gt;\nrest\n"
-    assert opened[0].startswith("<details open><summary><small>worker 2: ValueError: bad</small></summary>")
+    attributes, _, summary = opened[0].partition(">")
+    assert attributes == '<details class="jp-tpu-Workers-2 jp-tpu-mod-open" open'
+    assert summary.startswith("<summary><small>worker 2: ValueError: bad</small></summary>")
     assert "\x1b" not in page
     assert "&lt;bad&gt;" in page
 
