@@ -61,9 +61,14 @@ class Module:
 
     @cached_property
     def scopes(self) -> dict[ast.AST, Function]:
-        """The innermost function around each node; outer ones come first in `ast.walk`."""
-        functions = (each for each in ast.walk(self.tree) if isinstance(each, Function))
-        return {node: each for each in functions for node in ast.walk(each)}
+        """The innermost function around each node."""
+        found: dict[ast.AST, Function] = {}
+        for node in ast.walk(self.tree):  # a node comes before its children
+            if isinstance(node, Function):
+                found[node] = node
+            if node in found:
+                found.update(dict.fromkeys(ast.iter_child_nodes(node), found[node]))
+        return found
 
     @property
     def errors(self) -> Iterator[tuple[ast.AST, dict[str, ast.expr]]]:

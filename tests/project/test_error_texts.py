@@ -9,13 +9,16 @@ from pathlib import Path
 
 from error_texts import MODULES, Module, arguments_of, is_composed, module_of, name_of
 
-SOURCES = {path: module_of(path) for path in MODULES}
+
+def sources() -> dict[Path, Module]:
+    # not when this module is imported: each worker of pytest-xdist imports it, and reading all sources takes seconds
+    return {path: module_of(path) for path in MODULES}
 
 
 def test_a_text_of_an_error_is_not_composed() -> None:
     composed = {
         f"{path}:{source.lineno}: {ast.unparse(source)}"
-        for path, module in SOURCES.items()
+        for path, module in sources().items()
         for _, parts in module.errors
         for text in parts.values()
         for source in module.sources(text)
@@ -25,7 +28,7 @@ def test_a_text_of_an_error_is_not_composed() -> None:
 
 
 def test_the_texts_of_an_error_agree_about_their_arguments() -> None:
-    for path, module in SOURCES.items():
+    for path, module in sources().items():
         for call, parts in module.errors:
             arguments = [arguments_of(list(module.sources(text))) for text in parts.values()]
             for one, other in itertools.combinations(arguments, 2):
@@ -34,7 +37,7 @@ def test_the_texts_of_an_error_agree_about_their_arguments() -> None:
 
 
 def test_a_template_stands_in_the_source_and_uses_its_arguments() -> None:
-    for path, module in SOURCES.items():
+    for path, module in sources().items():
         check_templates(path, module)
 
 
