@@ -21,7 +21,7 @@ VERBS = ("get", "post", "put", "patch", "delete")
 
 def described() -> dict[str, Any]:
     text = resources.files("jupyter_tpu.server").joinpath("rest-api.yml").read_text()
-    data: dict[str, Any] = yaml.safe_load(text)
+    data: dict[str, Any] = yaml.load(text, yaml.CSafeLoader)
     return data
 
 

@@ -11,13 +11,11 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
-import yaml
-from openapi_schema_validator import OAS31Validator
+from rest_api import assert_fits
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
@@ -160,12 +158,6 @@ class Kernel:
     def request(self, msg_id: str) -> dict[str, Any]:
         (request,) = self.outputs(msg_id)["requests"]
         return dict(request)
-
-
-def assert_fits(body: Any, schema: str) -> None:
-    """The body is as rest-api.yml says."""
-    described = yaml.safe_load(resources.files("jupyter_tpu.server").joinpath("rest-api.yml").read_text())
-    OAS31Validator({**described["components"]["schemas"][schema], "components": described["components"]}).validate(body)
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
-from openapi_schema_validator import OAS31Validator
+from rest_api import assert_fits
 
 from jupyter_tpu.autostop import NO_KEEP_RUNNING, KeepRunning
 from jupyter_tpu.errors import BadInput
@@ -26,11 +24,6 @@ NODE = {
     "runtime_version": "v2-alpha-tpuv5-lite",
     "spot": False,
 }
-
-
-def assert_fits(body: Any, schema: str) -> None:
-    described = yaml.safe_load(resources.files("jupyter_tpu.server").joinpath("rest-api.yml").read_text())
-    OAS31Validator({**described["components"]["schemas"][schema], "components": described["components"]}).validate(body)
 
 
 async def comes_true(check: Callable[[], bool]) -> None:

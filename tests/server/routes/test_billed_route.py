@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-import yaml
-from openapi_schema_validator import OAS31Validator
+from rest_api import assert_fits
 
 if TYPE_CHECKING:
     from conftest import Cloud, Server, StartServer
 
 TABLE = "demo-project.billing.gcp_billing_export_v1_01E5D0_7B0000_00DE30"
-
-
-def assert_fits(body: Any, schema: str) -> None:
-    """The body is as rest-api.yml says."""
-    described = yaml.safe_load(resources.files("jupyter_tpu.server").joinpath("rest-api.yml").read_text())
-    OAS31Validator({**described["components"]["schemas"][schema], "components": described["components"]}).validate(body)
 
 
 def live_an_hour(cloud: Cloud) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
-from openapi_schema_validator import OAS31Validator
+from rest_api import assert_fits
 
 if TYPE_CHECKING:
     from conftest import Cloud, Server
@@ -23,12 +21,6 @@ WANTED = [{"zone": zone, **V5E} for zone in (ZONE, ELSEWHERE)]
 def empty_cloud(cloud: Cloud) -> Iterator[None]:
     yield
     cloud.control.reset()
-
-
-def assert_fits(body: Any, schema: str) -> None:
-    """The body is as rest-api.yml says."""
-    described = yaml.safe_load(resources.files("jupyter_tpu.server").joinpath("rest-api.yml").read_text())
-    OAS31Validator({**described["components"]["schemas"][schema], "components": described["components"]}).validate(body)
 
 
 def search(server: Server, search_id: str) -> dict[str, Any]:

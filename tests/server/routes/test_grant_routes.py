@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
-from openapi_schema_validator import OAS31Validator
+from rest_api import assert_fits
 
 if TYPE_CHECKING:
     from conftest import Server
@@ -19,12 +17,6 @@ TODAY = time.strftime("%Y-%m-%d", time.gmtime())  # or yesterday, when the test 
 ROW = {"chips": 64, "generation": "v5e", "spot": True, "zone": "us-central1-a"}
 TRC = {"kind": "trc", "starts_on": TODAY, "days": 90, "rows": [ROW]}
 COVERAGE = "coverage?zone=us-central1-a&accelerator_type=v5litepod-8"
-
-
-def assert_fits(body: Any, schema: str) -> None:
-    """The body is as rest-api.yml says."""
-    described = yaml.safe_load(resources.files("jupyter_tpu.server").joinpath("rest-api.yml").read_text())
-    OAS31Validator({**described["components"]["schemas"][schema], "components": described["components"]}).validate(body)
 
 
 def test_a_grant_is_read_entered_and_removed(server: Server) -> None:

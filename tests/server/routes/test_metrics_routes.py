@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 from agent_processes import agent_stopped
-from openapi_schema_validator import OAS31Validator
+from rest_api import assert_fits
 
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.server.routes.metrics import release_from_body
@@ -30,11 +28,6 @@ NODE = {
 }
 TAKE = "import emulated_tpu; emulated_tpu.take(); print('taken')"
 GIB = 2**30
-
-
-def assert_fits(body: Any, schema: str) -> None:
-    described = yaml.safe_load(resources.files("jupyter_tpu.server").joinpath("rest-api.yml").read_text())
-    OAS31Validator({**described["components"]["schemas"][schema], "components": described["components"]}).validate(body)
 
 
 class Measured:

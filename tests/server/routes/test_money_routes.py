@@ -5,12 +5,10 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
-from openapi_schema_validator import OAS31Validator
+from rest_api import assert_fits
 
 from jupyter_tpu.server.events import FLEET_EVENT
 
@@ -25,12 +23,6 @@ NEW_NODE = {
     "runtime_version": "v2-alpha-tpuv5-lite",
 }
 WEEKLY = {"amount": 1000, "unit": "usd", "period": "week", "resets_on": "friday", "resets_at": "09:00"}
-
-
-def assert_fits(body: Any, schema: str) -> None:
-    """The body is as rest-api.yml says."""
-    described = yaml.safe_load(resources.files("jupyter_tpu.server").joinpath("rest-api.yml").read_text())
-    OAS31Validator({**described["components"]["schemas"][schema], "components": described["components"]}).validate(body)
 
 
 async def reached(events: Events, phase: str) -> None:

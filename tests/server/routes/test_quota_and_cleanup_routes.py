@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
-from openapi_schema_validator import OAS31Validator
+from rest_api import assert_fits
 
 if TYPE_CHECKING:
     from conftest import Cloud, Elsewhere, Server, StartServer
@@ -29,14 +27,6 @@ def server(cloud: Cloud, start_lasting_server: StartServer) -> Server:
 def empty(cloud: Cloud) -> Iterator[None]:
     yield
     cloud.control.reset()
-
-
-def assert_fits(body: Any, schema: str) -> None:
-    """The body is as rest-api.yml says."""
-    described = yaml.safe_load(resources.files("jupyter_tpu.server").joinpath("rest-api.yml").read_text())
-    responses, schemas = described["components"]["responses"], described["components"]["schemas"]
-    found = schemas.get(schema) or responses[schema]["content"]["application/json"]["schema"]
-    OAS31Validator({**found, "components": described["components"]}).validate(body)
 
 
 def deleted(server: Server) -> dict[str, str]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-import yaml
-from openapi_schema_validator import OAS31Validator
+from rest_api import assert_fits
 
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.server.routes.recovery import choice_from_body
@@ -23,11 +21,6 @@ NODE = {
     "runtime_version": "v2-alpha-tpuv5-lite",
     "spot": True,
 }
-
-
-def assert_fits(body: Any, schema: str) -> None:
-    described = yaml.safe_load(resources.files("jupyter_tpu.server").joinpath("rest-api.yml").read_text())
-    OAS31Validator({**described["components"]["schemas"][schema], "components": described["components"]}).validate(body)
 
 
 async def test_a_preempted_node_is_made_again_by_the_server(server: Server, cloud: Cloud) -> None:

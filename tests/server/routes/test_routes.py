@@ -9,13 +9,11 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
-from openapi_schema_validator import OAS31Validator
+from rest_api import assert_fits
 
 from jupyter_tpu.server.events import FLEET_EVENT
 
@@ -33,12 +31,6 @@ NEW_NODE = {
     "spot": False,
 }
 HOSTILE = "<img src=x onerror=alert(1)>\u001b]52;c;eA==\u0007 line\nbreak \u202e"
-
-
-def assert_fits(body: Any, schema: str) -> None:
-    """The body is as rest-api.yml says."""
-    described = yaml.safe_load(resources.files("jupyter_tpu.server").joinpath("rest-api.yml").read_text())
-    OAS31Validator({**described["components"]["schemas"][schema], "components": described["components"]}).validate(body)
 
 
 def reaches(phase: str, node_id: str) -> Callable[[dict[str, Any]], bool]:

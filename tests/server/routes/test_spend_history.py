@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-import yaml
-from openapi_schema_validator import OAS31Validator
+from rest_api import assert_fits
 
 from jupyter_tpu.server.events import FLEET_EVENT
 
@@ -21,12 +19,6 @@ NEW_NODE = {
     "accelerator_type": "v5litepod-8",
     "runtime_version": "v2-alpha-tpuv5-lite",
 }
-
-
-def assert_fits(body: Any, schema: str) -> None:
-    """The body is as rest-api.yml says."""
-    described = yaml.safe_load(resources.files("jupyter_tpu.server").joinpath("rest-api.yml").read_text())
-    OAS31Validator({**described["components"]["schemas"][schema], "components": described["components"]}).validate(body)
 
 
 async def reached(events: Events, phase: str) -> None:
