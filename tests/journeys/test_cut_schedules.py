@@ -61,7 +61,8 @@ def uncut(place: Place) -> dict[str, Notebook]:
     return {}
 
 
-@pytest.mark.parametrize("seed", mostly_nightly(range(10), count=1))
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(10))
 async def test_a_notebook_over_a_link_ends_as_if_nothing_had_happened(
     place: Place, uncut_on_link: Notebook, seed: int
 ) -> None:

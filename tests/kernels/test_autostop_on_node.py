@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from agent_processes import kill_agent
 from jupyter_client.session import Session
-from tiers import mostly_nightly
 
 from jupyter_tpu.agent.autostop.daemon import AutostopDaemon
 from jupyter_tpu.agent.autostop.node_api import API_VARIABLE, CannotEnd, OwnNode
@@ -163,16 +162,14 @@ async def test_a_silent_cell_with_idle_chips_and_nobody_connected_ends_the_node_
     await comes_true(lambda: not cloud.is_billed(node))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "code", "pages", "source"),
-    mostly_nightly(
-        [
-            ("computing", "import emulated_tpu\nemulated_tpu.take()\nwhile True: sum(range(99_999))", 0, "accelerator"),
-            ("talking", "import time\nwhile True: print('.'); time.sleep(0.2)", 0, "output"),
-            ("attended", "while True: pass", 1, "connection"),
-        ],
-        count=1,
-    ),
+    [
+        ("computing", "import emulated_tpu\nemulated_tpu.take()\nwhile True: sum(range(99_999))", 0, "accelerator"),
+        ("talking", "import time\nwhile True: print('.'); time.sleep(0.2)", 0, "output"),
+        ("attended", "while True: pass", 1, "connection"),
+    ],
     ids=["chip use", "output", "a page"],
 )
 async def test_a_cell_is_not_unattended_with(
@@ -191,6 +188,7 @@ async def test_a_cell_is_not_unattended_with(
     assert cloud.is_billed(node)
 
 
+@pytest.mark.nightly
 async def test_a_kernel_that_died_and_starts_with_nobody_connected_counts_as_idle(
     cloud: Any, make_node: Any, open_link: Any
 ) -> None:

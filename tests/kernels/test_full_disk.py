@@ -54,6 +54,7 @@ def test_a_notebook_on_a_full_disk_goes_on_and_says_so(cloud: Any, node: Any, ke
         manager.shutdown_kernel()
 
 
+@pytest.mark.nightly
 def test_a_restart_on_a_full_disk_fails_with_the_reason_and_the_kernel_goes_on(
     cloud: Any, node: Any, kernel_name: str
 ) -> None:

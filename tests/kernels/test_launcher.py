@@ -106,6 +106,7 @@ def test_the_launcher_leaves_no_kernel_when_told_to_end_while_it_starts(
     assert cloud.kernels_on(node) == []
 
 
+@pytest.mark.nightly
 def test_the_launcher_passes_an_interrupt_signal_on(
     launcher: subprocess.Popen[str], client: BlockingKernelClient
 ) -> None:
@@ -120,6 +121,7 @@ def test_the_launcher_passes_an_interrupt_signal_on(
     assert reply["content"]["ename"] == "KeyboardInterrupt"
 
 
+@pytest.mark.nightly
 def test_the_launcher_ends_with_its_kernel(launcher: subprocess.Popen[str], client: BlockingKernelClient) -> None:
     until_said(launcher, "Starting the kernel")
     client.wait_for_ready(timeout=60)

@@ -130,7 +130,8 @@ async def test_a_restart_forgets_variables_and_keeps_the_client(kernel: tuple[As
     assert await printed(client, "print('x' in globals())") == "False\n"
 
 
-@pytest.mark.parametrize("options", mostly_nightly([{"now": True}, {"newports": True}], count=1), ids=str)
+@pytest.mark.nightly
+@pytest.mark.parametrize("options", [{"now": True}, {"newports": True}], ids=str)
 async def test_a_restart_at_once_or_on_new_ports_works(
     kernel: tuple[AsyncKernelManager, Client], options: dict[str, bool]
 ) -> None:

@@ -74,6 +74,7 @@ async def test_a_flood_that_the_agent_dies_in_arrives_whole(client: Any, worker:
     assert events(client) == ["started"]
 
 
+@pytest.mark.nightly
 async def test_a_question_asked_while_no_agent_lives_arrives_and_is_answered(client: Any, worker: Any) -> None:
     await client.start()
     await client.run("import os, signal, psutil")
@@ -91,6 +92,7 @@ async def test_a_question_asked_while_no_agent_lives_arrives_and_is_answered(cli
     assert client.printed() == "hello Ada\n"
 
 
+@pytest.mark.nightly
 async def test_an_agent_that_dies_while_input_waits_changes_nothing(client: Any, worker: Any) -> None:
     await client.start()
     running = client.execute("print('hello', input('who? '))", allow_stdin=True)
@@ -104,6 +106,7 @@ async def test_an_agent_that_dies_while_input_waits_changes_nothing(client: Any,
     assert [message["channel"] for message in client.messages].count("stdin") == 1
 
 
+@pytest.mark.nightly
 async def test_what_a_stopped_agent_had_not_read_when_it_was_killed_arrives(client: Any) -> None:
     await client.start()
     await client.run("1")
@@ -207,6 +210,7 @@ async def test_cells_that_ended_with_their_kernel_and_its_agent_are_aborted_and_
     assert [request["status"] for request in listed] == ["lost", "aborted", "ok"]
 
 
+@pytest.mark.nightly
 async def test_what_the_agent_asks_itself_is_not_in_the_record(client: Any, worker: Any) -> None:
     await client.start()
     running = client.execute("print('on', input())", allow_stdin=True)
@@ -227,6 +231,7 @@ def plain_python(worker: Any) -> str:
     return str(script)
 
 
+@pytest.mark.nightly
 async def test_a_kernel_that_knows_nothing_of_the_agent_works_and_outlives_it(
     client: Any, worker: Any, plain_python: str
 ) -> None:

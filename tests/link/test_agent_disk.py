@@ -39,6 +39,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.nightly
 async def test_what_a_full_disk_did_not_take_is_written_as_soon_as_there_is_room(client: Any, worker: Any) -> None:
     await client.start()
     limit_files(client.link.agent["pid"], 1)
@@ -143,6 +144,7 @@ async def test_a_restart_on_a_full_disk_ends_no_kernel(kernel_on_full_disk: Any)
     assert client.printed() == "42\n"
 
 
+@pytest.mark.nightly
 async def test_a_kernel_on_a_full_disk_is_not_shut_down_for_a_restart(kernel_on_full_disk: Any) -> None:
     client = kernel_on_full_disk
     client.send("control", "shutdown_request", {"restart": True})
@@ -165,6 +167,7 @@ async def test_a_start_on_a_full_disk_says_why_and_leaves_nothing(kernel_on_full
     assert [kernel["kernel_id"] for kernel in (await link.call("list_kernels"))["kernels"]] == ["kernel-1"]
 
 
+@pytest.mark.nightly
 async def test_a_cell_for_the_process_after_a_refused_restart_is_aborted(kernel_on_full_disk: Any, worker: Any) -> None:
     client = kernel_on_full_disk
     agent = psutil.Process(client.link.agent["pid"])

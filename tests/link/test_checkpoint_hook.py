@@ -82,6 +82,7 @@ async def test_an_error_in_a_hook_is_told_and_is_not_the_others(
     await other.wait(lambda message: "saved" in str(message.get("content", {}).get("text")), PATIENCE_S)
 
 
+@pytest.mark.nightly
 async def test_ends_that_are_told_more_than_once_are_one(client: Client) -> None:
     await client.start()
     await client.run("runs = 0")
@@ -92,6 +93,7 @@ async def test_ends_that_are_told_more_than_once_are_one(client: Client) -> None
     assert "runs: 1\n" in client.printed()
 
 
+@pytest.mark.nightly
 async def test_a_hook_that_was_cleared_is_not_run(client: Client) -> None:
     await client.start()
     await client.run("%%tpu_on_preempt\nprint('saved')")

@@ -36,6 +36,7 @@ async def test_the_agents_files_are_closed_and_a_kernel_has_the_users_umask(
     assert [str(path) for path in paths if path.stat().st_mode & 0o077] == []
 
 
+@pytest.mark.nightly
 async def test_a_kernels_folder_that_was_opened_to_others_keeps_no_agent_from_the_other_kernels(
     client: Any, worker: Any
 ) -> None:

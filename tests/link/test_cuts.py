@@ -66,6 +66,7 @@ async def test_a_call_waits_for_the_link_to_come_back(client: Any, worker: Any) 
     assert client.link.state in ("resuming", "live")
 
 
+@pytest.mark.nightly
 async def test_a_kernel_can_be_started_and_attached_to_while_the_link_is_down(client: Any, worker: Any) -> None:
     worker.cut()
     starting = asyncio.create_task(client.link.call("start_kernel", {"kernel_id": "kernel-1", "key": "secret"}))
@@ -91,6 +92,7 @@ async def test_the_states_of_a_link_are_told(worker: Any, open_link: Callable[..
     assert states == ["connecting", "live", "down", "resuming", "live", "lost"]
 
 
+@pytest.mark.nightly
 async def test_a_replay_from_the_beginning_is_what_was_delivered(client: Any, open_link: Any) -> None:
     await client.start()
     await client.run("for i in range(50): print('line', i)\n1/0")
@@ -101,6 +103,7 @@ async def test_a_replay_from_the_beginning_is_what_was_delivered(client: Any, op
     assert other.raw[:last_seq] == client.raw[:last_seq]
 
 
+@pytest.mark.nightly
 async def test_a_second_client_continues_where_the_first_stopped(client: Any, open_link: Any) -> None:
     await client.start()
     await client.run("print('first')")
@@ -130,6 +133,7 @@ async def test_a_kernel_outlives_its_agent_and_loses_no_line(client: Any, worker
     assert client.messages[0]["event"] == "started"
 
 
+@pytest.mark.nightly
 async def test_an_adopted_kernel_can_still_be_interrupted_asked_and_killed(client: Any) -> None:
     await client.start()
     await client.run("1")
@@ -318,6 +322,7 @@ async def test_a_link_that_comes_back_goes_straight_to_the_agent(
     assert client.printed() == "there\n"
 
 
+@pytest.mark.nightly
 async def test_an_agent_that_is_not_where_it_was_is_started_anew(
     new_client: Any, open_link: Callable[..., Awaitable[Link]], worker: Any
 ) -> None:

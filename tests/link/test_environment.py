@@ -57,6 +57,7 @@ async def test_kernels_see_the_packages_of_the_workers_python(
     assert client.printed().startswith(str(bare_image.commands.parent))
 
 
+@pytest.mark.nightly
 async def test_a_half_made_environment_is_made_anew(bare_worker: Any, open_link: Any) -> None:
     await open_link()
     environments = bare_worker.home / ".jupyter-tpu/env"

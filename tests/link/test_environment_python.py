@@ -151,6 +151,7 @@ async def opened_by_reader(fifo: Path) -> int:
                 await asyncio.sleep(0.05)
 
 
+@pytest.mark.nightly
 async def test_an_agent_that_is_killed_while_a_python_is_fetched_goes_on(
     old_worker: Any, open_link: Any, archive: Path, tmp_path: Path
 ) -> None:

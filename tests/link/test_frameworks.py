@@ -80,6 +80,7 @@ async def test_requirements_are_added_and_what_contradicts_them_changes_nothing(
         await link.call("make_environment", {"framework": "jax", "version": "0.9"})
 
 
+@pytest.mark.nightly
 async def test_a_requirement_that_was_changed_takes_the_place_of_what_it_was(link: Any) -> None:
     await link.call("make_environment", {"framework": "jax", "requirements": ["tiny_optimiser==1.0", "tiny_plots"]})
     changed = await link.call("make_environment", {"framework": "jax", "requirements": ["Tiny-Optimiser==2.0"]})
@@ -98,6 +99,7 @@ async def test_of_requirements_that_never_fit_nothing_is_left(link: Any, worker:
     assert list((worker.home / ".jupyter-tpu/env").glob("jax*")) == []
 
 
+@pytest.mark.nightly
 async def test_what_failed_half_way_is_listed_and_can_be_removed(link: Any, worker: Any) -> None:
     with pytest.raises(EnvironmentFailed, match=r"Could not choose versions.*gone\.whl") as failed:
         await link.call("make_environment", {"framework": "jax", "requirements": ["gone @ file:///no/gone.whl"]})
@@ -108,6 +110,7 @@ async def test_what_failed_half_way_is_listed_and_can_be_removed(link: Any, work
     assert list((worker.home / ".jupyter-tpu/env").glob("jax*")) == []
 
 
+@pytest.mark.nightly
 async def test_an_environment_is_restored_with_what_its_user_had_added(link: Any) -> None:
     made = await link.call("make_environment", {"framework": "jax"})
     await link.call("remove_environment", {"framework": "jax"})

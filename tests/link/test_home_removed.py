@@ -69,9 +69,8 @@ async def test_a_kernel_is_reached_again_after_its_agents_folder_was_removed(
     assert {folder.stat().st_mode & 0o077 for folder in (home.root, home.run, home.kernels, kernel_of(worker))} == {0}
 
 
-@pytest.mark.parametrize(
-    "removed", mostly_nightly(["kernel.json", "record/*.segment", "requests", "connection.json", "heard"], count=1)
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("removed", ["kernel.json", "record/*.segment", "requests", "connection.json", "heard"])
 async def test_a_file_is_restored_where_its_folder_stayed(client: Any, worker: Any, removed: str) -> None:
     """``rm -rf`` leaves a folder in which the agent wrote something while it was being emptied."""
     await client.start()
@@ -84,6 +83,7 @@ async def test_a_file_is_restored_where_its_folder_stayed(client: Any, worker: A
     assert client.printed() == "before\nafter\n"
 
 
+@pytest.mark.nightly
 async def test_a_folder_that_a_starting_kernel_created_again_is_restored_and_private(client: Any, worker: Any) -> None:
     """ipykernel creates the folder of its connection file, and the folders above it with the umask's mode."""
     home = home_of(worker)
@@ -102,6 +102,7 @@ async def test_a_folder_that_a_starting_kernel_created_again_is_restored_and_pri
     assert {folder.stat().st_mode & 0o077 for folder in (home.root, home.kernels, kernel_of(worker))} == {0}
 
 
+@pytest.mark.nightly
 async def test_an_agent_whose_supervisor_was_killed_stays_the_only_one(client: Any, worker: Any) -> None:
     """It keeps the lock in the supervisor's place."""
     await client.start()
@@ -117,6 +118,7 @@ async def test_an_agent_whose_supervisor_was_killed_stays_the_only_one(client: A
     assert [process.pid for process in worker.processes() if "agent" in process.cmdline()] == [agent]
 
 
+@pytest.mark.nightly
 async def test_what_a_kernel_had_printed_is_kept_when_its_agents_folder_is_removed(client: Any, worker: Any) -> None:
     await client.start()
     await client.run("print('before')")
@@ -139,6 +141,7 @@ async def test_a_kernel_that_no_later_agent_can_reach_is_ended_with_words(client
     assert not psutil.pid_exists(pid)
 
 
+@pytest.mark.nightly
 async def test_a_folder_that_cannot_be_restored_is_told_in_the_notebook(client: Any, worker: Any) -> None:
     await client.start()
     await client.run("print('in a cell')")

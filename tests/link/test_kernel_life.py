@@ -10,7 +10,6 @@ from typing import Any
 
 import psutil
 import pytest
-from tiers import mostly_nightly
 
 from jupyter_tpu.errors import BadInput, EnvironmentFailed, KernelFailed, WorkerUnreachable
 
@@ -23,6 +22,7 @@ async def test_a_kernel_starts_and_runs_a_cell(client: Any) -> None:
     assert result["content"]["data"]["text/plain"] == "2"
 
 
+@pytest.mark.nightly
 async def test_a_kernel_can_be_attached_to_before_its_start_is_answered(client: Any) -> None:
     starting = asyncio.create_task(client.link.call("start_kernel", {"kernel_id": "kernel-1", "key": "secret"}))
     await asyncio.sleep(0)
@@ -31,7 +31,8 @@ async def test_a_kernel_can_be_attached_to_before_its_start_is_answered(client: 
     await starting
 
 
-@pytest.mark.parametrize("method", mostly_nightly(["restart_kernel", "start_kernel"], count=1))
+@pytest.mark.nightly
+@pytest.mark.parametrize("method", ["restart_kernel", "start_kernel"])
 async def test_a_kernel_that_is_being_started_is_never_told_dead(client: Any, method: str) -> None:
     def ask(method: str) -> asyncio.Task[dict[str, Any]]:
         return asyncio.create_task(client.link.call(method, {"kernel_id": "kernel-1", "key": "secret"}))
@@ -60,6 +61,7 @@ async def test_an_interrupt_ends_the_cell_and_the_kernel_goes_on(client: Any) ->
     assert (await client.run("'alive'"))["content"]["status"] == "ok"
 
 
+@pytest.mark.nightly
 async def test_a_signal_interrupts_as_well(client: Any) -> None:
     await client.start()
     running = client.execute("print('on', flush=True)\nimport time\ntime.sleep(600)")
@@ -87,6 +89,7 @@ async def test_what_is_asked_behind_a_restart_runs_in_the_new_process(client: An
     await restarting
 
 
+@pytest.mark.nightly
 async def test_a_restart_that_makes_no_sense_holds_nothing_up(client: Any) -> None:
     await client.start()
     await client.run("x = 1")
@@ -124,7 +127,8 @@ async def test_a_killed_kernel_is_gone_when_the_call_returns(client: Any) -> Non
     assert event["asked"]
 
 
-@pytest.mark.parametrize("kind", mostly_nightly(["interrupt_request", "shutdown_request"], count=1))
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["interrupt_request", "shutdown_request"])
 async def test_a_control_request_that_finds_no_process_does_not_reach_the_next_one(client: Any, kind: str) -> None:
     await client.start()
     client.execute("import os; os._exit(3)")

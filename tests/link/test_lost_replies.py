@@ -91,6 +91,7 @@ async def test_cells_behind_such_a_cell_run(kernel: Any) -> None:
         assert len(replies_to(kernel, cell)) == 1
 
 
+@pytest.mark.nightly
 async def test_a_reply_that_comes_late_is_the_only_one(kernel: Any) -> None:
     # longer than the agent waits after "idle", so that its probe comes before the reply
     cell = kernel.execute("at_the_end(lambda: (publish_idle(), time.sleep(3)))")
@@ -123,9 +124,10 @@ async def test_a_restart_between_idle_and_reply_answers_the_cell(kernel: Any, ga
     assert len(replies_to(kernel, cell)) == 1
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("then", "answer"),
-    mostly_nightly([("interrupt()", ("error", "NoReply")), ("None", ("ok", None))], count=1),
+    [("interrupt()", ("error", "NoReply")), ("None", ("ok", None))],
     ids=["interrupt", "reply"],
 )
 async def test_a_later_agent_answers_only_the_cell_whose_reply_does_not_come(

@@ -29,11 +29,13 @@ def test_one_worker_of_an_emulated_slice_is_refused_as_on_a_real_one(run_cells):
     assert "4 workers" in run.text
 
 
+@pytest.mark.nightly
 def test_jax_may_be_imported_before_as_long_as_it_has_not_started(run_cells):
     run = run_cells("import jax", "%tpu_init", environ=EMULATED_V5E_8)
     assert run.succeeded, run.text
 
 
+@pytest.mark.nightly
 def test_it_can_be_run_again(run_cells):
     run = run_cells("%tpu_init", "%tpu_init auto", environ=EMULATED_V5E_8)
     assert run.succeeded, run.text

@@ -162,6 +162,7 @@ async def test_whoever_follows_from_the_end_gets_only_what_is_new(manager: Async
     assert new.follower.first_seq == new.messages[0].seq > 1
 
 
+@pytest.mark.nightly
 async def test_batches_wait_for_each_other(manager: AsyncKernelManager) -> None:
     under_way, most, total = 0, 0, asyncio.Event()
 
@@ -182,6 +183,7 @@ async def test_batches_wait_for_each_other(manager: AsyncKernelManager) -> None:
     await follower.close()
 
 
+@pytest.mark.nightly
 async def test_a_cut_of_the_link_loses_and_doubles_nothing(cloud: Any, node: Node, manager: AsyncKernelManager) -> None:
     live = await FrontEnd(manager).follow()
     request = live.execute("import time\nfor n in range(40): print(n, flush=True); time.sleep(0.05)")

@@ -91,6 +91,7 @@ def test_the_command_line_is_a_magic(local: LocalKernel, node: Node, line: str) 
     assert (ran.status, "my-node" in ran.text) == ("ok", True)
 
 
+@pytest.mark.nightly
 def test_a_question_of_a_command_is_asked_below_the_cell(local: LocalKernel, cloud: Cloud) -> None:
     node = cloud.create_node("another")
     assert local.run("%tpu delete another", answers=("n",)).status == "error"
@@ -165,6 +166,7 @@ def test_a_kernel_that_dies_with_its_variable_is_told(local: LocalKernel) -> Non
     assert local.run("%%tpu my-node\n1 + 1").data == [{"text/plain": "2"}]
 
 
+@pytest.mark.nightly
 def test_the_environments_of_a_node_are_no_other_nodes(local: LocalKernel, cloud: Cloud, node: Node) -> None:
     write_kernelspec(node, cloud.settings, environment=SavedEnvironment(framework="jax", version="0.10.2"))
     assert local.run("%%tpu my-node\n1 + 1").data == [{"text/plain": "2"}]

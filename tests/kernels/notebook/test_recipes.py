@@ -39,6 +39,7 @@ def test_the_page_on_frameworks_says_how_a_recipe_was_run(name: str) -> None:
     assert f"(recipes/{name}.ipynb)" in page
 
 
+@pytest.mark.nightly
 def test_plain_jax_runs_on_all_devices_of_a_node(kernel_name: str) -> None:
     assert "y = 3.00 x + 2.00" in printed_by("jax", kernel_name)
 

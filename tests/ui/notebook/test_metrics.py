@@ -51,6 +51,7 @@ def use_theme(page: Page, theme: str) -> None:
     page.wait_for_selector("#jupyterlab-splash", state="detached")
 
 
+@pytest.mark.nightly
 def test_the_notebook_that_holds_the_chips_is_named_and_gives_them_up(
     write_notebook: Callable[..., Notebook], panel: Locator, picture: Picture
 ) -> None:
