@@ -21,6 +21,9 @@ from jupyter_tpu.notebook.slices.targets import Target, names_of
 ENDED = "tpu_ended"
 """The last message of an engine about a cell: its whole output, and how its part ended."""
 
+EARLIER = "tpu_earlier"
+"""The first message of an engine about a cell: what its threads and hooks have printed since its last cell, if any."""
+
 ASKS = "tpu_asks"
 """An engine waits for the answer to ``input()``."""
 
@@ -48,6 +51,7 @@ _SIGNAL_AFTER_S = 1.0
 
 _INTERRUPTED = CellError(name="KeyboardInterrupt", value="")
 _STILL_RUNNING = Text("still running")
+_SINCE_LAST_CELL = Text("output since the last cell")
 _LOST = Text("its process has ended or does not respond, so its variables are lost")
 _HINT = Text(
     "still running. If it uses an array or a collective operation of all workers, it waits for the others forever:"
@@ -85,6 +89,7 @@ class RunningCell:
         self._course = Course(target.workers, limits)
         self._live = {each: Collector() for each in self.others}
         self._outputs: dict[int, Collected] = {}
+        self._earlier: dict[int, Part] = {}
         self._errors: dict[int, CellError] = {}
         self._asking: set[int] = set()
         self._is_drawing = False
@@ -184,7 +189,7 @@ class RunningCell:
             parts = {worker: part for worker in self.others if (part := self._part(worker)) is not None}
             if self.is_stuck and 0 in self._course.running:  # show worker 0, too
                 parts[0] = Part(output=Collector().collected(), state=self._why_it_waits(), is_urgent=True)
-            groups = grouped(own, parts)
+            groups = [*grouped(None, self._earlier), *grouped(own, parts)]
             if groups:
                 # show worker 0's output first
                 sys.stdout.flush()
@@ -217,6 +222,9 @@ class RunningCell:
             with self._lock:
                 if kind == ENDED:
                     self._end(worker, content)
+                elif kind == EARLIER:
+                    self._earlier[worker] = Part(output=Collected.from_json(content), state=_SINCE_LAST_CELL)
+                    self._draw_soon()
                 elif kind == "stream":
                     self._live[worker].write(content["name"], content["text"])
                     self._draw_soon()

@@ -18,9 +18,9 @@ from typing import Any
 
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.notebook.node.agent_call import call_agent
-from jupyter_tpu.notebook.slices.cell import AGENT, ANSWER, ASKS, ENDED, INTERRUPT, NOTICE, OUTPUT, SKIPPED
+from jupyter_tpu.notebook.slices.cell import AGENT, ANSWER, ASKS, EARLIER, ENDED, INTERRUPT, NOTICE, OUTPUT, SKIPPED
 from jupyter_tpu.notebook.slices.cluster import HELLO
-from jupyter_tpu.notebook.slices.collected import LIMIT, Collector
+from jupyter_tpu.notebook.slices.collected import LIMIT, Collected, Collector
 from jupyter_tpu.notebook.slices.recorder import Recorder
 from jupyter_tpu.notebook.slices.worker_facts import worker_facts
 
@@ -101,9 +101,10 @@ class Engine:
 
     def _begin(self, cell: Mapping[str, Any]) -> bool:
         """Start a cell; return False if it has already been interrupted."""
+        earlier = self._record_anew()
+        if not earlier.is_silent:
+            self._publish(EARLIER, earlier.to_json())
         self._live_left = LIMIT // 2
-        self._output.begin()
-        self._recorder.begin(Collector(self._output.write))
         with self._changing_cell:
             self._begun = cell["cell"]
             if self._begun <= self._skipped:
@@ -117,11 +118,16 @@ class Engine:
             self._cell = None
 
     def _tell_end(self, error: dict[str, Any] | None) -> None:
-        collector = self._recorder.collector
-        self._recorder.end()
-        self._output.flush()
-        output = (collector or Collector()).collected()
-        self._publish(ENDED, {"output": output.to_json(), "error": error})
+        self._live_left = 0  # until the next cell, output is only recorded
+        self._publish(ENDED, {"output": self._record_anew().to_json(), "error": error})
+
+    def _record_anew(self) -> Collected:
+        """Return the output recorded so far, and record from the beginning."""
+        recorded = self._recorder.collector or Collector()
+        self._recorder.begin(Collector(self._output.write))
+        output = recorded.collected()
+        self._output.begin()
+        return output
 
     def _may_pass(self, text: str) -> bool:
         """Return whether to send this text to worker 0 now. All output is sent again when the cell ends."""
@@ -261,11 +267,6 @@ class OutputFile:
                 self._size += len(text)
         except OSError:
             self._size = _MOST_ON_DISK
-
-    def flush(self) -> None:
-        """Write the buffered text to the file."""
-        if self._file is not None:
-            self._file.flush()
 
     def end(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the file's path and last lines."""

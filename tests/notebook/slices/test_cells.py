@@ -191,6 +191,30 @@ def test_a_checkpoint_hook_runs_on_every_worker_and_in_its_running_cell(shared_s
     assert "on this worker only" in shared_slice.run("%%worker 1\n%%tpu_on_preempt\npass").others
 
 
+def test_what_other_workers_print_between_cells_is_shown_in_the_next(shared_slice):
+    folder = shared_slice.folder / "late"
+    folder.mkdir()
+    shared_slice.run(f"""
+import pathlib, threading
+folder = pathlib.Path({str(folder)!r})
+
+def print_late():
+    while not (folder / "go").exists(): time.sleep(0.01)
+    print("late")
+    (folder / str(w)).touch()
+
+threading.Thread(target=print_late).start()
+""")
+    (folder / "go").touch()
+    while not all((folder / str(worker)).exists() for worker in (1, 2)):
+        pass
+    assert shared_slice.run("%%worker 0\n1").others == ""
+    assert shared_slice.run("print('now')").others == (
+        "workers 1, 2: output since the last cell:\nlate\nworkers 1, 2: same output"
+    )
+    assert shared_slice.run("1").others == "workers 1, 2: same output"
+
+
 def test_cells_of_two_front_ends_run_in_the_same_order_on_every_worker(shared_slice):
     shared_slice.run("ran = []")
     other = SliceClient(BlockingKernelClient())  # a session of its own
