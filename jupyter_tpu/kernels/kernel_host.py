@@ -248,7 +248,7 @@ class KernelHost:
         # Clear the loss only now: after a failed restart, the next attempt still needs it.
         if self._runs and self.loss:
             self._runs.note_successor()
-        self.loss = self._agents_cause = None
+        self.loss = self._agents_cause = self._down_since = None
         self._bridge.join(self, self.kernel.expected_info)
         await self.kernel.wait_until_up()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +109,28 @@ async def test_a_kernel_is_started_again_with_its_node(server: Server, cloud: Cl
 
         assert server.tpu("DELETE", f"kernels/{notebook.kernel_id}/replay").status == 204
         assert notebook.replay()["cells"] == []
+        await notebook.end(events)
+
+
+@pytest.mark.nightly
+async def test_a_node_that_is_taken_twice_says_when_it_was_taken_last(
+    server: Server, cloud: Cloud, open_page: OpenPages
+) -> None:
+    async with server.events() as events:
+        notebook = await Notebook.open(server, cloud, events, "twice")
+        page = await open_page(server, notebook.kernel_id)
+        await page.until_idle(run(page, "one", "x = 1"))
+        notebook.preempt()
+        await events.until(lambda event: event.get("state") == "live" and notebook.is_back())
+        await events.until_true(lambda: notebook.replay()["end"] is None)  # the kernel has been started again
+        first = notebook.replay()["lost_end"]
+
+        assert not server.tpu("PUT", f"nodes/{ZONE}/twice/recovery", {"is_on": False}).json["is_on"]
+        since = time.time()
+        notebook.preempt()
+        await events.until_true(lambda: bool(notebook.replay()["end"]))
+        second = notebook.replay()["end"]
+        assert first["at"] < since <= second["at"]
         await notebook.end(events)
 
 
