@@ -16,7 +16,8 @@ from jupyter_tpu.notebook.display import as_html
 from jupyter_tpu.notebook.slices.collected import Collected, overwritten
 from jupyter_tpu.notebook.slices.targets import names_of
 
-# Keep the theme's colours. In JupyterLab, use the same text size as for worker 0's own output.
+# Keep the theme's colours. In JupyterLab, use the same text size and left edge as for worker 0's own output.
+_ALIGNED = "padding-left: var(--jp-code-padding, 0)"
 _INDENTED = "margin-left: 1.3em"
 _LIKE_OUTPUT = "margin: 0; font-size: var(--jp-code-font-size, inherit)"
 # Maximum length of a preview in characters: about one line beside the label.
@@ -123,7 +124,7 @@ def to_mimebundle(groups: list[Group]) -> dict[str, str]:
     """Return the groups as text and as HTML; the front end chooses one."""
     return {
         "text/plain": "\n".join(line for group in groups for line in _text_of(group)),
-        "text/html": "".join(_html_of(group) for group in groups),
+        "text/html": f'<div style="{_ALIGNED}">{"".join(_html_of(group) for group in groups)}</div>' if groups else "",
     }
 
 
