@@ -24,6 +24,9 @@ export const ACTION_COMMANDS: { readonly [command in IAction['command']]: string
   'tpu:refresh': CommandIDs.refresh
 };
 
+/** As many buttons as a notification has room for in one line; the card of a failed creation has the others, too. */
+const NOTIFIED_ACTIONS = 2;
+
 /** Runs the actions of errors. */
 export class ErrorActions {
   constructor(
@@ -47,16 +50,18 @@ export class ErrorActions {
   }
 
   /**
-   * Show an error as a notification with its actions, because the panel has no place for it; returns the notification's
+   * Show an error as a notification with its first actions, because the panel has no place for it; returns the notification's
    * id.
    */
   notify(problem: IProblem): string {
     return Notification.error(problem.message, {
       autoClose: false,
-      actions: this.of(problem).map(action => ({
-        label: this.label(action),
-        callback: () => this.run(action)
-      }))
+      actions: this.of(problem)
+        .slice(0, NOTIFIED_ACTIONS)
+        .map(action => ({
+          label: this.label(action),
+          callback: () => this.run(action)
+        }))
     });
   }
 }

@@ -188,7 +188,10 @@ describe('a creation that fails', () => {
   let notices: CreationNotices;
 
   const failed = (node_id: string): ReturnType<typeof intent> =>
-    intent(node_id, { settled: true, error: { ...FAILED, message: `No ${node_id}.` } });
+    intent(node_id, {
+      settled: true,
+      error: { ...FAILED, message: `No ${node_id}.`, actions: [TRY, SEARCH, QUOTA] }
+    });
 
   function listed(...intents: ReturnType<typeof intent>[]): void {
     nodes.list = list({ intents });
@@ -200,7 +203,7 @@ describe('a creation that fails', () => {
     notices = new CreationNotices(nodes, actions);
   });
 
-  it('notifies once while the panel is closed, with the same actions', () => {
+  it('notifies once while the panel is closed, with the actions that fit into a line', () => {
     listed(intent('a'));
     expect(shown()).toEqual([]);
     listed(failed('a'));

@@ -439,7 +439,7 @@ describe('the time left of a node', () => {
 
   it.each([
     [{ verdict: 'busy' }, 'In use'],
-    [{ verdict: 'unknown' }, 'Deleted after 1 h idle'],
+    [{ verdict: 'unknown' }, 'Auto-delete after 1 h idle'],
     [{ verdict: 'unknown', action: 'stop', idle_after_s: 1800 }, 'Stops after 30 min idle'],
     [{ idle_after_s: null, session_s: null }, 'No auto-stop'],
     [{ is_warning: true, ends_at: 1075 }, 'deleted in 1:15'],
@@ -754,7 +754,7 @@ describe('the section of billable resources', () => {
     screen.getByText('Its disk and all files on it are deleted, and its kernels stop.');
     screen.getByText('b');
     screen.getByText(/The node is only stopped: you can start it again instead\./);
-    screen.getByText('It costs $9.60 per hour.');
+    screen.getByText('Cost now: $9.60 per hour.');
   });
 
   it('says of stopped nodes that their disks are billed', () => {
@@ -845,8 +845,15 @@ describe('the item of the status bar', () => {
     const open = jest.fn();
     const model = modelOf({ autostops: answered({ as_of: null, nodes }) }, []);
     render(<Item spend={spend()} model={model} list={null} trans={trans} onOpen={open} />);
-    await click('TPU $9.60/h · my-node deleted in 42 min');
+    await click('TPU $9.60/h · my-node is deleted in 42 min');
     expect(open).toHaveBeenCalled();
+  });
+
+  it('shortens a long name, so that there is room for when the node ends', () => {
+    const nodes = [autostop({ node_id: 'a-node-with-a-name-as-long-as-the-api-permits' })];
+    const model = modelOf({ autostops: answered({ as_of: null, nodes }) }, []);
+    render(<Item spend={spend()} model={model} list={null} trans={trans} onOpen={jest.fn()} />);
+    screen.getByText('TPU $9.60/h · a-node-with-a-name-as-l… is deleted in 42 min');
   });
 
   it('names no auto-stop of a node that ends already', () => {

@@ -246,11 +246,11 @@ describe('the kernels of a node', () => {
           ...{ kernel_name: '', message: '', fraction: null, error_code: '' }
         })
       );
-    expect(said()).toBe('Deleted after 1 h idle');
+    expect(said()).toBe('Auto-delete after 1 h idle');
     tell('preparing');
     expect(said()).toBe('Starting…');
     tell('ready');
-    expect(said()).toBe('Deleted after 1 h idle');
+    expect(said()).toBe('Auto-delete after 1 h idle');
     expect(found.isStarting(b)).toBe(true);
     cleanup();
     render(own.list(b));

@@ -38,12 +38,12 @@ const TEXT = '--jp-ui-font-color2';
 const GRID = '--jp-border-color2';
 export const FONT = '11px system-ui, sans-serif';
 
-/** A chart as wide as its element; it adopts a changed theme with the next data. */
+/** A chart as wide as its element, in the colours of the theme. */
 export function plotter<T>(design: IDesign<T>): Plotter<T> {
   return async host => {
     const { default: library } = await import('uplot');
-    const colours = new Colours(host);
-    const colour = (name: string): string => colours.get(name);
+    const style = getComputedStyle(host); // live: it has the values of the theme of the moment
+    const colour = (name: string): string => style.getPropertyValue(name).trim() || 'currentcolor';
     const grid = { stroke: () => colour(GRID), width: 1 };
     const axis = { stroke: () => colour(TEXT), grid, ticks: grid, font: FONT };
     const size = (): { width: number; height: number } => ({
@@ -56,14 +56,17 @@ export function plotter<T>(design: IDesign<T>): Plotter<T> {
     const chart = new library(options, design.empty, host);
     const resizes = new ResizeObserver(() => chart.setSize(size()));
     resizes.observe(host);
+    const themes = new MutationObserver(() => chart.redraw());
+    // set once the styles of a theme are loaded; until then a chart may be drawn without its colours
+    themes.observe(document.body, { attributeFilter: ['data-jp-theme-name'] });
     return {
       show: what => {
-        colours.forget(); // the theme may have changed
         latest = what;
         design.fill(chart, what);
       },
       dispose: () => {
         resizes.disconnect();
+        themes.disconnect();
         chart.destroy();
       }
     };
@@ -75,20 +78,4 @@ export const PLAIN_OPTIONS = { cursor: { show: false }, legend: { show: false } 
 
 function widthOf(host: HTMLElement): number {
   return Math.max(MIN_WIDTH, Math.floor(host.clientWidth));
-}
-
-/** The values of the theme's variables at an element. */
-class Colours {
-  constructor(private readonly _host: HTMLElement) {}
-
-  get(name: string): string {
-    this._style ??= getComputedStyle(this._host);
-    return this._style.getPropertyValue(name).trim() || 'currentcolor';
-  }
-
-  forget(): void {
-    this._style = null;
-  }
-
-  private _style: CSSStyleDeclaration | null = null;
 }

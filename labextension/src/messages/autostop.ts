@@ -248,7 +248,7 @@ export function autostopShort(
   const span = formatDuration(idle_after_s, trans);
   return action === 'stop'
     ? trans.__('Stops after %1 idle', span)
-    : trans.__('Deleted after %1 idle', span);
+    : trans.__('Auto-delete after %1 idle', span);
 }
 
 /** What that time is of: `stops in 42 min`. */

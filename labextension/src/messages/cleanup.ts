@@ -39,7 +39,9 @@ export function selectLeftovers(trans: TranslationBundle): string {
 }
 
 export function deleteSelected(count: number, trans: TranslationBundle): string {
-  return trans._n('Delete %1 selected…', 'Delete %1 selected…', count);
+  return count === 0
+    ? trans.__('Delete selected…')
+    : trans._n('Delete %1 selected…', 'Delete %1 selected…', count);
 }
 
 // Questions
@@ -118,8 +120,8 @@ export function totalCost(items: readonly ICleanupItem[], trans: TranslationBund
   const usd = billed.reduce((sum, { usd_per_hour }) => sum + (usd_per_hour ?? 0), 0);
   const isPartial = billed.some(({ usd_per_hour }) => usd_per_hour === null);
   return isPartial
-    ? trans.__('It costs at least %1 per hour; some prices are unknown.', formatUsd(usd))
-    : trans.__('It costs %1 per hour.', formatUsd(usd));
+    ? trans.__('Cost now: at least %1 per hour; some prices are unknown.', formatUsd(usd))
+    : trans.__('Cost now: %1 per hour.', formatUsd(usd));
 }
 
 export function resourceDetails(item: ICleanupItem, trans: TranslationBundle): string {

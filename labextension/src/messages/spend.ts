@@ -283,7 +283,7 @@ export function unpricedAsDearest(types: string, trans: TranslationBundle): stri
 
 // Status bar
 
-/** The same words as on the node's card. */
+/** As on the node's card: `my-node stops in 42 min`. */
 export function nodeEndsIn(
   { node_id, action }: Pick<INodeAutostop, 'node_id' | 'action'>,
   span: string,
@@ -291,7 +291,7 @@ export function nodeEndsIn(
 ): string {
   return action === 'stop'
     ? trans.__('%1 stops in %2', node_id, span)
-    : trans.__('%1 deleted in %2', node_id, span);
+    : trans.__('%1 is deleted in %2', node_id, span);
 }
 
 export function disconnected(name: string, trans: TranslationBundle): string {

@@ -13,7 +13,7 @@ export function stopNode(trans: TranslationBundle): string {
 }
 
 export function stopAllNodes(trans: TranslationBundle): string {
-  return trans.__('Stop Everything on TPU');
+  return trans.__('Stop Everything');
 }
 
 export function nodeTitle(

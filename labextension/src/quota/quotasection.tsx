@@ -6,8 +6,10 @@ import { Check } from '../components/field';
 import { Problem } from '../components/problem';
 import { useRequest } from '../components/userequest';
 import * as common from '../messages/common';
+import { stateName } from '../messages/panel';
 import * as messages from '../messages/quota';
 import { quotaUse } from '../messages/quota';
+import { unitName } from '../messages/units';
 import { IMoneyActions, ISectionProps, Meter, PartBody, Partial, Section } from '../money/section';
 import { errorText } from '../problemtext';
 import { isUsed, limitsWithRoom } from './limits';
@@ -140,7 +142,8 @@ function Limit({ limit, isBusy, trans, onRelease }: ILimitProps): JSX.Element {
       {limit.users.map(user => (
         <div key={user.name} className="jp-tpu-Split">
           <span className="jp-tpu-Name" title={user.name}>
-            {user.name.split('/').pop()} · {user.state} · {user.amount}
+            {user.name.split('/').pop()} · {stateName(user.state, trans)} · {user.amount}{' '}
+            {unitName(limit.unit, trans)}
           </span>
           {user.is_leftover && (
             <>

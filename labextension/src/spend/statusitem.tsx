@@ -20,6 +20,9 @@ import { IMoneyModel } from '../money/tokens';
 import { ITpuModel } from '../tokens';
 import { budgetErrors, budgetPercent, isRunning } from './rates';
 
+/** The longest name of a node that is shown whole. */
+const MOST_NAME = 24;
+
 type Model = Pick<IMoneyModel, 'parts' | 'cuts'>;
 
 export class SpendStatus extends VDomRenderer<IMoneyModel> {
@@ -85,7 +88,7 @@ export function Item({ spend, model, list, trans, onOpen }: IProps): JSX.Element
     isRunning(spend) ? shortRate(spend, trans) : surfaces.nothingRuns(trans),
     waiting > 0 ? surfaces.queued(waiting, trans) : '',
     problem ? messages.outOfDate(trans) : '',
-    cut ? messages.disconnected(cut, trans) : '',
+    cut ? messages.disconnected(shortName({ node_id: cut }), trans) : '',
     endText(next, now_s, trans) || reminderText(autostops, trans),
     useText(spend, autostops, trans),
     percent === null ? '' : surfaces.ofBudget(percent, trans)
@@ -148,15 +151,24 @@ function firstCut(
 
 function endText(next: INodeAutostop | undefined, now_s: number, trans: TranslationBundle): string {
   return next && next.ends_at !== null
-    ? messages.nodeEndsIn(next, formatDuration(next.ends_at - now_s, trans), trans)
+    ? messages.nodeEndsIn(
+        { ...next, node_id: shortName(next) },
+        formatDuration(next.ends_at - now_s, trans),
+        trans
+      )
     : '';
+}
+
+/** The name of a node, of up to 63 characters, with room for what is said of it. */
+function shortName({ node_id }: Pick<INodeAutostop, 'node_id'>): string {
+  return node_id.length > MOST_NAME ? `${node_id.slice(0, MOST_NAME - 1)}…` : node_id;
 }
 
 function reminderText(autostops: readonly INodeAutostop[], trans: TranslationBundle): string {
   const reminded = autostops.find(({ reminder }) => reminder !== null);
   return reminded?.reminder
     ? messages.noActionFor(
-        reminded.node_id,
+        shortName(reminded),
         formatDuration(reminded.reminder.days * 86400, trans),
         trans
       )

@@ -10,6 +10,7 @@ import { describe } from '../connectionstate';
 import { ILoadModel } from '../load/tokens';
 import { samplesOf, totalsOf } from '../load/totals';
 import { autostopSummary } from '../messages/autostop';
+import { stateName } from '../messages/panel';
 import * as spendMessages from '../messages/spend';
 import { budgetUse, formatRate } from '../messages/spend';
 import * as messages from '../messages/surfaces';
@@ -104,22 +105,28 @@ function NodeStatus({ node, money, load, trans }: INodeProps): JSX.Element {
   const line = cut && describe({ link: cut, offlineSince_ms: null }, now_ms, trans);
   const facts = [
     formatPrice(node.price, trans),
-    duty === null ? '' : messages.chips(Math.round(duty), trans),
-    dated && autostop && !isLeaving
-      ? autostopSummary(autostop, serverNow(dated, now_ms), trans)
-      : ''
+    duty === null ? '' : messages.chips(Math.round(duty), trans)
   ];
   return (
     <li>
       <div className="jp-tpu-StatusPopup-node">
         <strong title={node.node_id}>{node.node_id}</strong>
         <span className={line ? 'jp-tpu-Health' : 'jp-tpu-Muted'}>
-          {line ? line.title : node.state === 'READY' ? messages.connected(trans) : node.state}
+          {line ? line.title : stateText(node, trans)}
         </span>
       </div>
       <div className="jp-tpu-Muted">{facts.filter(Boolean).join(' · ')}</div>
+      {dated && autostop && !isLeaving && (
+        <div className="jp-tpu-Muted">
+          {autostopSummary(autostop, serverNow(dated, now_ms), trans)}
+        </div>
+      )}
     </li>
   );
+}
+
+function stateText({ state }: INode, trans: TranslationBundle): string {
+  return state === 'READY' ? messages.connected(trans) : stateName(state, trans);
 }
 
 /** The mean duty of the node's chips in percent; null while unknown. */

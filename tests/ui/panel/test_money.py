@@ -125,7 +125,7 @@ def clean_up(panel: Locator, picture: Picture) -> None:
     found.get_by_label("my-node").check()
     found.get_by_role("button", name="Delete 1 selected…").click()
     dialog = panel.page.locator(".jp-Dialog")
-    expect(dialog).to_contain_text("It costs $9.60 per hour.")
+    expect(dialog).to_contain_text("Cost now: $9.60 per hour.")
     picture(panel.page, "money-cleanup")
     dialog.get_by_role("button", name="Cancel").click()
 
