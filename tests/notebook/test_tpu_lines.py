@@ -196,7 +196,7 @@ def test_what_a_field_lacks_everywhere_is_a_reason_and_no_column(start: Any) -> 
     shown = str(run_line("top", start(answering(ANSWERS)).here))
     assert "HBM bandwidth" not in shown
     assert "TensorCore: unknown, " in shown
-    assert "disk: unknown" in shown
+    assert "Disk: unknown" in shown
 
 
 def test_an_older_agent_leaves_the_rest_of_the_screen_as_it_is(start: Any) -> None:

@@ -90,8 +90,8 @@ def host_section(host: Host, age: str) -> Section:
                 percent=percent_text(host.cpu_percent),
                 cpus=UNKNOWN if host.cpus is None else host.cpus,
             ),
-            Text("memory: {bytes}", bytes=bytes_text(host.memory_used_bytes, host.memory_total_bytes)),
-            Text("disk: {bytes}", bytes=bytes_text(host.disk_used_bytes, host.disk_total_bytes)),
+            Text("Memory: {bytes}", bytes=bytes_text(host.memory_used_bytes, host.memory_total_bytes)),
+            Text("Disk: {bytes}", bytes=bytes_text(host.disk_used_bytes, host.disk_total_bytes)),
         ],
     )
 
