@@ -25,6 +25,7 @@ from jupyter_tpu.notebook.slices.publisher import Publisher
 from jupyter_tpu.notebook.slices.recorder import Recorder
 from jupyter_tpu.notebook.slices.refusals import Refusals
 from jupyter_tpu.notebook.slices.targets import Target, names_of, parse_cell
+from jupyter_tpu.notebook.slices.tracebacks import prepare_tracebacks
 from jupyter_tpu.notebook.slices.worker_facts import difference, worker_facts
 
 GRACE_VARIABLE = "JUPYTER_TPU_GRACE_S"
@@ -188,6 +189,7 @@ class Slice:
     def _connect(self, file: Path) -> None:
         try:
             self.cluster.connect(file)
+            prepare_tracebacks(self._shell)
         except ImportError as error:
             self._failure = Text("A slice needs the package ipyparallel on worker 0: {reason}", reason=str(error))
         except Exception as error:  # noqa: BLE001 - whatever it is, the next cell must report it

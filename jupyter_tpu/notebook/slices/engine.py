@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 import threading
-import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -22,6 +21,7 @@ from jupyter_tpu.notebook.slices.cell import AGENT, ANSWER, ASKS, EARLIER, ENDED
 from jupyter_tpu.notebook.slices.cluster import HELLO
 from jupyter_tpu.notebook.slices.collected import LIMIT, Collected, Collector
 from jupyter_tpu.notebook.slices.recorder import Recorder
+from jupyter_tpu.notebook.slices.tracebacks import prepare_tracebacks
 from jupyter_tpu.notebook.slices.worker_facts import worker_facts
 
 _MOST_ON_DISK = 1024**3
@@ -50,6 +50,7 @@ class Engine:
         self._changing_cell = threading.Lock()
         self._answers = Answers()
         self._live_left = 0
+        self._is_prepared = False
         self._recorder = Recorder(shell, is_shown_here=False, may_pass=self._may_pass)
         self._output = OutputFile(Path(self._kernel.parent.profile_dir.location) / "output.txt")
         self._execute = _execute_of(self._kernel)
@@ -65,7 +66,6 @@ class Engine:
         handlers[AGENT] = self._answering_later(self._call_agent)
         self._show_only_on_worker_0("tpu")
         _use_plain_progress_bars()
-        shell.set_custom_exc((KeyboardInterrupt,), _show_interrupt)
 
     @property
     def cell_workers(self) -> tuple[int, ...] | None:
@@ -202,6 +202,9 @@ class Engine:
 
     def _hello(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
         cell = self._cell
+        if not self._is_prepared:  # only now, so that it does not delay the engine's start
+            self._is_prepared = True
+            prepare_tracebacks(self._shell)
         return {**worker_facts(), "cell": cell["cell"] if cell else None}
 
     def _interrupt(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -312,15 +315,14 @@ def _execute_of(kernel: Any) -> Callable[..., Any]:
     return execute
 
 
-def _show_interrupt(shell: Any, kind: Any, value: Any, trace: Any, **_: Any) -> list[str]:
-    """Show Python's plain traceback, because IPython's needs slow imports that would delay the interrupt."""
-    lines = traceback.format_exception(kind, value, trace)
-    shell._showtraceback(kind, value, lines)
-    return lines
-
-
 def _use_plain_progress_bars() -> None:
     """Make ``tqdm.auto`` print text. In an ipykernel, it would use a widget, but an engine has no front end."""
     chooser = ModuleType("tqdm.autonotebook")
-    vars(chooser)["__getattr__"] = lambda name: getattr(importlib.import_module("tqdm.std"), name)
+
+    def find(name: str) -> Any:
+        if name.startswith("__"):  # a traceback looks for the files of all modules
+            raise AttributeError(name)
+        return getattr(importlib.import_module("tqdm.std"), name)
+
+    vars(chooser)["__getattr__"] = find
     sys.modules.setdefault(chooser.__name__, chooser)

@@ -24,6 +24,22 @@ def test_the_first_cell_waits_for_the_workers_and_names_those_that_are_missing_o
     assert different not in str(running.run("1").outputs)
 
 
+def test_what_formats_an_error_is_there_before_the_first_interrupt(make_slice):
+    running = make_slice(2)
+    running.start_engines()
+    ran = running.run(
+        "import sys, threading\nfor thread in threading.enumerate():\n"
+        "    if thread.name == 'jupyter-tpu tracebacks': thread.join()\nbefore = {*sys.modules}"
+    )
+    assert ran.error == ""
+    request = running.send("print('begun', flush=True)\nwhile True: pass")
+    running.wait_for_output(request, "begun")
+    running.interrupt()
+    running.result(request)
+    ran = running.run("print({*sys.modules} - before)")
+    assert (ran.printed, ran.others) == ("set()\n", "worker 1: same output")
+
+
 def test_a_lost_worker_is_named_at_once_and_nothing_runs_until_a_restart(make_slice):
     running = make_slice(2)
     running.start_engines()
