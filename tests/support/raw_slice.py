@@ -168,6 +168,14 @@ class RawSlice(SliceClient):
     def engine_of(self, worker: int) -> psutil.Process:
         return psutil.Process(self.engines[worker].pid)
 
+    @property
+    def controller(self) -> psutil.Process:
+        return psutil.Process(self._controller.pid)
+
+    @property
+    def kernel(self) -> psutil.Process:
+        return psutil.Process(self.manager.provisioner.pid)
+
     def close(self) -> None:
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=True)

@@ -183,10 +183,9 @@ class RunningCell:
     def draw(self) -> None:
         """Show the other workers' current output."""
         with self._lock:
-            own = None
-            if 0 in self.target.workers:
-                own = Part(output=self._own.collected(), error=self._errors.get(0))
-            parts = {worker: part for worker in self.others if (part := self._part(worker)) is not None}
+            output = self._own.collected()
+            own = Part(output=output, error=self._errors.get(0)) if 0 in self.target.workers else None
+            parts = {worker: part for worker in self.others if (part := self._part(worker, output.text)) is not None}
             if self.is_stuck and 0 in self._course.running:  # show worker 0, too
                 parts[0] = Part(output=Collector().collected(), state=self._why_it_waits(), is_urgent=True)
             groups = [*grouped(None, self._earlier), *grouped(own, parts)]
@@ -281,19 +280,18 @@ class RunningCell:
 
     # -- methods that are called with the lock held
 
-    def _part(self, worker: int) -> Part | None:
-        """Return a worker's part, or None while the cell runs and the part does not differ from worker 0's."""
+    def _part(self, worker: int, own: str) -> Part | None:
+        """Return a worker's part, or None while the cell runs and the part does not differ from worker 0's text."""
         error, is_running = self._errors.get(worker), worker in self._course.running
         output = self._outputs.get(worker) or self._live[worker].collected()
         if is_running and self._course.has_given_up:
             return Part(output=output, state=self._why_it_waits(), is_urgent=True)
         is_open = is_running or 0 in self._course.running
-        if is_open and not error and (output.is_silent or self._is_same_so_far(output)):
+        if is_open and not error and (output.is_silent or self._is_same_so_far(own, output.text)):
             return None
         return Part(output=output, error=error, state=_STILL_RUNNING if is_running else "")
 
-    def _is_same_so_far(self, output: Collected) -> bool:
-        own, other = self._own.collected().text, output.text
+    def _is_same_so_far(self, own: str, other: str) -> bool:
         return own.startswith(other) or bool(own and 0 in self._course.running and other.startswith(own))
 
     def _why_it_waits(self) -> Text:

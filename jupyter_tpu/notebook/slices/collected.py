@@ -12,7 +12,7 @@ import re
 import threading
 from base64 import b64encode
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,21 +25,25 @@ _BATCH = 16 * 1024
 _LONGEST_LINE = 64 * 1024
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 
-# Lines that differ between workers: a line of Gloo contains the rank, and a progress bar contains times.
-_IGNORED_LINES = re.compile(r"^(?:\[Gloo\] Rank \d+ .*|[^\n]*\d+%\|[^\n]*\|[^\n]*)(?:\n|\Z)", re.MULTILINE)
 _OVERWRITTEN = re.compile(r"^[^\n]*\r", re.MULTILINE)
-_VARYING = re.compile(
-    r"(?P<glog>^[IWEF]\d{4,8} \d\d:\d\d:\d\d\.\d+ +\d+ )"  # prefix of absl's and XLA's log lines: date, time and thread
-    r"|(?P<times>^(?:CPU times|Wall time):[^\n]*)"
-    r"|(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?)"
-    r"|(?P<address>\b0x[0-9a-fA-F]{6,}\b)",
-    re.MULTILINE,
+# What differs between workers: a mark, the pattern and its replacement. A text without the mark isn't searched, because
+# a search takes a hundred times as long as looking for the mark.
+_IGNORED_LINES = (
+    ("[Gloo] Rank ", re.compile(r"^\[Gloo\] Rank \d+ .*(?:\n|\Z)", re.MULTILINE), ""),
+    ("%|", re.compile(r"^[^\n]*\d%\|[^\n]*\|[^\n]*(?:\n|\Z)", re.MULTILINE), ""),  # a progress bar contains times
+)
+_VARYING = (
+    # prefix of absl's and XLA's log lines: date, time and thread
+    (":", re.compile(r"^[IWEF]\d{4,8} \d\d:\d\d:\d\d\.\d+ +\d+ ", re.MULTILINE), "<glog>"),
+    (" time", re.compile(r"^(?:CPU times|Wall time):[^\n]*", re.MULTILINE), "<times>"),
+    (":", re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?"), "<time>"),
+    ("0x", re.compile(r"\b0x[0-9a-fA-F]{6,}\b"), "<address>"),
 )
 
 
 def comparable(text: str) -> str:
     """Prepare output for a comparison: remove log prefixes, times, memory addresses and progress bars."""
-    return _without_variations(_IGNORED_LINES.sub("", overwritten(text)))
+    return _replaced(overwritten(text), (*_IGNORED_LINES, *_VARYING))
 
 
 def overwritten(text: str) -> str:
@@ -49,8 +53,11 @@ def overwritten(text: str) -> str:
     return _OVERWRITTEN.sub("", text.replace("\r\n", "\n"))
 
 
-def _without_variations(text: str) -> str:
-    return _VARYING.sub(lambda match: f"<{match.lastgroup}>", text)
+def _replaced(text: str, patterns: Iterable[tuple[str, re.Pattern[str], str]]) -> str:
+    for mark, pattern, replacement in patterns:
+        if mark in text:
+            text = pattern.sub(replacement, text)
+    return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,18 +98,30 @@ class Collected:
 
 @dataclass(slots=True)
 class _Digest:
-    """The digest of a stream; it does not depend on how the text was split into writes."""
+    """The digest of a stream; it does not depend on how the text was split into writes.
+
+    A line that is longer than `_LONGEST_LINE` is compared as it is.
+    """
 
     hash: Any = field(default_factory=hashlib.sha256)
     line: str = ""
+    is_long: bool = False
 
     def add(self, text: str) -> None:
-        lines, newline, rest = (self.line + text).rpartition("\n")
+        # In pieces: while a regular expression searches a text, no other thread can run and receive an interrupt.
+        for begin in range(0, len(text), _LONGEST_LINE):
+            self._add(self.line + text[begin : begin + _LONGEST_LINE])
+
+    def _add(self, text: str) -> None:
+        first, newline, others = text.partition("\n")
+        # A progress bar may overwrite its line for hours. Keep a final carriage return, which a newline may follow.
+        first = first[:-1].rpartition("\r")[2] + first[-1:]
+        if self.is_long or len(first) > _LONGEST_LINE:
+            self.hash.update((first + newline).encode("utf-8", "replace"))
+            self.is_long = not newline
+            first = newline = ""
+        lines, newline, self.line = (first + newline + others).rpartition("\n")
         self.hash.update(comparable(lines + newline).encode("utf-8", "replace"))
-        self.line = rest
-        if len(rest) > _LONGEST_LINE:
-            self.hash.update(rest.encode("utf-8", "replace"))
-            self.line = ""
 
     def value(self) -> str:
         whole = self.hash.copy()
@@ -143,18 +162,21 @@ class Collector:
             self._fold()
 
     def show(self, data: Mapping[str, Any], display_id: str | None = None, *, is_update: bool = False) -> None:
-        """Add a display, or replace the data of an earlier one."""
+        """Add a display, or replace the data of an earlier one; if the data is too large, add only its plain text."""
         if _WIDGET in data:
             return
         kept = {name: b64encode(each).decode() if isinstance(each, bytes) else each for name, each in data.items()}
-        self._data_size += len(json.dumps(kept, default=str))
-        if self._data_size > _MOST_DATA:
-            kept = {"text/plain": str(data.get("text/plain", ""))[:_HALF]}
-        if is_update:
-            earlier = self._by_id.get(display_id or "")
-            if earlier is not None:
-                earlier.clear()
-                earlier.update(kept)
+        earlier = self._by_id.get(display_id or "") if is_update else None
+        if is_update and earlier is None:
+            return
+        size = len(json.dumps(kept, default=str)) - (len(json.dumps(earlier, default=str)) if earlier else 0)
+        if self._data_size + size > _MOST_DATA:
+            self.write("stdout", f"{data.get('text/plain', '')}\n")
+            return
+        self._data_size += size
+        if earlier is not None:
+            earlier.clear()
+            earlier.update(kept)
             return
         if display_id:
             self._by_id[display_id] = kept
@@ -172,7 +194,7 @@ class Collector:
         return Collected(
             parts=tuple(_merged([*self._head, *self._tail])),
             left_out=self._left_out,
-            digest=hashlib.sha256(_without_variations(whole).encode("utf-8", "replace")).hexdigest(),
+            digest=hashlib.sha256(_replaced(whole, _VARYING).encode("utf-8", "replace")).hexdigest(),
         )
 
     def _fold(self, patience_s: float = 0.0) -> None:

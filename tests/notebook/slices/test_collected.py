@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,7 +90,38 @@ def test_an_updated_display_replaces_its_data():
 def test_large_displays_are_kept_as_text():
     collector = Collector()
     collector.show({"text/plain": "<Figure>", "image/png": b"x" * 2_000_000})
-    assert collector.collected().parts == (("data", {"text/plain": "<Figure>"}),)
+    assert collector.collected().parts == (("stdout", "<Figure>\n"),)
+
+
+def test_many_displays_take_as_little_room_as_much_text():
+    collector = Collector()
+    for number in range(1_000):
+        collector.show({"text/plain": str(number) * 10_000})
+    output = collector.collected()
+    assert len(json.dumps(output.to_json())) < 2_000_000
+    assert output.text.endswith("999\n")
+
+
+def test_a_display_that_is_updated_often_stays_whole():
+    collector = Collector()
+    collector.show({"text/html": "<b>0</b>"}, "a")
+    for number in range(1_000):
+        collector.show({"text/html": f"<b>{number}</b>" * 1_000}, "a", is_update=True)
+    assert collector.collected().parts == (("data", {"text/html": "<b>999</b>" * 1_000}),)
+
+
+def test_progress_bars_that_run_for_hours_are_not_compared():
+    def bar(seconds: int) -> list[tuple[str, str]]:
+        steps = [f"\r{number // 50}%|####| {number}/5000 [{seconds * number}s]" for number in range(5_000)]
+        return [("stderr", step) for step in steps] + [("stderr", "\n"), ("stderr", "done\n")]
+
+    assert collected(*bar(1)).digest == collected(*bar(2)).digest
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("text", ["1" * 60_000, "1" * 2_000_000, "1%" * 20_000, "0x" * 2_000_000])
+def test_a_long_line_is_compared_in_a_moment(text):
+    assert collected(("stdout", f"{text}\n")).digest != collected(("stdout", f"{text}2\n")).digest
 
 
 def test_widgets_are_not_compared():

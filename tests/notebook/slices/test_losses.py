@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 
 import psutil
 import pytest
@@ -105,14 +106,42 @@ def test_eight_workers_start_and_run_cells_in_the_order_of_their_sending(make_sl
 
 
 @pytest.mark.nightly
-def test_an_interrupt_is_not_kept_waiting_by_another_workers_output(make_slice):
+@pytest.mark.parametrize(
+    "flood",
+    [
+        "for n in range(10_000): print('x' * 10_000)",
+        "print('x' * 100_000_000)",
+        "from IPython.display import HTML, display\n  for n in range(1000): display(HTML('x' * 100_000))",
+    ],
+)
+def test_an_interrupt_is_not_kept_waiting_by_another_workers_output(make_slice, flood):
     running = make_slice(2)
     running.start_engines()
     request = running.send(
-        "import os\nif 'TPU_SLICE_WORKER' in os.environ:\n  for n in range(10_000): print('x' * 10_000)\n"
-        "while True: pass"
+        f"import os, time\nif 'TPU_SLICE_WORKER' in os.environ:\n  print('begun', flush=True)\n  {flood}\n"
+        "while True: time.sleep(0.01)"
     )
+    queued = running.send("print('never')")
     running.wait_for_output(request, "worker 1: still running")
     running.interrupt()
     assert running.result(request).error == "KeyboardInterrupt: "
+    assert running.result(queued).reply["status"] == "aborted"
     assert running.run("1").others == "worker 1: same output"
+
+
+@pytest.mark.nightly
+def test_what_a_worker_prints_between_cells_takes_no_memory_of_worker_0(make_slice):
+    running = make_slice(2)
+    running.start_engines()
+    done = running.folder / "done"
+    running.run(
+        "import os, pathlib, threading\ndef flood():\n  for _ in range(5_000): print('x' * 10_000)\n"
+        f"  pathlib.Path({str(done)!r}).touch()\n"
+        "thread = threading.Thread(target=flood)"
+    )
+    before = running.kernel.memory_info().rss
+    running.run("if 'TPU_SLICE_WORKER' in os.environ: threading.Timer(0.5, thread.start).start()")
+    while not done.exists():
+        time.sleep(0.1)  # nothing announces a file
+    assert "output since the last cell" in running.run("1").others
+    assert running.kernel.memory_info().rss - before < 25_000_000
