@@ -36,21 +36,21 @@ class Dialogue:
         """
         self.send(encode_json(Kind.HELLO, hello))
 
-    async def receive_hello(self) -> Mapping[str, Any]:
+    async def receive_hello(self, patience_s: float) -> Mapping[str, Any]:
         """Wait for the agent's hello and return its description of itself.
 
         Raises:
             ProtocolError: the peer is not an agent, or supports none of our protocol versions.
-            WorkerUnreachable: no response arrived within `silence_s` seconds, or the connection was lost.
+            WorkerUnreachable: no response arrived within `patience_s` seconds, or the connection was lost.
             EOFError: the agent closed the channel.
             OSError: the connection was lost.
         """
         try:
-            async with asyncio.timeout(self._silence_s):  # before Python 3.12, wait_for may suppress a cancellation
+            async with asyncio.timeout(patience_s):  # before Python 3.12, wait_for may suppress a cancellation
                 frame = await self._first_frame()
         except TimeoutError:
             raise WorkerUnreachable(
-                Text("The agent on the worker did not respond within {seconds} s.", seconds=round(self._silence_s)),
+                Text("The agent on the worker did not respond within {seconds} s.", seconds=round(patience_s)),
                 hint="The worker may be overloaded or out of memory.",
             ) from None
         if frame.kind != Kind.HELLO:

@@ -32,6 +32,9 @@ SILENCE_S = 12.0
 
 A dead link must be noticed within 15 s. 12 s leave room for three pings, and are when SSH's own keepalives give up.
 """
+# How long an agent that has just started may take for its hello, on a machine that starts several agents at once. SSH's
+# own keepalives notice a dead connection earlier.
+_FIRST_HELLO_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +163,7 @@ async def _greet(
         dialogue.send_hello(greeting.hello)
         if is_eager:
             greeting.follow_up(dialogue)
-        agent = await dialogue.receive_hello()
+        agent = await dialogue.receive_hello(demands.silence_s if is_eager else _FIRST_HELLO_S)
         if not is_eager:
             greeting.follow_up(dialogue)
         return Opened(dialogue, agent, is_prepared=not is_eager)
