@@ -14,6 +14,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from importlib import import_module
 from importlib.metadata import EntryPoint
@@ -70,6 +71,15 @@ class Kernel:
         self.client = self.manager.client()
         self.client.start_channels(hb=False)
         await self.run("1+1")
+        return time.perf_counter() - began
+
+    async def answer(self) -> float:
+        """Start it; seconds until it answers, which it does before the other workers of a slice are there."""
+        began = time.perf_counter()
+        await self.manager.start_kernel()
+        self.client = self.manager.client()
+        self.client.start_channels(hb=False)
+        await self.reply(self.client.kernel_info())
         return time.perf_counter() - began
 
     async def restart(self, *, now: bool) -> float:
@@ -157,6 +167,22 @@ async def cold(kernel_name: str, imported: bool = False) -> Numbers:
     return {f"imported_{name}" if imported else name: number for name, number in numbers.items()}
 
 
+async def starts(kernel_name: str, other: str, rounds: int) -> Numbers:
+    """Two kernels in turn over an open connection: until each answers, and this process's CPU for that."""
+    keeper = Kernel(kernel_name)  # keeps the connections open
+    await keeper.answer()
+    numbers: dict[str, list[float]] = defaultdict(list)
+    for _ in range(rounds):
+        for way, name in (("all", kernel_name), ("first", other)):
+            await _quiet()
+            kernel, began_cpu_s = Kernel(name), time.process_time()
+            numbers[f"{way}_s"].append(await kernel.answer())
+            numbers[f"{way}_cpu_s"].append(time.process_time() - began_cpu_s)
+            await kernel.end()
+    await keeper.end()
+    return {name: statistics.median(values) for name, values in numbers.items()}
+
+
 async def memory(kernel_name: str, further: int) -> Numbers:
     """What this side's memory grows by: the provisioner's modules, the first kernel, each further one."""
     looks = [_memory_mib()]
@@ -241,6 +267,7 @@ async def interrupt(kernel_name: str, queued_mib: int) -> Numbers:
 MEASURES: dict[str, Callable[..., Coroutine[Any, Any, Numbers]]] = {
     "start": start,
     "cold": cold,
+    "starts": starts,
     "memory": memory,
     "latency": latency,
     "throughput": throughput,

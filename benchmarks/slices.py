@@ -1,11 +1,14 @@
 """A trivial cell on all workers of a slice, beside a local kernel and beside ipyparallel alone with the same engines.
 
 The workers are plain processes on this machine, and the ways take turns: ``python -m benchmarks.slices --workers 4``.
+With ``--starts 10``, start kernels on all workers of an emulated node instead, in turn with kernels of worker 0 alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import subprocess
 import sys
 import tempfile
 import time
@@ -15,6 +18,8 @@ from statistics import median
 
 import ipyparallel
 from jupyter_client.manager import start_new_kernel
+
+from benchmarks.worker import FIRST_ONLY, NODE, kernel_name_of, opened_place
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
@@ -27,7 +32,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=120)
+    parser.add_argument("--starts", type=int, default=0, help="rounds of starts on an emulated v5litepod-16")
     options = parser.parse_args(arguments)
+    if options.starts:
+        _measure_starts(options.starts)
+        return
     with tempfile.TemporaryDirectory() as folder:
         running = RawSlice(Path(folder), options.workers)
         try:
@@ -37,6 +46,17 @@ def main(arguments: list[str] | None = None) -> None:
         finally:
             running.close()
     sys.stdout.write(report(times, options.workers))
+
+
+def _measure_starts(rounds: int) -> None:
+    options = json.dumps({"other": FIRST_ONLY, "rounds": rounds})
+    with opened_place(accelerator_type="v5litepod-16") as place:
+        command = [sys.executable, "-W", "ignore", "-m", "benchmarks.cell", "starts", kernel_name_of(NODE), options]
+        done = subprocess.run(command, env=place.environ, check=True, stdout=subprocess.PIPE, text=True)
+    numbers = json.loads(done.stdout.splitlines()[-1])
+    for what in ("s", "cpu_s"):
+        every, first = numbers[f"all_{what}"], numbers[f"first_{what}"]
+        sys.stdout.write(f"- {what}: all workers {every:.3f}, worker 0 alone {first:.3f}, ratio {every / first:.2f}\n")
 
 
 def _measure(running: RawSlice, rounds: int) -> Mapping[str, list[float]]:

@@ -26,6 +26,10 @@ LAUNCHER = "launcher"
 _MASTER = "Host *\n    ControlMaster auto\n    ControlPath {folder}/m-%C\n    ControlPersist 60\n\n"
 
 
+FIRST_ONLY = "first-only"
+"""The kernelspec of the node's worker 0, without the other workers."""
+
+
 def kernel_name_of(node: str) -> str:
     """The name of our kernelspec for a node."""
     return f"tpu-{node}-us-central1-a"
@@ -34,8 +38,9 @@ def kernel_name_of(node: str) -> str:
 class Place:
     """Folders and processes of one run; `environ` is what a measurement needs to find the kernels."""
 
-    def __init__(self, folder: Path, sshpyk: Path | None, sshd: str) -> None:
+    def __init__(self, folder: Path, sshpyk: Path | None, sshd: str, accelerator_type: str) -> None:
         self._folder = folder
+        self._accelerator_type = accelerator_type
         self._sshd = sshd
         self._sshpyk = sshpyk
         self.environ: dict[str, str] = {**os.environ, **_own_folders(folder), "JUPYTER_TPU_PROJECT": PROJECT}
@@ -52,7 +57,7 @@ class Place:
         ready = json.loads(self._emulator.stdout.readline())
         self.environ |= {"JUPYTER_TPU_ENDPOINT": ready["grpc"], "JUPYTER_TPU_EMULATOR": ready["rest"]}
         self.environ[EMULATOR_PID] = str(self._emulator.pid)
-        self.tpu("create", NODE, "--type", "v5litepod-8", "--zone", "us-central1-a", "--yes")
+        self.tpu("create", NODE, "--type", self._accelerator_type, "--zone", "us-central1-a", "--yes")
         self.tpu("kernelspec")
         Path(self.environ["JUPYTER_RUNTIME_DIR"]).mkdir()  # sshpyk writes there before it exists
         config = self._folder / "ssh_config"
@@ -85,6 +90,7 @@ class Place:
         forwards = {"ssh_config": str(config), "host": _ALIAS}
         self._write("ssh-mux", "ssh-forwards", forwards)
         self._write_launcher()
+        self._write_first_only()
         if self._sshpyk:
             there = self.over_ssh("command -v python3").strip()
             sshpyk = {"ssh_config": str(config), "ssh_host_alias": _ALIAS, "raise_on_ssh_config_error": False}
@@ -98,6 +104,11 @@ class Place:
         del spec["metadata"]["kernel_provisioner"]
         (kernels / LAUNCHER).mkdir()
         (kernels / LAUNCHER / "kernel.json").write_text(json.dumps(spec))
+
+    def _write_first_only(self) -> None:
+        kernels = Path(self.environ["JUPYTER_DATA_DIR"], "kernels")
+        spec = json.loads((kernels / kernel_name_of(NODE) / "kernel.json").read_text())
+        self._write(FIRST_ONLY, "tpu", {**spec["metadata"]["kernel_provisioner"]["config"], "workers": 1})
 
     def over_ssh(self, command: str) -> str:
         """What `command` prints on the worker."""
@@ -113,10 +124,12 @@ class Place:
 
 
 @contextmanager
-def opened_place(sshpyk: Path | None, *, sshd: str = "system") -> Iterator[Place]:
+def opened_place(
+    sshpyk: Path | None = None, *, sshd: str = "system", accelerator_type: str = "v5litepod-8"
+) -> Iterator[Place]:
     """A place that leaves nothing behind."""
     folder = Path(tempfile.mkdtemp(prefix="jtb-"))  # short: Unix sockets have short names
-    place = Place(folder, sshpyk, sshd)
+    place = Place(folder, sshpyk, sshd, accelerator_type)
     try:
         place.open()
         yield place
