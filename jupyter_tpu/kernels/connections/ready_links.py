@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from itertools import chain, repeat
 from typing import Any
 
 from jupyter_tpu.cloud.settings import CloudSettings
@@ -21,6 +22,9 @@ from jupyter_tpu.models import Node
 from jupyter_tpu.ssh import UserKey
 
 log = logging.getLogger(__name__)
+
+_RETRY_DELAYS_S = (2.0, 5.0, 15.0, 30.0)
+_PATIENT_DELAY_S = 60.0
 
 
 def workers_to_hold(
@@ -58,17 +62,22 @@ class ReadyLinks:
 
 
 async def _hold(key: WorkerKey) -> None:
-    """Keep the link open until cancelled.
+    """Keep the link open until cancelled. If it can't be opened, try again: auto-stop only uses links that are open.
 
     A failure is only logged, because the user sees the error when starting a kernel on the worker.
     """
-    pool = link_thread.enter()
-    try:
-        await link_thread.run(_hold_in_thread(pool, key))
-    except TpuError as error:
-        log.warning("The node %s could not be prepared in advance: %s", key.node.node_id, error)
-    finally:
-        await asyncio.to_thread(link_thread.leave)
+    logged = ""
+    for delay_s in chain(_RETRY_DELAYS_S, repeat(_PATIENT_DELAY_S)):
+        pool = link_thread.enter()
+        try:
+            await link_thread.run(_hold_in_thread(pool, key))
+        except TpuError as error:
+            if str(error) != logged:
+                logged = str(error)
+                log.warning("The node %s could not be prepared in advance: %s", key.node.node_id, logged)
+        finally:
+            await asyncio.to_thread(link_thread.leave)
+        await asyncio.sleep(delay_s)
 
 
 async def _hold_in_thread(pool: LinkPool, key: WorkerKey) -> None:
