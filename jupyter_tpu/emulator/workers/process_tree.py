@@ -29,7 +29,7 @@ def processes_of(tokens: Iterable[str]) -> list[psutil.Process]:
     return list(found.values())
 
 
-def kill_processes_of(tokens: Iterable[str]) -> None:
+def kill_processes_of(tokens: Iterable[str], patience_s: float = PATIENCE_S) -> None:
     """Kill all processes with these tokens and their descendants.
 
     Searches and kills repeatedly until no process is left, because a process may fork while others are being killed.
@@ -37,16 +37,18 @@ def kill_processes_of(tokens: Iterable[str]) -> None:
     status.
 
     Raises:
-        TimeoutError: some processes are still running after `PATIENCE_S`, which is possible only if they hang in the
-            kernel.
+        TimeoutError: some processes are still running `patience_s` seconds after they were first killed, which is
+            possible only if they hang in the kernel.
     """
     tokens = frozenset(tokens)
-    deadline = time.monotonic() + PATIENCE_S
+    deadline: float | None = None
     while victims := processes_of(tokens):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"still alive after SIGKILL: {[process.pid for process in victims]}")
         for process in victims:
             _kill(process)
+        # Only now, because the search for the processes of many workers may take long on a busy machine.
+        deadline = deadline or time.monotonic() + patience_s
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"still alive after SIGKILL: {[process.pid for process in victims]}")
         # real seconds; SIGKILL takes effect within milliseconds
         time.sleep(0.01)
 
