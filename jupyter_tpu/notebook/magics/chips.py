@@ -13,6 +13,7 @@ from jupyter_tpu.errors import AgentBroken, BadInput, Text
 from jupyter_tpu.metrics import IDLE, MEASURED, Holder, Host, Sample
 from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text, text_output
 from jupyter_tpu.notebook.magics.context import NOTHING_DONE, Answer, MagicContext
+from jupyter_tpu.notebook.slices import current
 from jupyter_tpu.sample_table import TITLES, bytes_text, chips_table, percent_text
 
 # The agent gives each process 3 s to exit (`agent.devices.release.POLITE_S`) and takes at most 5 s in total. This limit
@@ -67,7 +68,9 @@ def chips_section(sample: Sample, age: str) -> Section:
     """
     table = chips_table(sample)
     lines = list(_why_unknown(sample))
-    return Section(title=Text("Chips"), age=age, lines=lines, header=table.header, rows=table.rows)
+    slice_ = current()
+    title = Text("Chips") if slice_ is None else Text("Chips of worker {worker}", worker=getattr(slice_, "worker", 0))
+    return Section(title=title, age=age, lines=lines, header=table.header, rows=table.rows)
 
 
 def _why_unknown(sample: Sample) -> Iterator[str]:

@@ -32,7 +32,7 @@ def output_of(context: MagicContext, worker: int, lines: int) -> MagicOutput:
     if end is None:
         raise AgentBroken(Text("Worker {number} is not responding.", number=worker))
     if not end["lines"]:
-        return text_output(Text("Worker {number} had no output that was too long for the notebook.", number=worker))
+        return text_output(Text("The notebook shows all output of worker {number}.", number=worker))
     title = Text("The last {count} lines of {path}", count=len(end["lines"]), path=end["path"])
     return MagicOutput(sections=[Section(title=title), Section(verbatim=list(map(plain, end["lines"])))])
 

@@ -249,7 +249,7 @@ class Slice:
         if cell.others:
             self.cell = cell
             cell.when_stuck = self._refusals.refuse_waiting
-        cell.send()
+        cell.send(self._shell.execution_count)
         self._recorder.begin(own)
         self._target = target
         try:

@@ -99,13 +99,14 @@ class RunningCell:
 
     # -- methods for the main thread
 
-    def send(self) -> None:
-        """Send the cell to the other workers and wait until it has been sent."""
+    def send(self, execution_count: int) -> None:
+        """Send the cell to the other workers, with the number in its prompt, and wait until it has been sent."""
         if self.target.is_partial:
             self._cluster.call_later(self._limits.hint_s, self._hint)
         if not self.others:
             return
-        metadata = {"tpu_slice": {"cell": self.number, "workers": list(self.target.workers)}}
+        facts = {"cell": self.number, "workers": list(self.target.workers), "execution_count": execution_count}
+        metadata = {"tpu_slice": facts}
         for worker in self.others:
             self._cluster.send_cell(worker, self.target.code, metadata, self._on_message(worker))
         sent = threading.Event()

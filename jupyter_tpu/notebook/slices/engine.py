@@ -87,6 +87,8 @@ class Engine:
         error: dict[str, Any] | None = _error("KeyboardInterrupt")
         if not self._begin(cell):
             return {"status": "error", "ename": "KeyboardInterrupt", "evalue": "", "traceback": []}
+        # Tracebacks name the cell by its prompt. Worker 0 has also counted the cells that did not run here.
+        self._shell.execution_count = max(self._shell.execution_count, cell["execution_count"])
         try:
             reply = await self._execute(*args, **options)
             error = None

@@ -84,6 +84,12 @@ def test_what_only_shows_is_shown_by_worker_0_alone(shared_slice):
     assert shared_slice.run("%tpu --help\nprint('hello')").others == "workers 1, 2: same output"
 
 
+def test_a_traceback_of_another_worker_names_the_cell_by_its_prompt(shared_slice):
+    shared_slice.run("%tpu --help")  # counts on worker 0 only
+    ran = shared_slice.run("if w == 1: 1/0")
+    assert f"Cell In[{ran.reply['execution_count']}], line 1" in ran.others
+
+
 def test_progress_bars_of_other_workers_are_plain_text(shared_slice):
     ran = shared_slice.run(
         "import warnings; warnings.simplefilter('ignore')\nfrom tqdm.auto import tqdm\n"
