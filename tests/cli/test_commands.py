@@ -206,6 +206,17 @@ def test_deleting_asks_and_names_the_cost(terminal: Terminal) -> None:
     assert terminal.tpu_json("list")["nodes"] == []
 
 
+def test_a_slice_is_not_stopped_and_the_answer_is_how_to_delete_it(terminal: Terminal) -> None:
+    terminal.tpu("create", "wide", "--type", "v5litepod-16", *HERE)
+    try:
+        refused = terminal.tpu("stop", "wide").stderr
+        assert "wide has 4 workers: it can be deleted, but not stopped." in refused
+        assert f"do: Run `jupyter tpu delete wide --zone {ZONE}`." in refused
+        assert terminal.tpu_json("describe", "wide")["state"] == "READY"
+    finally:
+        terminal.tpu("delete", "wide", "--yes", *HERE)
+
+
 @pytest.mark.parametrize("terms", mostly_nightly(["spot", "preemptible"], count=1))
 def test_stopping_a_node_says_when_it_cannot_be_started_again(terminal: Terminal, terms: str) -> None:
     truth = f"A {terms} node can't be started again. Its disk is kept and billed until you delete the node."

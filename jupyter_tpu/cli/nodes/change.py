@@ -107,6 +107,8 @@ def _run(options: argparse.Namespace, change: Change) -> int:
     """Stop, start or delete the node; ask for confirmation first if data would be lost."""
     # fetch the current node, so that the prompt shows the cost and the data that would be lost
     node = asyncio.run(_find(options))
+    if change.verb == "stop":
+        _require_one_worker(node, _charge(options, node))
     if change.loss and not options.yes:
         _require_consent(change, node, _charge(options, node))
     try:
@@ -132,6 +134,21 @@ async def _find(options: argparse.Namespace) -> Node:
 
 def _charge(options: argparse.Namespace, node: Node) -> str:
     return charge_text(node, emulated=cloud_settings(options).is_emulated)
+
+
+def _require_one_worker(node: Node, charge: str) -> None:
+    """Refuse to stop a slice before asking: the cloud would refuse it too, without saying what to do."""
+    if len(node.workers) > 1:
+        name = node.name
+        raise BadInput(
+            Text(
+                "{node} has {count} workers: it can be deleted, but not stopped.",
+                node=name.node_id,
+                count=len(node.workers),
+            ),
+            exists=Text("The node was not changed. {charge}", charge=charge),
+            hint=Text("Run `jupyter tpu delete {node} --zone {zone}`.", node=name.node_id, zone=name.zone),
+        )
 
 
 def _require_consent(change: Change, node: Node, charge: str) -> None:
