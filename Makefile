@@ -170,6 +170,7 @@ worker-lock: environment
 	  --no-annotate --no-header --output-file jupyter_tpu/agent/lock.txt -
 
 $(VENV)/pyvenv.cfg:
+	@echo "Making a virtual environment in $(VENV)"
 	@.ci/make-venv $(VENV)
 
 # What runs the demo and builds the front end. It takes out what is no longer pinned, and so comes first.

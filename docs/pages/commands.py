@@ -12,9 +12,9 @@ from jupyter_tpu.emulator.cli import control_commands, fault, fault_call, proxy,
 from jupyter_tpu.emulator.recording import replay_check
 from pages.tables import page, sentence, table_of
 
-INTRODUCTION = """Each command asks for confirmation before it creates or deletes anything that costs money; `--yes`
-skips the confirmation. With `--json`, a command prints one JSON document and nothing else. `jupyter tpu COMMAND --help`
-shows the same information."""
+INTRODUCTION = """Commands that stop or delete something ask for confirmation. Commands that create a node show
+its price, and ask only if the price is unknown. `--yes` skips the confirmation. With `--json`, a command prints one
+JSON document and nothing else. `jupyter tpu COMMAND --help` shows the same information."""
 
 # these have parsers of their own, so that the command line as a whole need not load them
 EMULATOR_COMMANDS = {
