@@ -174,7 +174,7 @@ def accelerator(accelerator_type: str) -> Accelerator:
                 accelerator_type=repr(accelerator_type[:70]),
             ),
             exists="No request was sent to the cloud.",
-            hint=Text("Valid types: {types}.", types=", ".join(near)),
+            hint=Text("Similar types: {types}.", types=", ".join(near)),
         )
     return found
 

@@ -172,7 +172,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 def _say_where(server: dict[str, Any], cloud: EmulatedCloud, folder: DemoFolder) -> None:
     say(_("Emulated cloud: nothing here costs money, and no data leaves this machine."))
     say(f"  Open:  http://127.0.0.1:{server['port']}{server['base_url']}lab?token={server['token']}")
-    say(_("  Try:   create a node in the TPU panel, open digits.ipynb on it, run all cells"))
+    say(_("  Try:   click “Example: digits” in the launcher, then “Create”"))
     # with a token file, the emulator requires the token in each request, but a browser can't send it
     ledger = (
         _("`jupyter tpu emulator ledger` in a terminal of this JupyterLab")

@@ -141,7 +141,8 @@ async def _create(options: argparse.Namespace, wanted: Wanted, reads: Reads) -> 
                 text=plain(_(wanted.coverage.text)),
             )
         )
-        note(_("Never covered by a grant: {services}.", services="; ".join(map(_, NEVER_COVERED))))
+        if wanted.coverage.is_covered or wanted.coverage.detail:  # the user has a grant
+            note(_("Never covered by a grant: {services}.", services="; ".join(map(_, NEVER_COVERED))))
         await _say_egress(opened, wanted, reads)
         progress.show(
             _(

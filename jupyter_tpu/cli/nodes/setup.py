@@ -158,6 +158,8 @@ def _say(steps: Sequence[Step]) -> None:
             note(_("{topic}: {text}", topic=_(_TITLES[each.key]), text=plain(line)))
     if is_complete(steps):
         say(_("Ready: create a node with `jupyter tpu create`, or in the TPU panel of JupyterLab."))
+    elif steps[0].state == "done":  # the user has an account
+        note(_("Not complete."))
     else:
         note(_("Not complete. If you have no account, `jupyter tpu demo` runs everything on an emulated cloud."))
 
@@ -176,4 +178,8 @@ def _advice(step: Step) -> list[str]:
         found.append(f"https://console.cloud.google.com/billing/linkedaccount?project={step.target}")
     if step.action == "add_grant":
         found.append(_("If you have a TRC email: jupyter tpu setup --trc-mail FILE"))
+    if step.action == "set_budget":
+        from jupyter_tpu.setup.engine import SUGGESTED_USD
+
+        found.append(_("Set a budget: jupyter tpu setup --budget {usd}", usd=SUGGESTED_USD))
     return found

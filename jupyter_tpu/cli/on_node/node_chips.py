@@ -66,10 +66,10 @@ class NodeChips:
         if not 0 <= worker_id < len(self._keys):
             raise BadInput(
                 Text(
-                    "{node} has no worker {worker}. Number of workers: {count}.",
+                    "{node} has no worker {worker}; its workers are 0 to {last}.",
                     node=self.node.name.node_id,
                     worker=worker_id,
-                    count=len(self._keys),
+                    last=len(self._keys) - 1,
                 )
             )
         asked = self._pool.call([self._keys[worker_id]], method, params, patience_s=PATIENCE_S)

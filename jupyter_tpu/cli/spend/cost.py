@@ -22,7 +22,7 @@ from jupyter_tpu.fleet.spend.price_updater import PriceUpdater, failure_text
 from jupyter_tpu.i18n import _, padded
 from jupyter_tpu.money.spending import spend_view
 
-_HEADER = ("NAME", "ZONE", "TYPE", "READY FOR", "PRICE", "OF", "COST")
+_HEADER = ("NAME", "ZONE", "TYPE", "READY FOR", "PRICE", "PRICE FROM", "COST")
 _TIMES = (
     ("today", Text("today")),
     ("week", Text("this week")),

@@ -297,10 +297,10 @@ async def _identity(cloud: CloudApi, node: Node, worker_id: int) -> WorkerIdenti
     if worker_id not in identities or worker_id not in {worker.worker_id for worker in node.workers}:
         raise BadInput(
             Text(
-                "The node {node} has no worker {worker_id}. Number of workers: {count}.",
+                "The node {node} has no worker {worker_id}; its workers are 0 to {last}.",
                 node=node.name.node_id,
                 worker_id=worker_id,
-                count=len(node.workers),
+                last=len(node.workers) - 1,
             )
         )
     return identities[worker_id]

@@ -84,10 +84,10 @@ class ReleaseHandler(ChipsRoute):
         if worker_id >= len(keys):
             raise BadInput(
                 Text(
-                    "The node {node} has no worker {worker_id}. Number of workers: {count}.",
+                    "The node {node} has no worker {worker_id}; its workers are 0 to {last}.",
                     node=node_id,
                     worker_id=worker_id,
-                    count=len(keys),
+                    last=len(keys) - 1,
                 )
             )
         (answer,) = await self.app.metrics_pool.call(

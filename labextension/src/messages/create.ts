@@ -108,7 +108,7 @@ export function capacityHint(
 ): string {
   const all = created + out_of_capacity;
   if (all === 0) {
-    return trans.__('Not tried here in the last 30 days.');
+    return trans.__('Capacity unknown: no requests here in the last 30 days.');
   }
   return trans.__('Last 30 days: %1 of %2 requests succeeded here.', created, all);
 }

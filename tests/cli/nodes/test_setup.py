@@ -18,6 +18,8 @@ def test_without_consent_nothing_is_done(terminal: Terminal) -> None:
 
     assert shown.returncode == 1
     assert "not enabled" in shown.stdout
+    assert "jupyter tpu setup --budget 50" in shown.stderr
+    assert "no account" not in shown.stderr
     assert terminal.cloud.project()["api_enabled"] is False
 
 

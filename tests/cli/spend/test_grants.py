@@ -170,6 +170,7 @@ def test_a_mail_without_a_grant_writes_nothing_down(tpu: Ask, tmp_path: Path) ->
 
 def test_a_create_says_who_pays_before_it_asks(tpu: Ask, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text('load("gs://my-bucket/data")')
+    assert "Never covered by a grant" not in tpu("create", "before", *V5E)[2]
     assert tpu("grant", "add", "trc", "--row", ROW, *TERM)[0] == 0
     _, said, told = tpu("create", "outside", *V5E)
     lines = told.splitlines()
