@@ -37,6 +37,8 @@ _AFTER_SILENCE_S = 30.0
 _CLOCK_SET_S = 10.0
 # correct the agent if its time since READY differs from this computer's by more than this
 _READY_DIFFERS_S = 120.0
+# difference between two revisions; a Unix time with a fraction can represent it exactly enough
+_REVISION_STEP_S = 0.001
 # maximum length of the agent's texts, which users see
 _LONGEST_TEXT = 500
 # largest number of seconds to accept, as a duration or a time: beyond the year 5000
@@ -173,6 +175,17 @@ class AgentPoller:
         last = self._reports.get(_key(node))
         is_newer = last is not None and last.activity is not None and last.keep_revision >= settings.keep_revision
         return last.keep if last is not None and is_newer else settings.keep
+
+    def next_revision(self, node: Node, settings: NodeSettings, now: float) -> float:
+        """Return a revision for settings that are made now, newer than all of the node's earlier ones.
+
+        An earlier revision may come from a clock that was ahead; otherwise, it would win until that time is reached.
+        """
+        last = self._reports.get(_key(node))
+        known = [settings.revision, settings.keep_revision]
+        if last is not None:
+            known += [last.keep_revision, last.rules[0] if last.rules else 0.0]
+        return max(now, max(known) + _REVISION_STEP_S)
 
     def rules(self, node: Node, settings: NodeSettings) -> Rules:
         """Return the rules in the journal, or the guard's rules if they are newer: the journal may have been lost."""

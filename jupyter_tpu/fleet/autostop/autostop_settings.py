@@ -141,14 +141,24 @@ class AutostopSettings:
     def _has_our_key(self, node: Node) -> bool:
         return bool(self._login_key) and self._login_key in node.metadata.get("ssh-keys", "")
 
-    def put_rules(self, node: Node, rules: Rules, *, now: float, clock_wrong_s: float = 0.0) -> None:
-        """Write the rules, with an entry in the audit log; raises `JournalUnwritable`."""
-        self._documents.put(_RULES, str(node.name), {**rules.to_json(), **_about(node, clock_wrong_s)}, now=now)
+    def put_rules(
+        self, node: Node, rules: Rules, *, now: float, revision: float = 0.0, clock_wrong_s: float = 0.0
+    ) -> None:
+        """Write the rules, with an entry in the audit log; raises `JournalUnwritable`.
+
+        Args:
+            revision: the rules' revision if it must be later than `now`; see `AgentPoller.next_revision`.
+        """
+        body = {**rules.to_json(), **_about(node, clock_wrong_s)}
+        self._documents.put(_RULES, str(node.name), body, now=max(now, revision))
         self.record(Entry(at=now, action="brakes", subject=str(node.name), reason=rules_text(rules)))
 
-    def put_keep(self, node: Node, keep: KeepRunning, *, now: float, clock_wrong_s: float = 0.0) -> None:
-        """Write the “keep running” setting, with an entry in the audit log; raises `JournalUnwritable`."""
-        self._documents.put(_KEEP, str(node.name), {**keep.to_json(), **_about(node, clock_wrong_s)}, now=now)
+    def put_keep(
+        self, node: Node, keep: KeepRunning, *, now: float, revision: float = 0.0, clock_wrong_s: float = 0.0
+    ) -> None:
+        """Write the “keep running” setting, with an entry in the audit log; see `put_rules`."""
+        body = {**keep.to_json(), **_about(node, clock_wrong_s)}
+        self._documents.put(_KEEP, str(node.name), body, now=max(now, revision))
         detail = keep.to_json()
         reason = (
             Text("The user cancelled “keep running”.")

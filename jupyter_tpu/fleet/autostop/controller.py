@@ -180,8 +180,7 @@ class AutostopController:
         """
         settings = (await self._read((node,)))[str(node.name)]
         rules = replace(self._poller.rules(node, settings), **changes)
-        now, wrong_s = self._clocks().wall, self._cloud_clock.wrong_s
-        await asyncio.to_thread(self._settings.put_rules, node, rules, now=now, clock_wrong_s=wrong_s)
+        await asyncio.to_thread(self._settings.put_rules, node, rules, **self._dated(node, settings))
         return await self._after_change(node)
 
     async def extend(self, node: Node, keep: KeepRunning) -> AutostopStatus:
@@ -189,9 +188,15 @@ class AutostopController:
 
         Raises the same errors as `set_rules`.
         """
-        now, wrong_s = self._clocks().wall, self._cloud_clock.wrong_s
-        await asyncio.to_thread(self._settings.put_keep, node, keep, now=now, clock_wrong_s=wrong_s)
+        settings = (await self._read((node,)))[str(node.name)]
+        await asyncio.to_thread(self._settings.put_keep, node, keep, **self._dated(node, settings))
         return await self._after_change(node)
+
+    def _dated(self, node: Node, settings: NodeSettings) -> dict[str, float]:
+        """Return the time and the revision of a setting that the user makes now."""
+        now = self._clocks().wall
+        revision = self._poller.next_revision(node, settings, now)
+        return {"now": now, "revision": revision, "clock_wrong_s": self._cloud_clock.wrong_s}
 
     async def history(self, node: Node) -> JSON:
         """Return the guard's history for the last hour, if a link to the node is open; see `activity_history_view`.

@@ -363,6 +363,20 @@ async def test_rules_that_the_journal_has_lost_are_those_that_the_guard_goes_by(
     assert status.rules == Rules(idle_after_s=900.0, session_s=3600.0, action="delete")
 
 
+async def test_what_the_user_sets_wins_over_what_was_set_while_a_clock_was_days_ahead(make_ready: Any) -> None:
+    said = {"idle_after_s": 900.0, "session_s": 7200.0, "action": "delete"}
+    ahead = time.time() + 3 * 24 * HOUR
+    agents = Saying(has_rules=True, rules=said, revision=ahead, keep_revision=ahead)
+    ready = await make_ready(agents)
+    assert (await ready.status()).rules == Rules(**said)
+    status = await ready.autostop.set_rules(ready.node, {"session_s": 3600.0})
+    assert status.rules.session_s == 3600.0
+    status = await ready.autostop.extend(ready.node, KeepRunning(while_busy=True))
+    assert status.keep.while_busy
+    assert agents.told[-1]["rules"]["session_s"] == 3600.0
+    assert ahead < agents.told[-1]["revision"] < agents.told[-1]["keep_revision"]
+
+
 def write_rules(journal: Journal, bench: Any, node_id: str, kind: str, body: str) -> None:
     """As only damage, or another program, could have written it."""
     place = (bench.cloud.settings.endpoint, bench.cloud.settings.project)
