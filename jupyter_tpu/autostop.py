@@ -436,11 +436,12 @@ def reminder(ready_since: float | None, acts: Iterable[float | None], now: float
 
     Args:
         ready_since: when the node became READY; None while it is not READY.
-        acts: the known times of user actions; None values are ignored.
+        acts: the known times of user actions; None values are ignored, and so are times that are still to come, which
+            a wrong clock has written.
     """
     if ready_since is None:
         return None
-    since = max([ready_since, *(act for act in acts if act is not None)])
+    since = max([ready_since, *(act for act in acts if act is not None and act <= now)])
     days = int((now - since) // REMIND_EVERY_S)
     return Reminder(since=since, for_s=now - since, days=days) if days > 0 else None
 
@@ -457,7 +458,7 @@ class Moment:
 
     Attributes:
         wall: Unix seconds; users and NTP may set this clock.
-        steady: seconds that only increase, even while the machine sleeps; their zero is arbitrary.
+        steady: seconds since the boot or, without `boot`, since any time; they only increase.
         boot: the boot from which `steady` counts; readings from two boots can't be compared.
     """
 
@@ -466,9 +467,13 @@ class Moment:
     boot: str = ""
 
     def age_s(self, now: Moment) -> float:
-        """Return the seconds from this moment to `now`: monotonic time or, after a reboot, wall-clock time."""
-        counted = now.steady - self.steady if self.boot == now.boot else now.wall - self.wall
-        return max(0.0, counted)
+        """Return the seconds from this moment to `now`: monotonic time or, after a reboot, wall-clock time.
+
+        After a reboot, at least the time since then has passed, even if the wall clock was set back.
+        """
+        if self.boot == now.boot:
+            return max(0.0, now.steady - self.steady)
+        return max(0.0, now.steady, now.wall - self.wall)
 
     def back(self, seconds: float) -> Moment:
         """Return the moment `seconds` earlier, on the wall clock and the monotonic clock."""

@@ -31,6 +31,7 @@ _MODULES = (
     "frameworks.py",
     "metrics.py",
     "tpu_files.py",
+    "worker_clock.py",
     "sample_table.py",
     "accelerators.py",
     "catalogue.json",

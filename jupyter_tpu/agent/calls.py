@@ -12,7 +12,6 @@ import logging
 import os
 import platform
 import signal
-import time
 from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
@@ -33,6 +32,7 @@ from jupyter_tpu.agent.preemption.notices import Notices
 from jupyter_tpu.agent.recording.excerpt import Excerpt, Span
 from jupyter_tpu.errors import AgentBroken, BadInput, EnvironmentFailed, TpuError
 from jupyter_tpu.wire.hello import AGENT_KNOWS
+from jupyter_tpu.worker_clock import boot_clock, booted_at
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class Methods:
         self._guard = guard
         self._socket = socket
         self._python = python
-        self._started_at = time.time()
+        self._started_at = boot_clock()
         self._table: dict[str, Method] = {
             "start_kernel": self.start_kernel,
             "restart_kernel": self.restart_kernel,
@@ -217,7 +217,7 @@ class Methods:
         """Return a kernel's execute requests (see `IndexedRequest`), its state and the number of its next message."""
         kernel = self._kernels.get(params.get("kernel_id"))
         return {
-            "requests": kernel.requests.describe(),
+            "requests": kernel.requests.describe(booted_at()),
             "next_seq": kernel.record.next_seq,
             "execution_state": kernel.execution_state,
         }
@@ -263,7 +263,7 @@ class Methods:
         memory, disk = psutil.virtual_memory(), psutil.disk_usage(str(Path.home()))
         return {
             **self.about(),
-            "uptime_s": time.time() - self._started_at,
+            "uptime_s": boot_clock() - self._started_at,
             "load": os.getloadavg(),
             "cpus": os.cpu_count(),
             "memory_bytes": {"total": memory.total, "available": memory.available},

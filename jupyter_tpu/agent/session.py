@@ -34,6 +34,7 @@ from jupyter_tpu.wire.frames import (
 )
 from jupyter_tpu.wire.hello import accepted, agent_hello, checked_client_id, checked_epoch, negotiate
 from jupyter_tpu.wire.multipart import decode_request
+from jupyter_tpu.worker_clock import boot_clock
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ class Stream:
         received: offset up to which the client has acknowledged the record.
         is_paused: whether the client has paused the stream.
         expressed: seq of the newest urgent entry that was sent early.
-        asked_at: when each delayed request was made (Unix seconds), by the request's number.
+        asked_at: when each delayed request was made (seconds of the boot clock), by the request's number.
     """
 
     kernel: Kernel
@@ -387,7 +388,7 @@ def _locate(record: Record, seq: int) -> tuple[int, int]:
 
 def _asked_at(ages: Any) -> dict[int, float]:
     """Return when requests were made, from pairs of ``[number, age in seconds]``; older clients send none."""
-    now = time.time()
+    now = boot_clock()
     try:
         return {int(number): now - float(age_s) for number, age_s in ages or ()}
     except (TypeError, ValueError, OverflowError):

@@ -10,10 +10,12 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from jupyter_tpu.agent.clock import this_moment
 from jupyter_tpu.agent.kernels.kernel_dir import KernelDirectory
 from jupyter_tpu.agent.kernels.launch_request import Launch
 from jupyter_tpu.agent.kernels.process import Exit, Process, ReportedExits, start_ticks
@@ -156,11 +158,33 @@ def test_a_damaged_state_counts_as_none(home: Home) -> None:
 def test_only_kernels_that_ended_long_ago_are_stale(home: Home) -> None:
     folder = KernelDirectory(home, "kernel-1")
     assert not folder.is_stale
-    os.utime(home.kernels / "kernel-1", (0, 0))
+    folder.count_age()
+    ended_days_ago(folder, 6)
+    assert not folder.is_stale
+    ended_days_ago(folder, 8)
     assert folder.is_stale
     folder.state["pid"] = 7
     assert not folder.is_stale
     folder.close()
+
+
+def test_a_reboot_counts_as_at_most_a_day_of_the_time_that_a_record_is_kept(home: Home) -> None:
+    folder = KernelDirectory(home, "kernel-1")
+    folder.count_age()
+    for _ in range(7):
+        ended_days_ago(folder, 8, boot="an earlier one")
+        assert not folder.is_stale
+        folder.count_age()
+    ended_days_ago(folder, 8, boot="an earlier one")
+    assert folder.is_stale
+    folder.close()
+
+
+def ended_days_ago(folder: KernelDirectory, days: float, **changes: str) -> None:
+    """As if the age was last stored so long ago."""
+    ended = folder.state["ended"]
+    moment = replace(this_moment().back(days * 86400), **changes)  # type: ignore[arg-type]
+    folder.save(ended={**ended, "counted_at": moment.to_json()})
 
 
 def test_the_key_is_in_a_file_that_only_we_can_read(home: Home) -> None:

@@ -25,7 +25,7 @@ def hear(index: RequestIndex, state: str, parent: str, time: float) -> None:
         ("execute_request", 0.1, True),
         ("comm_msg", 0.1, False),
         ("comm_msg", 5.0, True),
-        ("comm_msg", -86400.0, True),  # the clock was set back by a day meanwhile
+        ("comm_msg", -86400.0, True),  # the clock was set back by a day before this agent
         ("complete_request", 5.0, False),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,14 @@ async def test_news_are_fresh_and_the_clock_is_called_wrong_on_a_worker_whose_cl
 async def test_what_an_earlier_version_kept_is_still_told(path: Path) -> None:
     await asyncio.to_thread(path.write_text, '{"cost": {"as_of": 1000.0, "data": {"usd_per_hour": 2.0}}}')
     assert await Snapshots(path).read({"kind": "cost"}) == {"as_of": pytest.approx(1000.0, abs=1), "data": NEW}
+
+
+async def test_what_was_told_by_a_clock_that_ran_ahead_before_a_reboot_is_replaced(path: Path) -> None:
+    as_of = {"wall": time.time() + 86400, "steady": 1.0, "boot": "an earlier one"}
+    await asyncio.to_thread(path.write_text, json.dumps({"cost": {"as_of": as_of, "data": OLD}}))
+    kept = Snapshots(path)
+    await kept.store({"kind": "cost", "as_of": time.time() - 1, "age_s": 1.0, "data": NEW})
+    assert (await kept.read({"kind": "cost"}))["data"] == NEW
 
 
 async def test_a_laptop_whose_clock_runs_ahead_makes_nothing_fresh(path: Path) -> None:

@@ -389,7 +389,7 @@ def test_the_end_of_a_silent_cell_is_announced(silent_for_h: float, is_warning: 
 
 @pytest.mark.parametrize(
     ("ready_for_h", "acted_h_ago", "days"),
-    [(23, None, None), (25, None, 1), (49, None, 2), (49, 25, 1), (49, 1, None), (5, 30, None)],
+    [(23, None, None), (25, None, 1), (49, None, 2), (49, 25, 1), (49, 1, None), (5, 30, None), (25, -24, 1)],
 )
 def test_a_node_that_is_billed_for_a_day_without_a_human_act_says_so_once_a_day(
     ready_for_h: float, acted_h_ago: float | None, days: int | None
@@ -427,6 +427,11 @@ def test_after_a_reboot_the_wall_clock_has_to_do() -> None:
     before, after = Moment(wall=NOW, steady=9000, boot="a"), Moment(wall=NOW + 60, steady=5, boot="b")
     assert before.age_s(after) == 60
     assert earliest_end(NOW + HOUR, before, after) == NOW + HOUR
+
+
+def test_after_a_reboot_as_much_time_has_passed_as_the_machine_is_up_though_its_clock_was_set_back() -> None:
+    before, after = Moment(wall=NOW, steady=9000, boot="a"), Moment(wall=NOW - HOUR, steady=70, boot="b")
+    assert before.age_s(after) == 70
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ def test_a_sample_that_makes_no_sense_is_refused(broken: dict[str, object]) -> N
 def test_the_ring_keeps_the_newest_and_says_what_was_not_known() -> None:
     ring = SampleHistory(samples=4)
     for at in range(10):
-        ring.add(sample_at(float(at), used=None if at == 8 else at))
+        ring.add(sample_at(float(at), used=None if at == 8 else at), float(at))
 
     history = ring.history(since=-1.0, step_s=1.0)
 
@@ -214,7 +214,7 @@ def test_an_hour_of_eight_cores_is_small() -> None:
     tracemalloc.start()
     ring = SampleHistory()
     for at in range(2 * 3600):
-        ring.add(sample_at(float(at)))
+        ring.add(sample_at(float(at)), float(at))
     kept_bytes, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "jupyter_tpu"
@@ -20,3 +21,15 @@ def test_a_folder_holds_no_more_modules_than_one_reads_at_a_glance() -> None:
 def test_a_package_says_what_it_is_for() -> None:
     sources = {folder: (folder / "__init__.py").read_text(encoding="utf-8") for folder in _FOLDERS}
     assert [folder for folder, source in sources.items() if not ast.get_docstring(ast.parse(source))] == []
+
+
+def test_code_on_a_worker_reads_the_wall_clock_in_one_place() -> None:
+    """The emulator can make only that clock wrong, and a duration must not come from a clock that can be set."""
+    by_file_times = {PACKAGE / "agent" / "environments" / "files.py"}  # it compares the times of files with each other
+    sources = {
+        path: path.read_text(encoding="utf-8")
+        for part in ("agent", "notebook")
+        for path in (PACKAGE / part).rglob("*.py")
+    }
+    found = [path for path, source in sources.items() if re.search(r"\btime\.time\b|datetime\.now|time_ns", source)]
+    assert set(found) <= by_file_times

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.agent.autostop.chip_activity import Chips, ChipUse
+from jupyter_tpu.agent.clock import this_moment
 from jupyter_tpu.agent.devices.holders import Kernels as Notebooks
 from jupyter_tpu.agent.kernels.kernel import Kernel
 from jupyter_tpu.agent.kernels.kernels import Kernels
 from jupyter_tpu.agent.kernels.notebooks import name_of
-from jupyter_tpu.agent.kernels.process import boot_id
 from jupyter_tpu.autostop import Activity, Moment, Source, moment_from_json
 
 if TYPE_CHECKING:
@@ -28,11 +27,6 @@ _FRESH_S = 0.4
 # How long a kernel counts as active after an output, so that a training run that prints only occasionally does not look
 # idle in between.
 _OUTPUT_S = 60.0
-
-
-def this_moment() -> Moment:
-    """Read this machine's wall clock and its boot clock, which keeps counting while the machine sleeps."""
-    return Moment(wall=time.time(), steady=time.clock_gettime(time.CLOCK_BOOTTIME), boot=boot_id())
 
 
 class ActivityWatch:

@@ -1,8 +1,8 @@
 """The guard: the auto-stop daemon on the node. It applies the latest rules, even without a client.
 
 The rules are stored on the worker's disk, so that a new agent continues where a killed agent stopped. Time is measured
-by the boot clock, which can't be set. A wall-clock time in the rules counts as reached when the boot clock or the wall
-clock reaches it, whichever is first.
+by the boot clock, which can't be set. A deadline is therefore kept as the time that is left; the wall clock counts only
+for the time in which the machine was off.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jupyter_tpu.agent.autostop.activity import ActivityWatch, this_moment
+from jupyter_tpu.agent.autostop.activity import ActivityWatch
 from jupyter_tpu.agent.autostop.activity_history import ActivityHistory
 from jupyter_tpu.agent.autostop.node_api import CannotEnd, OwnNode
 from jupyter_tpu.agent.autostop.policy import AutostopPolicy, parse_keep, parse_rules
+from jupyter_tpu.agent.clock import this_moment
 from jupyter_tpu.agent.preemption.notices import BY_RULE, HOOK_S, Notices
 from jupyter_tpu.autostop import DURATION_FIELDS, Activity, Moment, Verdict, judge, number_from, reminder, unknown
 from jupyter_tpu.durations import duration_text

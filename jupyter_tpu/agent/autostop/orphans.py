@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from jupyter_tpu.agent.autostop.activity import this_moment
+from jupyter_tpu.agent.clock import this_moment
 
 log = logging.getLogger(__name__)
 

@@ -13,11 +13,14 @@ from jupyter_tpu.autostop import (
     KeepRunning,
     Moment,
     Rules,
-    earliest_end,
     moment_from_json,
     number_from,
 )
 from jupyter_tpu.errors import BadInput
+
+# After a boot, the wall clock may be wrong until NTP sets it, which takes seconds on GCE. Until then, a deadline from
+# before the boot is not reached, so that a wrong clock doesn't stop a node that was just started.
+_CLOCK_SET_WITHIN_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -79,13 +82,21 @@ class AutostopPolicy:
         rules = self.rules or Rules()
         if rules.deadline_at is None or self.given_at is None:
             return rules
-        return replace(rules, deadline_at=earliest_end(rules.deadline_at, self.given_at, now))
+        deadline_at = _end_now(rules.deadline_at, self.given_at, now)
+        if self.given_at.boot != now.boot:
+            deadline_at = max(deadline_at, now.wall + _CLOCK_SET_WITHIN_S - now.steady)
+        return replace(rules, deadline_at=deadline_at)
 
     def keep_now(self, now: Moment) -> KeepRunning:
         """Return the request to keep the node running, with its time corrected for clock changes."""
         if self.keep.until is None or self.kept_at is None:
             return self.keep
-        return replace(self.keep, until=earliest_end(self.keep.until, self.kept_at, now))
+        return replace(self.keep, until=_end_now(self.keep.until, self.kept_at, now))
+
+
+def _end_now(end_at: float, given_at: Moment, now: Moment) -> float:
+    """Return an end that was set at `given_at` by the wall clock at `now`: setting that clock doesn't move the end."""
+    return now.wall + (end_at - given_at.wall) - given_at.age_s(now)
 
 
 def parse_rules(data: Any, now: Moment) -> Rules:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jupyter_tpu.agent.autostop.activity import this_moment
+from jupyter_tpu.agent.clock import this_moment
 from jupyter_tpu.autostop import Moment, moment_from_json, number_from
 from jupyter_tpu.errors import BadInput
 

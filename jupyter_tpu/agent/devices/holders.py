@@ -18,8 +18,10 @@ from dataclasses import dataclass, replace
 
 import psutil
 
+from jupyter_tpu.agent.kernels.process import start_ticks
 from jupyter_tpu.metrics import Holder
 from jupyter_tpu.tpu_files import device_files, devices_folder, lock_file, open_by, open_files
+from jupyter_tpu.worker_clock import boot_clock, booted_at
 
 # Format of `struct flock` of fcntl(2) on 64-bit Linux: type, whence, start, length, pid.
 _FLOCK = "hhqqi"
@@ -29,6 +31,9 @@ _LONGEST_COMMAND = 300
 # the time.
 _SEARCH_EVERY_S = 5.0
 _SEARCH_SHARE = 500
+# The wall clock was set if its distance from the boot clock changed by more than this. Smaller changes come from the
+# time between the two readings.
+_CLOCK_SET_S = 1.0
 
 Kernels = Mapping[int, "tuple[str, str]"]
 """Kernel id and notebook, by the pid of the kernel's process."""
@@ -64,6 +69,7 @@ class Holders:
         self._kernels = kernels
         self._searching = threading.Lock()
         self._since: dict[tuple[int, float], float] | None = None
+        self._booted_at = booted_at()
         self._found: list[Holder] = []
         self._found_by: tuple[set[str], int | None] = (set(), None)
         self._search_at = 0.0
@@ -90,11 +96,16 @@ class Holders:
         return self._found
 
     def _dated(self, found: list[tuple[Holder, float]]) -> list[Holder]:
-        """Add the time when each process began to use the chips; for the first search, use the process's start time."""
-        now, before = time.time(), self._since
+        """Add the time when each process began to use the chips; for the first search, use the process's start time.
+
+        Clients send this time back to identify the process, so it changes only if the wall clock is set.
+        """
+        now, before = boot_clock(), self._since
+        if abs((booted := booted_at()) - self._booted_at) > _CLOCK_SET_S:
+            self._booted_at = booted
         since = {(holder.pid, began): began if before is None else now for holder, began in found}
         self._since = {key: (before or {}).get(key, at) for key, at in since.items()}
-        return [replace(holder, since=self._since[holder.pid, began]) for holder, began in found]
+        return [replace(holder, since=self._booted_at + self._since[holder.pid, began]) for holder, began in found]
 
     def lock_file(self) -> LockFile:
         """Return the state of libtpu's lock, without taking it."""
@@ -119,10 +130,13 @@ class Holders:
 
 
 def describe(pid: int, kernels: Kernels) -> tuple[Holder, float] | None:
-    """Return a TPU process and its start time (Unix seconds), or None if it has exited."""
+    """Return a TPU process and its start time (seconds of the boot clock), or None if it has exited."""
+    ticks = start_ticks(pid)
+    if ticks is None:
+        return None
     try:
         process = psutil.Process(pid)
-        began, user = process.create_time(), process.username()
+        user = process.username()
         command = " ".join(process.cmdline())[:_LONGEST_COMMAND] or process.name()
         is_own = process.uids().real == os.getuid()
     except psutil.Error:
@@ -137,7 +151,7 @@ def describe(pid: int, kernels: Kernels) -> tuple[Holder, float] | None:
         is_own_user=is_own,
         is_kernel=pid in kernels,
     )
-    return holder, began
+    return holder, ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _kernel_of(process: psutil.Process, kernels: Kernels) -> tuple[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import signal
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +12,12 @@ from typing import Any, TypeAlias
 
 import zmq
 
+from jupyter_tpu.agent.clock import boot_id
 from jupyter_tpu.agent.kernels.kernel_dir import KernelDirectory
 from jupyter_tpu.agent.kernels.launch_request import Launch
 from jupyter_tpu.agent.kernels.launcher import Launcher
 from jupyter_tpu.agent.kernels.lost_replies import LostReplies
-from jupyter_tpu.agent.kernels.process import Exit, Process, ReportedExits, boot_id, end_of
+from jupyter_tpu.agent.kernels.process import Exit, Process, ReportedExits, end_of
 from jupyter_tpu.agent.kernels.replies import Replies
 from jupyter_tpu.agent.kernels.sockets import KernelSockets
 from jupyter_tpu.agent.kernels.takeover import Takeover, abort_all
@@ -36,6 +36,7 @@ from jupyter_tpu.agent.recording.recorder import Recorder
 from jupyter_tpu.agent.recording.watermark import Watermark
 from jupyter_tpu.errors import EnvironmentFailed, TpuError
 from jupyter_tpu.wire.multipart import Channel
+from jupyter_tpu.worker_clock import boot_clock, booted_at, wall_clock
 
 Caller: TypeAlias = "tuple[str, int]"
 """The client's id and the number of its call, which is the same when the call is repeated after a disconnect."""
@@ -263,6 +264,7 @@ class Kernel:
             self._watch = asyncio.create_task(self._record_unobserved_end(self._folder.kill_listener(), Exit()))
         # The process had exited or never started: abort the requests that were waiting for it.
         elif not state.get("pid"):
+            self._folder.count_age()
             queued = [request for request in self.requests.all() if request.state == "queued"]
             self._watch = asyncio.create_task(abort_all(self.record, self._replies(), queued))
         # The machine has restarted: PIDs are no longer valid, and entries that clients have received may be missing on
@@ -322,8 +324,8 @@ class Kernel:
 
         Args:
             number: the client's number for the request, used to recognise repetitions.
-            asked_at: when a delayed request was made (Unix seconds). The request is aborted if a failed cell would have
-                aborted it at that time.
+            asked_at: when a delayed request was made (seconds of the boot clock). The request is aborted if a failed
+                cell would have aborted it at that time.
         """
         if self.is_closed or not self._folder.is_new_request(client_id, number):
             return
@@ -405,7 +407,7 @@ class Kernel:
     @property
     def is_executing(self) -> bool:
         """Whether the user's code is running or queued."""
-        return self._process is not None and self.requests.is_executing(time.time())
+        return self._process is not None and self.requests.is_executing(boot_clock())
 
     @property
     def outputs(self) -> int:
@@ -455,20 +457,21 @@ class Kernel:
 
     def describe(self) -> dict[str, Any]:
         """Return the kernel's state for `list_kernels` and `kernel_info`."""
-        state = self._folder.state
+        state, since, last = self._folder.state, self.requests.state_since, self._recorder.last_output_at
+        booted = booted_at()
         return {
             "kernel_id": self.kernel_id,
             "alive": self.is_alive,
             "execution_state": self.execution_state,
-            "state_since": self.requests.state_since,
+            "state_since": None if since is None else booted + since,
             "note": state.get("note"),
             "pid": self.pid,
             "generation": self.generation,
             "workers": state.get("workers", 1),
             "python": state.get("python", ""),
             "started_at": state.get("started_at"),
-            "now": time.time(),
-            "last_output_at": self._recorder.last_output_at,
+            "now": wall_clock(),
+            "last_output_at": None if last is None else booted + last,
             "exit": state.get("exit"),
             "first_seq": self.record.first_seq,
             "next_seq": self.record.next_seq,
@@ -496,7 +499,7 @@ class Kernel:
             identity=secrets.token_hex(16),
             generation=generation,
             python=self._around.launcher.python_of(launch),
-            started_at=time.time(),
+            started_at=wall_clock(),
             notebook=launch.env.get("JPY_SESSION_NAME", ""),
             owner=launch.owner,
             is_cut_off=False,
@@ -504,6 +507,7 @@ class Kernel:
             ends_alone_after_s=launch.ends_alone_after_s,
             workers=launch.workers,
             exit=None,
+            ended=None,
         )
         self._connect(process)
         self._recorder.event("started", pid=process.pid, generation=generation)
@@ -582,6 +586,7 @@ class Kernel:
             "is_told": self._is_told,
         }
         self._folder.save(pid=None, exit=outcome)
+        self._folder.count_age()
         # Keep the cells that wait for the next process: a later agent must still find them queued.
         kept = [_msg_id_of(parts) for channel, parts in self._waiting if _is_cell(channel, parts)]
         generation = self._folder.state["generation"]

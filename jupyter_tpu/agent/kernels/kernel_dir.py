@@ -10,15 +10,16 @@ import shutil
 import signal
 import socket
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from jupyter_tpu.agent.clock import this_moment
 from jupyter_tpu.agent.kernels.launch_request import Launch
 from jupyter_tpu.agent.kernels.sockets import PORTS
 from jupyter_tpu.agent.paths import Home, disk_full, private_folder, recreate_file
 from jupyter_tpu.agent.recording.jupyter_messages import Signer
+from jupyter_tpu.autostop import Moment, moment_from_json
 from jupyter_tpu.errors import EnvironmentFailed
 from jupyter_tpu.wire.requests import SeenRequests
 
@@ -32,6 +33,9 @@ _LAST_WORDS_LINES = 30
 _MOST_OUTPUT_BYTES = 8 * 1024 * 1024
 # How long to keep the record of a stopped kernel, for users who return after a few days.
 _KEPT_S = 7 * 24 * 3600
+# A reboot counts as at most this much time, because only the wall clock, which may be wrong, shows how long the machine
+# was off. So one wrong reading can't delete a record.
+_MOST_PER_BOOT_S = 24 * 3600
 # Disk space to reserve for a launch. All files that a launch writes are smaller in total.
 _LAUNCH_BYTES = 64 * 1024
 CONTROLLER = "controller"
@@ -263,7 +267,21 @@ class KernelDirectory:
     @property
     def is_stale(self) -> bool:
         """Whether the kernel exited so long ago that its output is no longer needed."""
-        return not self.state.get("pid") and time.time() - self._path.stat().st_mtime > _KEPT_S
+        return not self.state.get("pid") and self._ended_s(this_moment()) > _KEPT_S
+
+    def count_age(self) -> None:
+        """Store how long ago the kernel exited; call this when it exits and when a later agent finds it."""
+        now = this_moment()
+        self.save(ended={"age_s": self._ended_s(now), "counted_at": now.to_json()})
+
+    def _ended_s(self, now: Moment) -> float:
+        """Return the seconds since the kernel exited, as far as agents have counted them."""
+        try:
+            age_s, counted_at = float(self.state["ended"]["age_s"]), moment_from_json(self.state["ended"]["counted_at"])
+        except (KeyError, TypeError, ValueError):  # it has not exited, or an older agent recorded its exit
+            return 0.0
+        since_s = counted_at.age_s(now)
+        return age_s + (since_s if counted_at.boot == now.boot else min(since_s, _MOST_PER_BOOT_S))
 
     def close(self) -> None:
         """Close the file of requests; the kernel keeps running."""

@@ -181,8 +181,3 @@ def start_ticks(pid: int) -> int | None:
         return None
     # proc(5): fields 3 (state) and 22 (starttime); the list starts with field 3, after the name
     return None if fields[0] in "ZX" else int(fields[19])
-
-
-def boot_id() -> str:
-    """Return Linux's id for this boot, so that pids from an earlier boot aren't confused with current ones."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -11,6 +11,7 @@ from typing import Any
 from jupyter_tpu.agent.recording.jupyter_messages import AGENT_SESSION, DELIMITER, Signer, header_place, kind_and_id
 from jupyter_tpu.agent.recording.recorder import PROBE, Recorder
 from jupyter_tpu.wire.multipart import Channel
+from jupyter_tpu.worker_clock import wall_clock
 
 _PREFIX = "jupyter-tpu-"
 
@@ -75,7 +76,7 @@ class Replies:
             "msg_type": kind,
             "username": "agent",
             "session": AGENT_SESSION,
-            "date": datetime.now(timezone.utc).isoformat(),
+            "date": datetime.fromtimestamp(wall_clock(), timezone.utc).isoformat(),
             "version": "5.3",
             **more_header,
         }

@@ -29,9 +29,12 @@ class SampleHistory:
         self._next = 0
         self._count = 0
 
-    def add(self, sample: Sample) -> None:
-        """Add a sample. If the buffer is full, the sample replaces the oldest one."""
-        self._at[self._next] = sample.at
+    def add(self, sample: Sample, at: float) -> None:
+        """Add a sample that was taken `at` that second of the boot clock; in a full buffer, it replaces the oldest one.
+
+        By the wall clock, the samples would be out of order after someone set it.
+        """
+        self._at[self._next] = at
         # A series without a value in this sample must not keep its value from an hour ago.
         for column in self._series.values():
             column[self._next] = math.nan
@@ -58,7 +61,7 @@ class SampleHistory:
         """Return the newest points after `since`, at most `points` of them, one per `step_s` (see `thinned`).
 
         Args:
-            since: Unix seconds.
+            since: seconds of the boot clock, as all times in the result.
         """
         # Order the samples from the oldest to the newest: in the ring buffer, the oldest is at the position that is
         # written next.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -17,6 +16,7 @@ from jupyter_tpu.agent.kernels.kernel import Kernel
 from jupyter_tpu.agent.kernels.kernels import Kernels
 from jupyter_tpu.agent.metrics.sampler import INTERVAL_S, Sampler
 from jupyter_tpu.errors import BadInput
+from jupyter_tpu.worker_clock import boot_clock, booted_at, wall_clock
 
 # Longest history in seconds that a client can request. The sampler stores one hour.
 _LONGEST_HISTORY_S = 3600
@@ -63,10 +63,11 @@ class Metrics:
             step_s = max(INTERVAL_S, history_s / points)
             # Downsample a copy in a thread: an hour of data for 64 cores takes a while, and sampling must continue.
             samples = self._sampler.history.copy()
-            history = await asyncio.to_thread(samples.history, time.time() - history_s, step_s, points)
+            history = await asyncio.to_thread(samples.history, boot_clock() - history_s, step_s, points)
+            history["at"] = [booted_at() + at for at in history["at"]]
         return {
             "worker": {"hostname": socket.gethostname(), "accelerator_type": self._sampler.accelerator_type},
-            "now": time.time(),
+            "now": wall_clock(),
             "interval_s": INTERVAL_S,
             "sample": sample.to_json(),
             "history": history,

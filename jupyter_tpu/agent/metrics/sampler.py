@@ -27,6 +27,7 @@ from jupyter_tpu.agent.metrics.validate import (
 )
 from jupyter_tpu.metrics import IDLE, MEASURED, UNKNOWN, Holder, Host, Sample
 from jupyter_tpu.tpu_files import device_files, devices_folder
+from jupyter_tpu.worker_clock import booted_at, wall_clock
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ class Sampler:
 
     def _add(self, sample: Sample) -> None:
         self._sample = sample
-        self.history.add(sample)
+        self.history.add(sample, sample.at - booted_at())
         self._first.set()
 
     async def newest(self) -> Sample:
@@ -92,7 +93,7 @@ class Sampler:
         """Take a sample; this may block for about 2 s if a TPU process hangs."""
         holders = self._holders.scan_if_changed()
         raw = read_metrics(self._ports, SERVED)
-        sample = Sample(at=time.time(), host=_host(), holders=tuple(holders))
+        sample = Sample(at=wall_clock(), host=_host(), holders=tuple(holders))
         # No process serves metrics, usually because no process uses the chips.
         if raw is None:
             self._close_unused_sdk()

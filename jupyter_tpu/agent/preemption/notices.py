@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from jupyter_tpu.agent.clock import boot_id
 from jupyter_tpu.agent.kernels.kernel import Kernel
 from jupyter_tpu.agent.kernels.kernels import Kernels
-from jupyter_tpu.agent.kernels.process import boot_id
 from jupyter_tpu.autostop import number_from
 from jupyter_tpu.errors import BadInput, Text
 

@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 
 from jupyter_tpu.agent.recording.request_index import RequestIndex
+from jupyter_tpu.worker_clock import booted_at
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ class Checkpoint:
             state = json.loads(self._path.read_text())
             # A higher seq comes from a record that was lost.
             if 0 < state["seq"] <= next_seq:
-                index.load(state)
+                index.load(state, booted_at())
                 return int(state["seq"])
         except FileNotFoundError:
             pass
@@ -46,7 +47,7 @@ class Checkpoint:
     def _save(self, index: RequestIndex, seq: int) -> None:
         draft = self._path.with_suffix(".new")
         try:
-            draft.write_text(json.dumps({"seq": seq, **index.to_json()}))
+            draft.write_text(json.dumps({"seq": seq, **index.to_json(booted_at())}))
             draft.replace(self._path)
         except OSError as error:
             log.warning("%s: cannot be written: %s", self._path, error)

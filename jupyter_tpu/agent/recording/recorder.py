@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from jupyter_tpu.agent.recording.request_index import RequestIndex
 from jupyter_tpu.agent.recording.watermark import Watermark
 from jupyter_tpu.wire.entries import Entry
 from jupyter_tpu.wire.multipart import Channel
+from jupyter_tpu.worker_clock import boot_clock, booted_at, wall_clock
 
 _NUMBERED = (Channel.IOPUB, Channel.SHELL, Channel.STDIN)
 # How often to retry after a full disk.
@@ -40,7 +40,7 @@ class Recorder:
 
     Attributes:
         requests: the index of execute requests.
-        last_output_at: when the last batch was recorded (Unix seconds); None before the first batch.
+        last_output_at: when the last batch was recorded (seconds of the boot clock); None before the first batch.
         is_attached: whether the kernel numbers its messages and has resent the missing messages.
         on_probe_answer: called with ``(channel, parts)`` of each reply to the agent's own request.
     """
@@ -78,10 +78,10 @@ class Recorder:
         # these messages again.
         self._number = self._watermark.number
         self._record.reserve(self._watermark.assigned)
-        seq = self._checkpoint.load(self.requests, self._record.next_seq)
+        seq, booted = self._checkpoint.load(self.requests, self._record.next_seq), booted_at()
         for entry, size in self._record.entries(min(seq, self._watermark.next_seq)):
             if entry.seq >= seq:
-                self.requests.observe(entry.seq, entry.time, entry.channel, entry.parts, size)
+                self.requests.observe(entry.seq, entry.time - booted, entry.channel, entry.parts, size)
             # These entries were written after the watermark's last update. Each of them is a numbered message from the
             # kernel.
             if entry.seq >= self._watermark.next_seq and entry.channel in _NUMBERED and not _is_agents(entry):
@@ -97,10 +97,10 @@ class Recorder:
 
     def record(self, channel: Channel, batch: Sequence[list[bytes]]) -> None:
         """Record unnumbered messages on the given channel."""
-        now = time.time()
+        now = wall_clock()
         for parts in batch:
             self._append(channel, parts, now)
-        self._flush(now)
+        self._flush()
 
     def record_numbered(self, batch: Sequence[list[bytes]]) -> None:
         """Record a batch of messages from the iopub socket.
@@ -108,7 +108,7 @@ class Recorder:
         If the kernel numbers its messages, they come from all channels, and messages that are already recorded are
         skipped. Otherwise, the batch contains only iopub messages.
         """
-        now = time.time()
+        now = wall_clock()
         for parts in batch:
             numbered = parse_head(parts[0])
             if parts[0].startswith(ATTACH):  # the kernel echoes this message before it repeats the missing messages
@@ -117,7 +117,7 @@ class Recorder:
                 self._append(Channel.IOPUB, parts, now)
             elif self.is_attached and numbered[1] > self._number:
                 self._append_numbered(*numbered, parts[1:], now)
-        self._flush(now)
+        self._flush()
 
     def event(self, name: str, **content: Any) -> None:
         """Record an event of the agent, such as ``started`` or ``exited``."""
@@ -160,13 +160,13 @@ class Recorder:
         if place and channel == Channel.SHELL and self.requests.is_settled(parts[place + 1]):
             return None
         seq, size = self._record.append(channel, parts, now, reserved_seq)
-        self.requests.observe(seq, now, channel, parts, size)
+        self.requests.observe(seq, boot_clock(), channel, parts, size)
         self._unsaved += size
         return seq
 
-    def _flush(self, now: float) -> None:
+    def _flush(self) -> None:
         self._record.flush()
-        self.last_output_at = now
+        self.last_output_at = boot_clock()
         self._note_written()
         self._on_output()
         self._warn_of_full_disk()

@@ -1,7 +1,9 @@
 """Index the execute requests in a kernel's record, with the code and progress of each.
 
-The index depends only on the record's entries, so a later agent can rebuild it from them. `observe` runs for every
-message, so it parses only new parent headers, and content only in the few messages that start or complete a request.
+The index depends only on the record's entries, so a later agent can rebuild it from them. Its times are seconds of the
+boot clock (`worker_clock`), so that setting the wall clock doesn't change their order or their ages. `observe` runs for
+every message, so it parses only new parent headers, and content only in the few messages that start or complete a
+request.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ class IndexedRequest:
         cell_id: id of the cell, as sent by JupyterLab and Notebook; None if there is none.
         first_seq, last_seq: seqs of the request itself and of its latest message.
         bytes, messages: size and number of these messages.
-        asked_at, started_at, ended_at: times of the request, start and end in Unix seconds; None until then.
+        asked_at, started_at, ended_at: times of the request, start and end (seconds of the boot clock; in JSON, Unix
+            seconds); None until then.
         ends_others: whether the kernel aborts waiting requests if this request fails.
         state: queued | running | done.
         status: ok | error | aborted, from the reply; lost if the kernel exited first; None while unknown.
@@ -81,7 +84,7 @@ class RequestIndex:
 
     Attributes:
         outputs: number of outputs since this index was created.
-        state_since: when the kernel became busy, idle or starting (Unix seconds).
+        state_since: when the kernel became busy, idle or starting (seconds of the boot clock).
         begun: number of requests of any kind started by the kernel since this index was created.
         generation: number of the kernel's starts in the record; None if an older agent's checkpoint lacks it.
         unanswered: requests that are done but have no reply yet, by msg_id. The reply usually arrives a moment later.
@@ -116,35 +119,39 @@ class RequestIndex:
         """Whether a cell is running or waiting, or other user code (such as a widget's) has been running for some time.
 
         Args:
-            now: Unix seconds.
+            now: seconds of the boot clock.
         """
         kinds = {kind for kind, _ in self._busy_with}
         if "execute_request" in kinds or any(request.state != "done" for request in self._requests.values()):
             return True
-        # If the clock was set back, the time is negative. Count that as busy, because otherwise auto-stop could
-        # interrupt the work.
+        # If the wall clock was set back between two agents, the time is negative. Count that as busy, because otherwise
+        # auto-stop could interrupt the work.
         return not kinds.isdisjoint(_OF_WIDGETS) and not 0 <= now - (self.state_since or 0.0) < _MOMENT_S
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self, booted_at: float) -> dict[str, Any]:
         """Return the whole index for `load`, so that a later agent doesn't need to read the whole record."""
         return {
-            "requests": self.describe(),
+            "requests": self.describe(booted_at),
             "busy_with": [list(key) for key in self._busy_with],
             "has_spoken": self._has_spoken,
-            "state_since": self.state_since,
+            "state_since": None if self.state_since is None else booted_at + self.state_since,
             "generation": self.generation,
         }
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: Mapping[str, Any], booted_at: float) -> None:
         """Restore the state from `to_json`.
+
+        Args:
+            booted_at: when this machine booted (Unix seconds).
 
         Raises:
             KeyError, TypeError: the data isn't from `to_json`.
         """
-        requests = [IndexedRequest(**request) for request in state["requests"]]
+        requests = [IndexedRequest(**_moved(request, -booted_at)) for request in state["requests"]]
         self._requests = OrderedDict((request.msg_id, request) for request in requests)
         self._busy_with = {(kind, msg_id) for kind, msg_id in state["busy_with"]}
-        self._has_spoken, self.state_since = state["has_spoken"], state["state_since"]
+        since, self._has_spoken = state["state_since"], state["has_spoken"]
+        self.state_since = None if since is None else since - booted_at
         self.generation = state.get("generation")
         ended = (each for each in requests if each.state == "done" and each.status != "lost")
         self.unanswered = {each.msg_id: each for each in ended if each.reply_seq is None}
@@ -158,16 +165,20 @@ class RequestIndex:
         return list(self._requests.values())
 
     def would_abort_at(self, moment: float) -> bool:
-        """Whether the kernel would have aborted a cell that arrived at that moment (Unix seconds)."""
+        """Whether the kernel would have aborted a cell that arrived at that moment (seconds of the boot clock)."""
         return any(
             request.status == "error" and request.ends_others and not request.is_settled
             for request in self._requests.values()
             if request.asked_at <= moment and (request.ended_at is None or moment <= request.ended_at)
         )
 
-    def describe(self) -> list[dict[str, Any]]:
-        """Return all requests as JSON objects, in order of arrival."""
-        return [asdict(request) for request in self._requests.values()]
+    def describe(self, booted_at: float) -> list[dict[str, Any]]:
+        """Return all requests as JSON objects, in order of arrival.
+
+        Args:
+            booted_at: when this machine booted (Unix seconds).
+        """
+        return [_moved(asdict(request), booted_at) for request in self._requests.values()]
 
     def expect_reply(self, parts: Sequence[bytes]) -> None:
         """Record that a request other than a cell is being sent to the kernel on the shell channel."""
@@ -349,6 +360,12 @@ class RequestIndex:
                 if request.state != "done" and request.msg_id not in kept:
                     request.state, request.ended_at, request.input_seq = "done", time, None
                     request.status = request.status or "lost"
+
+
+def _moved(request: Mapping[str, Any], by_s: float) -> dict[str, Any]:
+    """Return a request as JSON with its times moved."""
+    times = {name: request[name] for name in ("asked_at", "started_at", "ended_at")}
+    return {**request, **{name: None if at is None else at + by_s for name, at in times.items()}}
 
 
 def _count(content: dict[str, Any]) -> int | None:

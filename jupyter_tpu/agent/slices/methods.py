@@ -237,16 +237,15 @@ class Slices:
     # -- internals -----------------------------------------------------------------------------------------------------
 
     def _has_kernel(self, kernel_id: str, controller: SliceProcess) -> bool:
-        is_new = time.time() - float(controller.state.get("started_at", 0)) < _KERNEL_STARTS_WITHIN_S
+        is_new = controller.state_for_s < _KERNEL_STARTS_WITHIN_S
         return is_new or any(kernel.kernel_id == kernel_id and kernel.is_alive for kernel in self._kernels.all())
 
     def _remove_old(self) -> None:
         for kernel_id, controller in tuple(self._controllers.items()):
             if not controller.is_running and not controller.folder.exists():
                 del self._controllers[kernel_id]
-        until = time.time() - _KEPT_S
         for kernel_id, engine in tuple(self._engines.items()):
-            if not engine.is_running and float(engine.state.get("ended_at", 0)) < until:
+            if not engine.is_running and engine.state_for_s > _KEPT_S:
                 del self._engines[kernel_id]
                 rmtree(engine.folder, ignore_errors=True)
 

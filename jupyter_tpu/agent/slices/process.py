@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import os
 import shutil
 import signal
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from jupyter_tpu.agent.clock import boot_id, this_moment
 from jupyter_tpu.agent.kernels.kernel_dir import tail_of, trim
-from jupyter_tpu.agent.kernels.process import Exit, Process, ReportedExits, boot_id, end_of
+from jupyter_tpu.agent.kernels.process import Exit, Process, ReportedExits, end_of
 from jupyter_tpu.agent.paths import private_folder
+from jupyter_tpu.autostop import moment_from_json
 from jupyter_tpu.files import write_whole
 
 log = logging.getLogger(__name__)
@@ -68,7 +70,12 @@ class SliceProcess:
         process = Process.start(argv, env=env, cwd=self.folder, output=self._output, reports=self._reports)
         self.state = {}
         self.save(
-            pid=process.pid, started=process.started, boot_id=boot_id(), started_at=time.time(), exit=None, **facts
+            pid=process.pid,
+            started=process.started,
+            boot_id=boot_id(),
+            since=this_moment().to_json(),
+            exit=None,
+            **facts,
         )
         self._observe(process)
 
@@ -101,6 +108,14 @@ class SliceProcess:
         self._note_request()
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL)
+
+    @property
+    def state_for_s(self) -> float:
+        """Seconds since the process was started or, if it has exited, since then; infinite if unknown."""
+        try:
+            return moment_from_json(self.state["since"]).age_s(this_moment())
+        except (KeyError, TypeError, ValueError):  # never started, or started by an older agent
+            return math.inf
 
     def describe(self) -> dict[str, Any]:
         """Return the process's state for ``slice_info``; ``exit`` has the same format as a kernel's."""
@@ -173,7 +188,7 @@ class SliceProcess:
             "asked": bool(self.state.get("asked")),
             "stderr": self.last_output(),
         }
-        self.save(pid=None, exit=outcome, ended_at=time.time())
+        self.save(pid=None, exit=outcome, since=this_moment().to_json())
         self.ended.set()
 
 

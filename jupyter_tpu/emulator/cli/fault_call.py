@@ -89,11 +89,12 @@ def _worker_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--other", type=int, metavar="ID", help="for cut: the other worker, which it can no longer reach"
     )
+    parser.add_argument("--ahead", type=float, metavar="SECONDS", help="for clock: how far its clock is ahead")
     parser.add_argument("--factor", type=int, metavar="N", help="for slow: how many times as long its processes take")
 
 
 def _worker(control: EmulatorControl, options: argparse.Namespace) -> Any:
-    given = {"other_worker_id": options.other, "factor": options.factor}
+    given = {"other_worker_id": options.other, "factor": options.factor, "ahead_s": options.ahead}
     if options.verb:
         fields = {name: value for name, value in given.items() if value is not None}
         control.fault_worker(options.node, options.verb, options.worker, **fields)
@@ -125,7 +126,7 @@ COMMANDS = (
     ),
     Command(
         name="fault worker",
-        summary="Make a worker of a node fail: kill its processes, slow it down, or disconnect it from another worker.",
+        summary="Make a worker of a node fail: kill or slow its processes, set its clock wrong, or cut its network.",
         arguments=_worker_arguments,
         perform=_worker,
         format_lines=_format_workers,

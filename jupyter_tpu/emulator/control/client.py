@@ -191,7 +191,7 @@ class EmulatorControl:
         """Restart a worker's SSH server."""
         self._change(node, worker_id, "open_ssh")
 
-    def fault_worker(self, node: str, verb: str, worker_id: int = 0, **fields: int) -> None:
+    def fault_worker(self, node: str, verb: str, worker_id: int = 0, **fields: float) -> None:
         """Inject a fault into a worker; `verb` is a fault in `workers.worker_faults`, or `clear`."""
         self._change(node, worker_id, verb, **fields)
 
@@ -221,7 +221,7 @@ class EmulatorControl:
         """Delete everything in the project and reset its settings."""
         self._request("POST", "reset", {})
 
-    def _change(self, node: str, worker_id: int, action: str, **fields: int) -> None:
+    def _change(self, node: str, worker_id: int, action: str, **fields: float) -> None:
         self._request("POST", "workers", {"node": node, "worker_id": worker_id, "action": action, **fields})
 
     def _request(self, verb: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -160,7 +160,7 @@ class ControlRoutes:
         await self._break_worker(node_named(self._cloud.store, name), worker_id, action, **settings)
         return {}
 
-    async def _break_worker(self, node: NodePb, worker_id: int, action: str, **settings: int) -> None:
+    async def _break_worker(self, node: NodePb, worker_id: int, action: str, **settings: Any) -> None:
         workers = self._cloud.workers
         ssh = {
             "close_ssh": workers.stop_ssh,
@@ -178,6 +178,8 @@ class ControlRoutes:
                 await workers.faults.slow(machine, settings["factor"])
             case "freeze":
                 await workers.faults.freeze(machine)
+            case "clock":
+                await workers.faults.set_clock(machine, settings["ahead_s"])
             case "cut":
                 await self._cut(machine, workers.machine(node, settings["other_worker_id"]))
             case "clear":

@@ -17,6 +17,7 @@ import asyncssh
 from jupyter_tpu.emulator.store.state_dir import read_or_create
 from jupyter_tpu.emulator.workers.image import Image, passed_on_settings
 from jupyter_tpu.emulator.workers.process_tree import TOKEN_VARIABLE
+from jupyter_tpu.worker_clock import VARIABLE, set_error
 
 SHELL = shutil.which("bash", path="/bin:/usr/bin") or "/bin/sh"
 
@@ -49,6 +50,11 @@ class Machine:
         return self.folder / "home"
 
     @property
+    def clock_error(self) -> Path:
+        """The file with the error of the worker's wall clock; see `jupyter_tpu.worker_clock`."""
+        return self.folder / "clock"
+
+    @property
     def host_key_path(self) -> Path:
         """The file of the private host key."""
         return self.folder / "host_key"
@@ -69,6 +75,7 @@ class Machine:
             "TPU_ACCELERATOR_TYPE": self.accelerator_type,
             "TPU_WORKER_ID": str(self.worker_id),
             "JUPYTER_TPU_EMULATED": "1",
+            VARIABLE: str(self.clock_error),
             **self.variables,
             # this comes last, because no setting may override the token that identifies processes
             TOKEN_VARIABLE: self.token,
@@ -100,7 +107,7 @@ def open_machine(folder: Path, *, worker_id: int, hostname: str, accelerator_typ
     (folder / "home").mkdir(parents=True, exist_ok=True)
     # set the mode even if the folder existed, because other users must not read what notebooks write
     (folder / "home").chmod(0o700)
-    return Machine(
+    machine = Machine(
         folder=folder,
         worker_id=worker_id,
         hostname=hostname,
@@ -109,6 +116,8 @@ def open_machine(folder: Path, *, worker_id: int, hostname: str, accelerator_typ
         token=read_or_create(folder / "token", lambda: secrets.token_hex(12).encode()).decode(),
         host_key=_host_key(folder / "host_key"),
     )
+    set_error(machine.clock_error, 0.0)
+    return machine
 
 
 def machine_folders(folder: Path) -> Iterator[Path]:

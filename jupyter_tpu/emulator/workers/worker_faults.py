@@ -1,4 +1,4 @@
-"""The faults of running workers: all processes killed, a slow or frozen machine, or a network cut between workers."""
+"""The faults of running workers: killed processes, a slow or frozen machine, a wrong clock, or a cut network."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from jupyter_tpu.emulator.workers.cut_connections import (
     restore_connections,
 )
 from jupyter_tpu.emulator.workers.process_tree import kill_workers, processes_of
+from jupyter_tpu.worker_clock import set_error
 
 if TYPE_CHECKING:  # the command line needs only the verbs and must not load an SSH server
     from jupyter_tpu.emulator.workers.machine import Machine
@@ -26,11 +27,13 @@ MEANINGS: Mapping[str, str] = {
     "kill": "all processes of the worker are killed; its SSH server stays up",
     "slow": "the worker's processes take this many times as long",
     "freeze": "the worker's processes are paused, as if the machine hung",
+    "clock": "the wall clock of jupyter_tpu's own code on the worker is this many seconds ahead; may be negative",
     "cut": "no packets pass between the worker and another worker; both ends of each connection wait",
     "clear": "remove all faults of the worker",
 }
 FIELDS: Mapping[str, Mapping[str, fields.Check]] = {
     "slow": {"factor": fields.counting},
+    "clock": {"ahead_s": fields.difference},
     "cut": {"other_worker_id": fields.whole},
 }
 """The fields that a verb needs."""
@@ -65,6 +68,12 @@ class WorkerFaults:
         # the latest fault replaces earlier ones
         await self._end(lambda key: key[0] in ("slow", "freeze") and key[1] == machine.token)
         self._begin((verb, machine.token, ""), values, _paced(machine, factor))
+
+    async def set_clock(self, machine: Machine, ahead_s: float) -> None:
+        """Set by how many seconds a worker's wall clock is ahead."""
+        await self._end(lambda key: key[0] == "clock" and key[1] == machine.token)
+        set_error(machine.clock_error, ahead_s)
+        self._begin(("clock", machine.token, ""), {"ahead_s": ahead_s}, _clock_set(machine))
 
     async def cut(self, machine: Machine, other: Machine) -> None:
         """Cut the network between two workers.
@@ -139,6 +148,14 @@ def _for_each(processes: list[psutil.Process], act: Callable[[psutil.Process], N
 
 def _mark(machine: Machine) -> Path:
     return machine.folder / "stopped"
+
+
+async def _clock_set(machine: Machine) -> None:
+    """Set a worker's clock right when this is cancelled."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        set_error(machine.clock_error, 0.0)
 
 
 async def _cut(first: str, second: str) -> None:

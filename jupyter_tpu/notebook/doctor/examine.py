@@ -10,7 +10,6 @@ import json
 import os
 import sys
 import threading
-import time
 import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
@@ -27,6 +26,7 @@ from jupyter_tpu.notebook.node.agent_call import call_all
 from jupyter_tpu.notebook.node.this_worker import this_worker
 from jupyter_tpu.notebook.tpu_init.choice import imported_frameworks, installed_frameworks
 from jupyter_tpu.notebook.tpu_init.library_versions import installed_versions, requirements_of
+from jupyter_tpu.worker_clock import wall_clock
 
 # Timeout for the agent and the metadata server: an agent on a busy node must not be mistaken for a broken one.
 _ANSWER_S = 10.0
@@ -113,7 +113,7 @@ def _read_clock(environ: Mapping[str, str], found: list[float]) -> None:
     # Ignore a proxy from the environment: it can't reach the metadata server, whose address is local to the machine.
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with suppress(OSError, TypeError, ValueError), direct.open(request, timeout=_ANSWER_S) as answer:
-        found.append(time.time() - parsedate_to_datetime(answer.headers["Date"]).timestamp())
+        found.append(wall_clock() - parsedate_to_datetime(answer.headers["Date"]).timestamp())
 
 
 def main() -> None:

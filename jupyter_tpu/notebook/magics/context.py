@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,6 +11,7 @@ from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.notebook.display import plainly
 from jupyter_tpu.notebook.node.agent_call import CELL_TIMEOUT_S, Call, call_agent, call_all
 from jupyter_tpu.notebook.slices import current
+from jupyter_tpu.worker_clock import wall_clock
 
 PATIENCE_VARIABLE = "JUPYTER_TPU_PATIENCE_S"
 """The name of the variable with the seconds that a line of ``%tpu`` waits for the agent."""
@@ -35,7 +35,7 @@ class MagicContext:
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    now: float = field(default_factory=time.time)
+    now: float = field(default_factory=wall_clock)
     worker: int = 0
 
     def of_all_workers(self) -> list[MagicContext]:

@@ -18,6 +18,7 @@ from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.notebook.display import MagicOutput, Section, age_text, text_output, unknown_because
 from jupyter_tpu.notebook.magics.context import Answer, MagicContext
 from jupyter_tpu.notebook.magics.money import per_hour, snapshot_call, snapshot_of, unreadable_snapshot, usd
+from jupyter_tpu.worker_clock import wall_clock
 
 HELP = Section(
     lines=[Text("Time a cell: show its wall-clock time, how long the chips were computing, and the cost.")],
@@ -72,12 +73,12 @@ def time_cell(shell: Any, line: str, cell: str | None) -> Any:
         shell.display_pub.publish(data=MagicOutput(sections=[HELP]).to_mimebundle())
         return None
     statements, expression = _compiled(shell, _source(line, cell))
-    began_at, began = time.time(), time.perf_counter()
+    began_at, began = wall_clock(), time.perf_counter()
     try:
         exec(statements, shell.user_ns)
         return None if expression is None else eval(expression, shell.user_ns)
     finally:
-        timed = Timed(began_at, time.time(), time.perf_counter() - began)
+        timed = Timed(began_at, wall_clock(), time.perf_counter() - began)
         shell.display_pub.publish(data=text_output(*lines_of(timed, MagicContext())).to_mimebundle())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from jupyter_tpu.notebook.magics.autostop import autostop, reminder
 from jupyter_tpu.notebook.magics.context import NOTHING_DONE
 from jupyter_tpu.notebook.node.this_worker import this_worker
 from jupyter_tpu.notebook.widgets.view import CallAgent, Data, View
+from jupyter_tpu.worker_clock import wall_clock
 
 _NAMES = ("sources", "verdict", "reason", "ends_in_s", "ends_why", "is_warning", "has_rules", "rules", "keep", "guard")
 # Longest extension that a page may request. The widget's own buttons request at most 3 h.
@@ -27,7 +27,7 @@ def read(ask: CallAgent, _whole: bool) -> Data:
     report = ask("activity", {})
     known = {name: report[name] for name in _NAMES}
     node = this_worker(os.environ).node_id
-    return {**known, "node": node, "reminder": shown(reminder(ask, report)), "at": time.time()}
+    return {**known, "node": node, "reminder": shown(reminder(ask, report)), "at": wall_clock()}
 
 
 def act(ask: CallAgent, wish: Mapping[str, Any], now: float) -> str:

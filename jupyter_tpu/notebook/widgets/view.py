@@ -11,6 +11,7 @@ from jupyter_tpu.errors import Text, TpuError
 from jupyter_tpu.i18n import _, shown
 from jupyter_tpu.notebook.display import MagicOutput, Section, text_output
 from jupyter_tpu.notebook.magics.context import MagicContext
+from jupyter_tpu.worker_clock import wall_clock
 
 CallAgent = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 """A function that calls a method of the agent; raises `TpuError`."""
@@ -106,7 +107,7 @@ class SnapshotReader:
 
     def _performed(self, act: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            text = shown(self._view.act(self._request, act, time.time()))
+            text = shown(self._view.act(self._request, act, wall_clock()))
         except TpuError as error:
             text = _in_a_line(error)
         return {"id": str(act.get("id", ""))[:40], "text": text}

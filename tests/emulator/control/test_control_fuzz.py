@@ -30,7 +30,7 @@ FIELDS: dict[str, list[str]] = {
     "preempt": ["node", "notice_s"],
     "maintenance": ["node", "kind", "in_s"],
     "reservations": ["reservation_id", "zone", "family", "chips"],
-    "workers": ["node", "worker_id", "action", "other_worker_id", "factor"],
+    "workers": ["node", "worker_id", "action", "other_worker_id", "factor", "ahead_s"],
     "links": ["node", "worker_id", "verb", "ms", "for_s"],
 }
 WORDS = [
@@ -42,6 +42,7 @@ WORDS = [
     "error",
     "latency",
     "SCHEDULED",
+    "clock",
     "close_ssh",
     "cut",
     "freeze",

@@ -34,6 +34,14 @@ for line in sys.stdin.buffer:
     print(connection.recv(100).decode().strip(), flush=True)
 """
 
+# prints for each line by how much the worker's clock is ahead
+CLOCK = """\
+import sys, time
+from jupyter_tpu.worker_clock import wall_clock
+for line in sys.stdin:
+    print(wall_clock() - time.time(), flush=True)
+"""
+
 
 @pytest.fixture
 async def workers(cloud: Any, user_key: Any, login: Any) -> list[Any]:
@@ -85,6 +93,20 @@ async def test_a_killed_worker_loses_its_processes_and_its_neighbour_none(cloud:
     assert psutil.STATUS_ZOMBIE not in states_of(cloud, 0)
     # a real machine accepts logins again, too
     assert (await workers[1].run("echo again")).stdout == "again\n"
+
+
+async def test_a_worker_whose_clock_is_wrong_knows_no_other_time_until_it_is_cleared(
+    cloud: Any, workers: list[Any]
+) -> None:
+    clock = await started(workers[1], CLOCK)
+    for ahead_s in (-3600.5, 86400.0):
+        cloud.control.fault_worker("n1", "clock", 1, ahead_s=ahead_s)
+        clock.stdin.write("\n")
+        assert float(await answer(clock)) == pytest.approx(ahead_s, abs=0.1)
+        assert cloud.control.workers("n1")[1]["faults"] == [{"verb": "clock", "ahead_s": ahead_s}]
+    cloud.control.fault_worker("n1", "clear", 1)
+    clock.stdin.write("\n")
+    assert float(await answer(clock)) == pytest.approx(0.0, abs=0.1)
 
 
 async def test_a_frozen_worker_stands_still_until_it_is_cleared(cloud: Any, workers: list[Any]) -> None:

@@ -78,7 +78,7 @@ def test_a_worker_takes_note_of_any_message(hostile: bytes, tmp_path: Path) -> N
         index.observe(seq, 0.0, channel, body, 1)
         runs.observe({Channel.REQUEST: "request", Channel.IOPUB: "iopub"}.get(channel, "shell"), parts)
         assert is_execute_request(parts) in (True, False)
-    assert json.loads(json.dumps(index.describe())) == index.describe()
+    assert json.loads(json.dumps(index.describe(0.0))) == index.describe(0.0)
 
 
 def test_an_event_of_any_kind_is_words_or_none(hostile: bytes) -> None:
