@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from emulator import own_emulator
 from tiny_index import TinyIndex
 from tiny_wheels import JAX, write_index
 from warm_python import run_warm
@@ -30,7 +31,7 @@ VERSIONS = "import jax, tiny_plots as p, tiny_optimiser as o; print(jax.VERSION,
 
 @pytest.fixture(scope="module", autouse=True)
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TinyIndex]:
-    """The emulator hands its variables for uv on to its workers."""
+    """The only index of this module's servers and workers."""
     folder = tmp_path_factory.mktemp("index") / "wheels"
     write_index(folder)
     index = TinyIndex(folder)
@@ -39,6 +40,13 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TinyIndex]:
             patch.setenv(name, value)
         yield index
     index.close()
+
+
+@pytest.fixture(scope="module")
+def cloud(index: TinyIndex) -> Iterator[Cloud]:
+    """It hands its variables for uv on to its workers."""
+    with own_emulator(environment={**os.environ, **index.variables}) as emulator:
+        yield emulator
 
 
 @dataclass(frozen=True)
