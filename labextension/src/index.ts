@@ -22,9 +22,11 @@ import { copySshCommand } from './messages/problems';
 import { TpuModel } from './model';
 import { autostopWarning, money, spendStatus } from './money/plugin';
 import { IMoneyModel } from './money/tokens';
+import { whenIdle } from './idle';
 import { mayRunOnNode } from './nodekernel';
 import { NodeKernels } from './nodes/kernels';
 import { cardOf, MORE } from './nodes/target';
+import type { PanelView } from './panelview';
 import { Reconnector } from './reconnect';
 import { replay } from './replay/plugin';
 import { TpuClient } from './request';
@@ -67,10 +69,8 @@ const model: JupyterFrontEndPlugin<ITpuModel> = {
   autoStart: true,
   provides: ITpuModel,
   optional: [ITranslator],
-  activate: (
-    { serviceManager, started }: JupyterFrontEnd,
-    translator: ITranslator | null
-  ): ITpuModel => {
+  activate: (app: JupyterFrontEnd, translator: ITranslator | null): ITpuModel => {
+    const { serviceManager } = app;
     if (translator) {
       setLanguage(translator.languageCode);
     }
@@ -78,7 +78,7 @@ const model: JupyterFrontEndPlugin<ITpuModel> = {
     const client = new TpuClient(serviceManager.serverSettings, trans);
     const nodes = new TpuModel(client, serviceManager.events.stream);
     nodes.kernelspecsChanged.connect(() => void serviceManager.kernelspecs.refreshSpecs());
-    void started.then(() => nodes.start());
+    whenIdle(app, () => nodes.start());
     return nodes;
   }
 };
@@ -150,7 +150,14 @@ const panel: JupyterFrontEndPlugin<void> = {
     const { sessions, events } = app.serviceManager;
     const kernels = new NodeKernels(sessions, events.stream);
     const texts = translator ?? nullTranslator;
-    const widget = new TpuPanel(nodes, app.commands, texts, money, load, kernels, memory, setup);
+    const parts = { model: nodes, money, load, kernels, memory, setup };
+    const loadView = async (update: () => void): Promise<PanelView> => {
+      const { PanelView } = await import('./panelview');
+      return new PanelView({ ...parts, commands: app.commands, translator: texts }, update);
+    };
+    const watched = [nodes, money, load, setup].filter(model => model !== null);
+    const widget = new TpuPanel(nodes, watched, loadView, texts.load(DOMAIN));
+    whenIdle(app, () => void widget.load());
     // the keyboard focus returns to the card whose menu is closed
     app.contextMenu.menu.aboutToClose.connect(() =>
       cardOf(app)?.querySelector<HTMLElement>(`.${MORE}`)?.focus()

@@ -1,115 +1,84 @@
-/** The panel as a widget: shows the model, turns clicks into commands. */
+/** The panel as a widget: light, because it is there when JupyterLab starts; what it shows is loaded later. */
 
-import { ITranslator, TranslationBundle } from '@jupyterlab/translation';
+import { TranslationBundle } from '@jupyterlab/translation';
 import { VDomRenderer } from '@jupyterlab/ui-components';
-import { CommandRegistry } from '@lumino/commands';
-import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { Message } from '@lumino/messaging';
 import React from 'react';
-import { activityPlot } from './autostop/activityplot';
-import { chipUseSummary } from './autostop/chipuse';
-import { IPanelActions, IPanelState, ISetupView, Panel } from './components/panel';
-import { ErrorActions, ErrorActionsContext } from './erroractions';
 import { tpuIcon } from './icons';
-import { plot } from './load/plot';
-import { loadActions, loadRenderers } from './load/renderer';
-import { ILoadModel } from './load/tokens';
 import * as common from './messages/common';
-import { ICreateExtras } from './create/chosen';
-import { ICreateMemory } from './create/tokens';
-import { tab } from './messages/surfaces';
-import { createActions, moneyActions } from './money/actions';
-import { moneyRenderers } from './money/renderers';
-import { IMoneyModel, MoneyCommandIDs } from './money/tokens';
-import { IKernelActions } from './nodes/kernellist';
-import { kernelRenderers } from './nodes/kernelrenderers';
-import { INodeKernels } from './nodes/kernels';
-import { INodeRenderers } from './nodes/nodecard';
-import { problemOf } from './request';
-import { SetupSection } from './setup/section';
-import { ISetupModel, SetupCommandIDs } from './setup/tokens';
-import { SimulatorCommandIDs } from './simulator/tokens';
-import { plots } from './spend/historyplots';
+import { noServer, tab } from './messages/surfaces';
+import type { PanelView } from './panelview';
 import { isTreePage } from './surfaces/notebooktree';
-import { CommandIDs, CreateCommandIDs, INodeKey, ITpuModel, PANEL_ID } from './tokens';
+import { ITpuModel, PANEL_ID } from './tokens';
+
+/** A model that requests what the panel needs only while the panel is visible. */
+export interface IWatched {
+  isWatched: boolean;
+}
 
 export class TpuPanel extends VDomRenderer<ITpuModel> {
+  /**
+   * @param _watched the models that the panel shows
+   * @param _loadView loads what the panel shows; called with what renders it again
+   */
   constructor(
     model: ITpuModel,
-    private readonly _commands: CommandRegistry,
-    private readonly _translator: ITranslator,
-    private readonly _money: IMoneyModel | null = null,
-    private readonly _load: ILoadModel | null = null,
-    kernels: INodeKernels | null = null,
-    private readonly _memory: ICreateMemory | null = null,
-    private readonly _setup: ISetupModel | null = null
+    private readonly _watched: readonly IWatched[],
+    private readonly _loadView: (update: () => void) => Promise<PanelView>,
+    private readonly _trans: TranslationBundle
   ) {
     super(model);
-    const trans = this._translator.load('jupyter_tpu');
-    this._errorActions = new ErrorActions(this._commands, trans);
     this.id = PANEL_ID;
     this.addClass('jp-tpu-Panel');
     this.title.icon = tpuIcon;
-    this.title.caption = common.product(trans);
+    this.title.caption = common.product(_trans);
     if (isTreePage()) {
-      this.title.label = tab(trans);
+      this.title.label = tab(_trans);
     }
     this.node.setAttribute('role', 'region');
-    this.node.setAttribute('aria-label', common.product(trans));
-    this._commands.commandChanged.connect(this._onCommandChanged, this);
-    this._memory?.changed.connect(this._onMemory, this);
-    this._setup?.stateChanged.connect(this.update, this);
-    this._renderers = {
-      money: this._moneyRenderers(trans),
-      load: this._loadRenderers(trans),
-      kernels: kernels ? kernelRenderers(kernels, this._kernelActions, trans) : undefined
-    };
+    this.node.setAttribute('aria-label', common.product(_trans));
   }
 
-  private _moneyRenderers(trans: TranslationBundle): INodeRenderers['money'] {
-    if (!this._money) {
-      return undefined;
-    }
-    const actions = moneyActions(this._money, this._commands);
-    const create = createActions(this._money, this._commands, trans);
-    return moneyRenderers(this._money, actions, create, trans, { ...plots, idle: activityPlot });
-  }
-
-  private _loadRenderers(trans: TranslationBundle): INodeRenderers['load'] {
-    if (!this._load) {
-      return undefined;
-    }
-    const summary = this._money && chipUseSummary(this._money, trans);
-    return loadRenderers(this._load, loadActions(this._commands), plot, trans, summary);
-  }
-
-  /** The model outlives the panel. */
   dispose(): void {
-    this._commands.commandChanged.disconnect(this._onCommandChanged, this);
-    this._memory?.changed.disconnect(this._onMemory, this);
-    this._setup?.stateChanged.disconnect(this.update, this);
+    this._view?.dispose();
     super.dispose();
   }
 
-  protected render(): JSX.Element {
-    const canOpenSimulator = this._commands.hasCommand(SimulatorCommandIDs.open);
-    return (
-      <ErrorActionsContext.Provider value={this._errorActions}>
-        <Panel
-          state={{ ...snapshot(this.model), canOpenSimulator }}
-          actions={this._actions}
-          renderers={this._renderers}
-          extras={this._memory ? this._extras(this._memory) : undefined}
-          setup={this._setup ? this._setupView(this._setup) : undefined}
-          trans={this._translator.load('jupyter_tpu')}
-        />
-      </ErrorActionsContext.Provider>
-    );
+  /** Load what the panel shows, unless it is loaded. */
+  async load(): Promise<void> {
+    this._loading ??= this._loadView(() => this.update());
+    try {
+      this._view = await this._loading;
+      this.update();
+    } catch {
+      // the next update tries again, such as that of a poll
+      this._loading = null;
+      this._isUnreachable = true;
+    }
+    if (this.isDisposed) {
+      this._view?.dispose();
+    }
+  }
+
+  protected render(): JSX.Element | null {
+    if (this._view) {
+      return this._view.render();
+    }
+    return this._isUnreachable ? <p className="jp-tpu-Muted">{noServer(this._trans)}</p> : null;
+  }
+
+  /** A hidden panel is rendered once it is shown. */
+  protected onUpdateRequest(msg: Message): void {
+    if (this.isVisible) {
+      void (this._view ?? this.load());
+      super.onUpdateRequest(msg);
+    }
   }
 
   protected onAfterShow(msg: Message): void {
     super.onAfterShow(msg);
     this._watch(true);
+    this.update();
   }
 
   protected onBeforeHide(msg: Message): void {
@@ -118,123 +87,10 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
   }
 
   private _watch(isWatched: boolean): void {
-    this.model.isWatched = isWatched;
-    if (this._money) {
-      this._money.isWatched = isWatched;
-    }
-    if (this._load) {
-      this._load.isWatched = isWatched;
-    }
-    if (this._setup) {
-      this._setup.isWatched = isWatched;
-    }
+    this._watched.forEach(model => (model.isWatched = isWatched));
   }
 
-  private _setupView(model: ISetupModel): ISetupView {
-    const { status, list, isFormOpen } = this.model;
-    const { firstStep } = model;
-    const section = (
-      <SetupSection
-        {...{ model, status, list, isFormOpen }}
-        example={this._memory?.example ?? null}
-        actions={this._setupActions}
-        trans={this._translator.load('jupyter_tpu')}
-      />
-    );
-    return {
-      section,
-      isConnecting: firstStep === 'connect',
-      isLeading: firstStep === 'connect' || firstStep === 'create'
-    };
-  }
-
-  private _run(command: string, args: ReadonlyPartialJSONObject = {}): void {
-    this._commands
-      .execute(command, args)
-      .catch(error => this._errorActions.notify(problemOf(error)));
-  }
-
-  private _onMemory(): void {
-    this.update();
-  }
-
-  private _extras(memory: ICreateMemory): ICreateExtras {
-    return {
-      memory,
-      onRemember: (node_id, choice, open) => memory.remember(node_id, choice, open),
-      onOpenWhenReady: (node_id, zone, open) =>
-        this._run(CreateCommandIDs.openWhenReady, { node_id, zone, open: { ...open } }),
-      onSaveProfile: ({ name, choice }) =>
-        this._run(CreateCommandIDs.saveProfile, { name, choice: { ...choice } }),
-      onDeleteProfile: name => this._run(CreateCommandIDs.deleteProfile, { name })
-    };
-  }
-
-  /** Costs and auto-stop follow from the nodes, so they are requested after them. */
-  private async _refresh(): Promise<void> {
-    await this._commands.execute(CommandIDs.refresh);
-    await this._money?.refresh();
-  }
-
-  private _onCommandChanged(_: CommandRegistry, change: CommandRegistry.ICommandChangedArgs): void {
-    if (change.id === SimulatorCommandIDs.open) {
-      this.update();
-    }
-  }
-
-  private readonly _errorActions: ErrorActions;
-  private readonly _renderers: INodeRenderers;
-  private readonly _kernelActions: IKernelActions = {
-    onOpen: ({ sessionId }) => this._run(CommandIDs.openKernel, { session_id: sessionId }),
-    onRestart: ({ sessionId }) => this._run(CommandIDs.restartKernel, { session_id: sessionId }),
-    onShutDown: ({ sessionId }) => this._run(CommandIDs.shutDownKernel, { session_id: sessionId })
-  };
-  private readonly _setupActions: React.ComponentProps<typeof SetupSection>['actions'] = {
-    onPerform: ({ key, action, target }, values) => {
-      if (action === 'add_grant') {
-        this._run(MoneyCommandIDs.showSection, { section: 'grants' });
-      } else if (action === 'open_billing') {
-        this._run(CommandIDs.openConsole, { page: 'billing', project: target });
-      } else {
-        this._run(SetupCommandIDs.perform, { key, values: { ...values } });
-      }
-    },
-    onCopy: command_line => this._run(CommandIDs.copyCommand, { command_line }),
-    onCheck: () => void this._setup?.check(),
-    onOpenForm: () => this._run(CommandIDs.createNode),
-    onStartTrial: () => this._run(SetupCommandIDs.startTrial),
-    onEndTrial: () => this._run(SetupCommandIDs.endTrial)
-  };
-  private readonly _actions: IPanelActions = {
-    onOpenForm: () => this._run(CommandIDs.createNode),
-    onCloseForm: () => this.model.closeForm(),
-    onCreate: spec => this._commands.execute(CommandIDs.createNode, { ...spec }),
-    onRefresh: () => void this._refresh(),
-    onOpenSimulator: () => this._run(SimulatorCommandIDs.open),
-    onOpenNotebook: key => this._run(CommandIDs.openNotebook, keyOnly(key)),
-    onToggle: key => this.model.toggleCard(key),
-    onStopNodes: keys => this._run(CommandIDs.stopNodes, { nodes: keys.map(keyOnly) }),
-    onCancelCreation: key => this._run(CommandIDs.cancelCreation, keyOnly(key)),
-    onCopy: text => this._run(CommandIDs.copyCommand, { command_line: text }),
-    onStart: key => this._run(CommandIDs.startNode, keyOnly(key)),
-    onDelete: key => this._run(CommandIDs.deleteNode, keyOnly(key)),
-    onDismissFailure: intent =>
-      this._run(CommandIDs.dismissFailure, { intent_id: intent.intent_id }),
-    onDismissRefusal: key => this.model.dismissRefusal(key)
-  };
-}
-
-/** Commands get only the key of a node; the model knows the rest. */
-function keyOnly({ zone, node_id }: INodeKey): ReadonlyPartialJSONObject {
-  return { zone, node_id };
-}
-
-function snapshot(model: ITpuModel): Omit<IPanelState, 'canOpenSimulator'> {
-  const { phase, status, list, offers, problem, offersProblem, refusals, busy } = model;
-  const { isFormOpen, formRequest, isCollaborative, isRefreshing } = model;
-  const { openCards, revealedCard, createdNode, formDefaults, idleDefault_s } = model;
-  const answers = { phase, status, list, offers, problem, offersProblem };
-  const cards = { refusals, busy, openCards, revealedCard, createdNode };
-  const form = { isFormOpen, formRequest, formDefaults, idleDefault_s };
-  return { ...answers, ...cards, ...form, isCollaborative, isRefreshing };
+  private _view: PanelView | null = null;
+  private _loading: Promise<PanelView> | null = null;
+  private _isUnreachable = false;
 }

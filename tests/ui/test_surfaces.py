@@ -22,6 +22,17 @@ HIDE = """() => {
   Object.defineProperty(document, 'hidden', { configurable: true, get: () => true });
   document.dispatchEvent(new Event('visibilitychange'));
 }"""
+# Notes when the layout is restored; JupyterLab shows its application to the page before that.
+NOTE_RESTORED = """() => Object.defineProperty(window, 'jupyterapp', {
+  set: app => {
+    Object.defineProperty(window, 'jupyterapp', { value: app });
+    void app.restored.then(() => { window.restoredAt = performance.now(); });
+  },
+  configurable: true
+})"""
+REQUESTED = """() => performance.getEntriesByType('resource')
+  .filter(({ name }) => name.includes('/jupyter-tpu/'))
+  .map(({ name, startTime }) => [new URL(name).pathname, startTime < window.restoredAt])"""
 KERNEL_NAME = "() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.name"
 
 
@@ -99,6 +110,22 @@ def test_the_name_of_a_kernel_stays_in_the_toolbar_of_a_notebook_if_it_is_long(d
     expect(name).to_contain_text("long-name")
     assert name.evaluate("name => name.offsetWidth") < 300, "JupyterLab will move it out of the toolbar"
     lab.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
+
+
+@pytest.mark.nightly
+def test_the_start_of_jupyterlab_waits_neither_for_the_cloud_nor_for_the_panel(
+    demo: Demo, browser: BrowserContext
+) -> None:
+    page = browser.new_page()
+    page.add_init_script(f"({NOTE_RESTORED})()")
+    page.goto(f"{demo.url}&reset")
+    expect(page.locator(".jp-tpu-MoneyStatus button")).to_have_text("TPU: nothing running")
+    page.wait_for_function(f"() => ({REQUESTED})().some(([path]) => path.endsWith('/nodes'))")
+    early = [path for path, was_early in page.evaluate(REQUESTED) if was_early]
+    assert [path for path in early if "/v1/" in path] == []
+    # its entry, its plugins and its style
+    assert len(early) == 3, early
+    page.close()
 
 
 @pytest.mark.nightly

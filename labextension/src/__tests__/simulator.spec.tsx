@@ -416,6 +416,7 @@ describe('the commands of the failure simulator', () => {
     });
     nodes.start();
     await listed;
+    await import('../simulator/opener'); // which the plugin has begun to load before
     expect(commands.hasCommand(SimulatorCommandIDs.open)).toBe(exists);
     nodes.dispose();
   });

@@ -63,7 +63,7 @@ export const launcher: JupyterFrontEndPlugin<void> = {
   requires: [ITpuModel, ICreateMemory],
   optional: [ILauncher, ITranslator],
   activate: (
-    { restored }: JupyterFrontEnd,
+    _: JupyterFrontEnd,
     nodes: ITpuModel,
     memory: ICreateMemory,
     cards: ILauncher | null,
@@ -73,10 +73,9 @@ export const launcher: JupyterFrontEndPlugin<void> = {
       return; // as on the pages of Notebook 7
     }
     const trans = (translator ?? nullTranslator).load(DOMAIN);
-    void restored.then(() => {
-      const section = new LauncherSection(cards, nodes, memory, trans);
-      nodes.stateChanged.connect(section.update);
-      memory.changed.connect(section.update);
-    });
+    // before the launcher is first rendered, so that it is not rendered again
+    const section = new LauncherSection(cards, nodes, memory, trans);
+    nodes.stateChanged.connect(section.update);
+    memory.changed.connect(section.update);
   }
 };

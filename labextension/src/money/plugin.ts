@@ -7,6 +7,7 @@ import { IStatusBar, Popup, showPopup } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { AutostopWarning } from '../autostop/warning';
 import { ErrorActions } from '../erroractions';
+import { whenIdle } from '../idle';
 import { ILoadModel } from '../load/tokens';
 import * as common from '../messages/common';
 import { locatorIn } from '../nodes/target';
@@ -36,14 +37,14 @@ export const money: JupyterFrontEndPlugin<IMoneyModel> = {
     translator: ITranslator | null,
     palette: ICommandPalette | null
   ): IMoneyModel => {
-    const { commands, serviceManager, shell, started } = app;
+    const { commands, serviceManager, shell } = app;
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const client = new MoneyClient(new TpuClient(serviceManager.serverSettings, trans));
     const model = new MoneyModel(client, serviceManager.events.stream);
     const locate = locatorIn(app);
     addMoneyCommands({ commands, model, nodes, showPanel: () => showPanel(shell), locate, trans });
     palette?.addItem({ command: MoneyCommandIDs.stopAll, category: common.product(trans) });
-    void started.then(() => model.start());
+    whenIdle(app, () => model.start());
     return model;
   }
 };

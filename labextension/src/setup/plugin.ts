@@ -3,6 +3,7 @@
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { whenIdle } from '../idle';
 import * as common from '../messages/common';
 import { TpuClient } from '../request';
 import { showPanel } from '../surfaces/notebooktree';
@@ -19,11 +20,12 @@ export const setup: JupyterFrontEndPlugin<ISetupModel> = {
   requires: [ITpuModel],
   optional: [ITranslator, ICommandPalette],
   activate: (
-    { commands, serviceManager, shell, started }: JupyterFrontEnd,
+    app: JupyterFrontEnd,
     nodes: ITpuModel,
     translator: ITranslator | null,
     palette: ICommandPalette | null
   ): ISetupModel => {
+    const { commands, serviceManager, shell } = app;
     const trans = (translator ?? nullTranslator).load('jupyter_tpu');
     const client = new TpuClient(serviceManager.serverSettings, trans);
     const model = new SetupModel(client, nodes, window.localStorage);
@@ -35,7 +37,7 @@ export const setup: JupyterFrontEndPlugin<ISetupModel> = {
     const onKernels = (): void => model.onKernels([...kernels.running()].map(({ name }) => name));
     kernels.runningChanged.connect(onKernels);
     nodes.stateChanged.connect(onKernels);
-    void started.then(() => model.start());
+    whenIdle(app, () => model.start());
     return model;
   }
 };
