@@ -46,8 +46,8 @@ def main() -> None:
             _open(*pages[side])
         seconds: Numbers = {side: [] for side in SIDES}
         cpu: Numbers = {side: [] for side in SIDES}
-        for _ in range(options.repeats):
-            for side in SIDES:
+        for repeat in range(options.repeats):
+            for side in SIDES[:: -1 if repeat % 2 else 1]:  # neither side always follows the other
                 took_s, used_s = _open(*pages[side])
                 seconds[side].append(took_s)
                 cpu[side].append(used_s)
