@@ -13,7 +13,9 @@ from main_journey import HAS_COMMAND, KERNEL_IS_IDLE, RUN, SPEC, delete_node, ex
 from playwright.sync_api import BrowserContext, Page, Request, expect
 
 if TYPE_CHECKING:
-    from conftest import Demo, Picture
+    from running_demo import Demo
+
+    from conftest import Picture
 
 pytestmark = [pytest.mark.system("chromium")]
 
