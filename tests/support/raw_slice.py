@@ -176,6 +176,9 @@ class RawSlice(SliceClient):
     def kernel(self) -> psutil.Process:
         return psutil.Process(self.manager.provisioner.pid)
 
+    def kill_controller(self) -> None:
+        os.killpg(self._controller.pid, signal.SIGKILL)
+
     def close(self) -> None:
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=True)

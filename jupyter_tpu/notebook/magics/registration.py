@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jupyter_tpu.notebook import slices
 from jupyter_tpu.notebook.magics.completion import register_completion
 
 
@@ -25,7 +26,7 @@ def register_magics(shell: Any) -> None:
 
 def _without_worker_0(lines: list[str]) -> list[str]:
     """Remove the line ``%%worker 0`` from a cell: on a node with one worker, all cells run on worker 0."""
-    if not lines or not lines[0].startswith("%%worker"):
+    if not lines or not lines[0].startswith("%%worker") or slices.current() is not None:
         return lines
     from jupyter_tpu.errors import BadInput
     from jupyter_tpu.notebook.slices.targets import parse_cell
@@ -119,7 +120,14 @@ class Magics:
         self._refuse_workers("workers", line, cell)
 
     def _refuse_workers(self, magic: str, line: str, cell: str) -> None:
-        """Raise an error for an invalid line; a valid line is removed before the cell runs and never gets here."""
+        """Raise an error; if a valid line is the first of its cell, it is removed before the cell runs."""
+        from jupyter_tpu.errors import BadInput, Text
         from jupyter_tpu.notebook.slices.targets import target_of
 
-        target_of(magic, line, cell, 1)
+        if slices.current() is None:
+            target_of(magic, line, cell, 1)
+            return
+        raise BadInput(
+            Text("%%{magic} must be the first line of its cell.", magic=magic),
+            hint="Move it above the other lines that begin with %%.",
+        )

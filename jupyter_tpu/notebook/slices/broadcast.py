@@ -21,6 +21,7 @@ from jupyter_tpu.notebook.slices.cluster import Cluster
 from jupyter_tpu.notebook.slices.collected import Collector
 from jupyter_tpu.notebook.slices.course import Limits
 from jupyter_tpu.notebook.slices.folding import CellError
+from jupyter_tpu.notebook.slices.interrupts import Interrupts
 from jupyter_tpu.notebook.slices.publisher import Publisher
 from jupyter_tpu.notebook.slices.recorder import Recorder
 from jupyter_tpu.notebook.slices.refusals import Refusals
@@ -66,6 +67,7 @@ class Slice:
         self._has_compared = False
         self._limits = Limits(grace_s=_seconds(GRACE_VARIABLE, Limits().grace_s))
         self._recorder = Recorder(shell, is_shown_here=True)
+        self._interrupts = Interrupts(shell)
         self._changed: Callable[[], None] = lambda: None
         self._execute = self._kernel.do_execute
         self._wrap_kernel()
@@ -250,15 +252,21 @@ class Slice:
             self.cell = cell
             cell.when_stuck = self._refusals.refuse_waiting
         cell.send(self._shell.execution_count)
+        for worker in self.lost.intersection(cell.others):  # lost since the cell was checked
+            cell.lose(worker)
         self._recorder.begin(own)
         self._target = target
         try:
             reply = await self._execute(target.code if 0 in target.workers else "", *args, **options)
         except KeyboardInterrupt:  # the interrupt arrived when none of the kernel's own handlers was active
             reply = self._refuse(publisher, "KeyboardInterrupt", "")
+        except Exception as failure:  # noqa: BLE001 - IPython fails, for example if a cell has set sys.stdout to None
+            reply = self._refuse(publisher, type(failure).__name__, str(failure))
         self._target = None
         cell.end_own(_error_of(reply))
         while not cell.is_over:
+            if self._interrupts.have_arrived:
+                cell.interrupt()
             await self._until_changed(cell.when_over, cell.interrupt)
         self._recorder.end()
         if cell.others:
@@ -282,7 +290,7 @@ class Slice:
                     changed()
 
             await self._until_changed(listen, lambda: interrupted.append(True), _SLOW_S)
-            if interrupted:
+            if interrupted or self._interrupts.have_arrived:
                 return "KeyboardInterrupt", text
             if loop.time() > begin + _JOIN_S:
                 return "WorkersMissing", text

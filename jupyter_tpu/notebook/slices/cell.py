@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from jupyter_tpu.errors import Text
@@ -191,9 +192,10 @@ class RunningCell:
                 parts[0] = Part(output=Collector().collected(), state=self._why_it_waits(), is_urgent=True)
             groups = [*grouped(None, self._earlier), *grouped(own, parts)]
             if groups:
-                # show worker 0's output first
-                sys.stdout.flush()
-                sys.stderr.flush()
+                # show worker 0's output first; a cell may have replaced the streams by anything
+                for stream in (sys.stdout, sys.stderr):
+                    with suppress(Exception):
+                        stream.flush()
             self._publisher.show(to_mimebundle(groups))
             self._is_drawn = self.is_over
 
@@ -228,6 +230,8 @@ class RunningCell:
                 elif kind == "stream":
                     self._live[worker].write(content["name"], content["text"])
                     self._draw_soon()
+                elif kind == "clear_output":
+                    self._live[worker].clear(wait=bool(content.get("wait")))
                 elif kind == ASKS:
                     self._asking.add(worker)
                     if 0 not in self._course.running:

@@ -39,6 +39,7 @@ class Cluster:
         self._on_lost = on_lost
         self.address = ""
         self._client: Any = None
+        self._controller_events: Any = None
         self._registered: dict[int, bytes] = {}
         self._joined: set[int] = set()
 
@@ -60,7 +61,24 @@ class Cluster:
         client_module.print = lambda *_: None
         self._client = ipyparallel.Client(str(file), timeout=60)
         self._client._registration_callbacks.append(self._registration)
+        self.call(lambda: self._watch_controller(client_module))
         self.call(self._find_registered)
+
+    def _watch_controller(self, client_module: Any) -> None:
+        """Lose all workers as soon as the controller exits, because they can't be reached without it."""
+        monitor = self._client._mux_socket.get_monitor_socket(client_module.zmq.EVENT_DISCONNECTED)
+        monitor.linger = 0
+        self._controller_events = client_module.ZMQStream(monitor, self._client._io_loop)
+        self._controller_events.on_recv(lambda _: self._lose_all())
+
+    def _lose_all(self) -> None:
+        for worker in list(self._registered):
+            self._lose(worker)
+
+    def _lose(self, worker: int) -> None:
+        if self._registered.pop(worker, None) is not None:
+            self._joined.discard(worker)
+            self._on_lost(worker)
 
     # -- search for the engines
 
@@ -73,9 +91,8 @@ class Cluster:
         worker = int(event["id"])
         if event["event"] == "register":
             self._register(worker)
-        elif self._registered.pop(worker, None) is not None:
-            self._joined.discard(worker)
-            self._on_lost(worker)
+        else:
+            self._lose(worker)
 
     def _register(self, worker: int) -> None:
         if worker not in self._registered:
@@ -96,7 +113,7 @@ class Cluster:
         if "control" not in answers:
             self.ask(worker, HELLO, {}, lambda content: answer("control", content))
         if "shell" not in answers or "iopub" not in answers:
-            sent = self._send(worker, "pass", {}, lambda *_: None, silent=True)
+            sent = self._send(self._registered[worker], "pass", {}, lambda *_: None, silent=True)
             sent.add_done_callback(lambda _: answer("shell", True))
             # the engine responds with "idle", which arrives as output
             sent.output.add_done_callback(lambda _: answer("iopub", True))
@@ -105,11 +122,19 @@ class Cluster:
     # -- cells and signals
 
     def send_cell(self, worker: int, code: str, metadata: Mapping[str, Any], on_message: OnMessage) -> None:
-        """Run a cell on a worker; call `on_message` with its output, then with ``execute_reply``."""
-        sent = self._send(worker, code, metadata, on_message, silent=False)
+        """Run a cell on a worker; call `on_message` with its output, then with ``execute_reply``.
+
+        Do nothing for a worker that has just been lost.
+        """
+        ident = self._registered.get(worker)
+        if ident is None:
+            return
+        sent = self._send(ident, code, metadata, on_message, silent=False)
         sent.add_done_callback(lambda _: on_message("execute_reply", {}))
 
-    def _send(self, worker: int, code: str, metadata: Mapping[str, Any], on_message: OnMessage, *, silent: bool) -> Any:
+    def _send(
+        self, ident: bytes, code: str, metadata: Mapping[str, Any], on_message: OnMessage, *, silent: bool
+    ) -> Any:
         def listen(future: Any) -> None:
             future.iopub_callbacks.append(lambda message: on_message(message["header"]["msg_type"], message["content"]))
 
@@ -127,7 +152,7 @@ class Cluster:
             "execute_request",
             content=content,
             metadata=dict(metadata),
-            ident=self._registered[worker],
+            ident=ident,
             track_outstanding=True,
             # Listen before sending, so that no output is missed.
             message_future_hook=listen,

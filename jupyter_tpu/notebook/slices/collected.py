@@ -60,6 +60,16 @@ def _replaced(text: str, patterns: Iterable[tuple[str, re.Pattern[str], str]]) -
     return text
 
 
+def encodable(text: str) -> str:
+    """Return the text without lone surrogates, which no message can contain."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def shortened(text: str) -> str:
+    """Return the text, or its start and its end if it is longer than `LIMIT`."""
+    return text if len(text) <= LIMIT else f"{text[:_HALF]} … {text[-_HALF:]}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
     """The output of a worker in a cell.
@@ -129,6 +139,36 @@ class _Digest:
         return str(whole.hexdigest())
 
 
+@dataclass(slots=True)
+class _Display:
+    """A display as JSON data, with its size as JSON text and its digest."""
+
+    data: dict[str, Any]
+    size: int
+    digest: str
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> _Display:
+        """Convert displayed data; only its plain text remains if JSON can't express the data."""
+        encoded = {name: b64encode(each).decode() if isinstance(each, bytes) else each for name, each in data.items()}
+        try:
+            kept = json.loads(encodable(json.dumps(encoded, default=str, ensure_ascii=False)))
+            text = json.dumps(kept, sort_keys=True)
+        except (TypeError, ValueError, RecursionError):
+            return cls.of_text(data)
+        return cls(kept, len(text), _digest_of(text))
+
+    @classmethod
+    def of_text(cls, data: Mapping[str, Any]) -> _Display:
+        """Keep only the plain text of displayed data."""
+        text = encodable(str(data.get("text/plain", "")))
+        return cls({"text/plain": text[:_HALF]}, min(len(text), _HALF), _digest_of(text))
+
+
+def _digest_of(text: str) -> str:
+    return hashlib.sha256(_replaced(text, _VARYING).encode("utf-8", "replace")).hexdigest()
+
+
 class Collector:
     """A collector of one cell's output; may be used from any thread.
 
@@ -149,13 +189,15 @@ class Collector:
         self._tail_size = 0
         self._left_out = 0
         self._digests: dict[str, _Digest] = {}
-        self._data: list[dict[str, Any]] = []
-        self._data_size = 0
-        self._by_id: dict[str, dict[str, Any]] = {}
+        self._displays: list[_Display] = []
+        self._displays_size = 0
+        self._by_id: dict[str, _Display] = {}
         self._has_spilled = False
+        self._clears_next = False
 
     def write(self, stream: str, text: str) -> None:
         """Add text of ``stdout`` or ``stderr``."""
+        self._clear_if_due()
         self._written.append((stream, text))
         self._written_size += len(text)
         if self._written_size > _BATCH:
@@ -165,24 +207,26 @@ class Collector:
         """Add a display, or replace the data of an earlier one; if the data is too large, add only its plain text."""
         if _WIDGET in data:
             return
-        kept = {name: b64encode(each).decode() if isinstance(each, bytes) else each for name, each in data.items()}
-        earlier = self._by_id.get(display_id or "") if is_update else None
-        if is_update and earlier is None:
+        display = _Display.of(data)
+        if is_update:
+            self._update(self._by_id.get(display_id or ""), display, data)
             return
-        size = len(json.dumps(kept, default=str)) - (len(json.dumps(earlier, default=str)) if earlier else 0)
-        if self._data_size + size > _MOST_DATA:
+        self._clear_if_due()
+        if self._displays_size + display.size > _MOST_DATA:
             self.write("stdout", f"{data.get('text/plain', '')}\n")
             return
-        self._data_size += size
-        if earlier is not None:
-            earlier.clear()
-            earlier.update(kept)
-            return
         if display_id:
-            self._by_id[display_id] = kept
+            self._by_id[display_id] = display
         self._fold()
-        self._data.append(kept)
-        self._keep("data", kept, 0)
+        self._displays.append(display)
+        self._displays_size += display.size
+        self._keep("data", display.data, 0)
+
+    def clear(self, *, wait: bool) -> None:
+        """Remove the output, as ``clear_output`` does; with `wait`, only when there is new output."""
+        self._clears_next = True
+        if not wait:
+            self._clear_if_due()
 
     def collected(self) -> Collected:
         """Return the output collected so far."""
@@ -190,12 +234,34 @@ class Collector:
         digests = {stream: digest.value() for stream, digest in self._digests.items()}
         empty = hashlib.sha256().hexdigest()
         known = {stream: value for stream, value in digests.items() if value != empty}
-        whole = json.dumps([known, self._data], sort_keys=True, default=str)
+        whole = json.dumps([known, [display.digest for display in self._displays]], sort_keys=True)
         return Collected(
             parts=tuple(_merged([*self._head, *self._tail])),
             left_out=self._left_out,
-            digest=hashlib.sha256(_replaced(whole, _VARYING).encode("utf-8", "replace")).hexdigest(),
+            digest=hashlib.sha256(whole.encode()).hexdigest(),
         )
+
+    def _update(self, earlier: _Display | None, display: _Display, data: Mapping[str, Any]) -> None:
+        if earlier is None:
+            return
+        if self._displays_size - earlier.size + display.size > _MOST_DATA:
+            display = _Display.of_text(data)
+        self._displays_size += display.size - earlier.size
+        earlier.data.clear()  # `_head` or `_tail` contains the same object
+        earlier.data.update(display.data)
+        earlier.size, earlier.digest = display.size, display.digest
+
+    def _clear_if_due(self) -> None:
+        if not self._clears_next or not self._folding.acquire(timeout=1.0):
+            return
+        try:
+            self._clears_next = False
+            self._written.clear()
+            self._head, self._tail = [], deque()
+            self._written_size = self._head_size = self._tail_size = self._left_out = self._displays_size = 0
+            self._digests, self._displays, self._by_id = {}, [], {}
+        finally:
+            self._folding.release()
 
     def _fold(self, patience_s: float = 0.0) -> None:
         if not self._folding.acquire(timeout=patience_s):
@@ -206,7 +272,8 @@ class Collector:
             # Process items one by one, because other threads may add more.
             while self._written:
                 written.append(self._written.popleft())
-            for stream, text in _merged(written):
+            for stream, each in _merged(written):
+                text = encodable(each)
                 self._digests.setdefault(stream, _Digest()).add(text)
                 self._keep(stream, text, len(text))
         finally:

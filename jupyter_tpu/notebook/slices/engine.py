@@ -19,7 +19,8 @@ from jupyter_tpu.errors import TpuError
 from jupyter_tpu.notebook.node.agent_call import call_agent
 from jupyter_tpu.notebook.slices.cell import AGENT, ANSWER, ASKS, EARLIER, ENDED, INTERRUPT, NOTICE, OUTPUT, SKIPPED
 from jupyter_tpu.notebook.slices.cluster import HELLO
-from jupyter_tpu.notebook.slices.collected import LIMIT, Collected, Collector
+from jupyter_tpu.notebook.slices.collected import LIMIT, Collected, Collector, encodable, shortened
+from jupyter_tpu.notebook.slices.interrupts import Interrupts
 from jupyter_tpu.notebook.slices.recorder import Recorder
 from jupyter_tpu.notebook.slices.tracebacks import prepare_tracebacks
 from jupyter_tpu.notebook.slices.worker_facts import worker_facts
@@ -48,6 +49,7 @@ class Engine:
         self._begun = 0
         self._skipped = 0
         self._changing_cell = threading.Lock()
+        Interrupts(shell)
         self._answers = Answers()
         self._live_left = 0
         self._is_prepared = False
@@ -95,9 +97,10 @@ class Engine:
             if reply["status"] == "error":
                 error = _error(reply["ename"], reply["evalue"], reply["traceback"])
             return reply
+        except Exception as failure:  # IPython fails, for example if a cell has set sys.stdout to None
+            error = _error(type(failure).__name__, str(failure))
+            raise
         finally:
-            with suppress(KeyboardInterrupt):
-                self._leave_cell()
             self._leave_cell()
             self._tell_end(error)
 
@@ -121,7 +124,11 @@ class Engine:
 
     def _tell_end(self, error: dict[str, Any] | None) -> None:
         self._live_left = 0  # until the next cell, output is only recorded
-        self._publish(ENDED, {"output": self._record_anew().to_json(), "error": error})
+        output = self._record_anew()
+        try:
+            self._publish(ENDED, {"output": output.to_json(), "error": error})
+        except RecursionError:  # the displayed data is nested too deeply for a message
+            self._publish(ENDED, {"output": Collected().to_json(), "error": error})
 
     def _record_anew(self) -> Collected:
         """Return the output recorded so far, and record from the beginning."""
@@ -259,7 +266,8 @@ class OutputFile:
     def begin(self) -> None:
         """Start a cell; its first text replaces the previous cell's text in the file."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # the disk is full
+                self._file.close()
         self._file, self._size = None, 0
 
     def write(self, text: str) -> None:
@@ -286,7 +294,8 @@ class OutputFile:
 
 
 def _error(name: str, value: str = "", traceback: tuple[str, ...] = ()) -> dict[str, Any]:
-    return {"name": name, "value": value, "traceback": list(traceback)}
+    lines = [shortened(encodable("\n".join(traceback)))] if traceback else []
+    return {"name": encodable(name), "value": shortened(encodable(value)), "traceback": lines}
 
 
 def _execute_of(kernel: Any) -> Callable[..., Any]:

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from html.parser import HTMLParser
+from typing import Any
 
 from jupyter_tpu.errors import Text
 from jupyter_tpu.i18n import shown
@@ -22,6 +26,12 @@ _INDENTED = "margin-left: 1.3em"
 _LIKE_OUTPUT = "margin: 0; font-size: var(--jp-code-font-size, inherit)"
 # Maximum length of a preview in characters: about one line beside the label.
 _PREVIEW = 80
+
+# Elements that are not closed by the end of the element that contains them: everything below would belong to them.
+_TAKE_ALL = frozenset(
+    {"iframe", "math", "noscript", "plaintext", "script", "select", "style", "svg", "table", "template", "textarea"}
+    | {"title", "xmp"}
+)
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -140,7 +150,7 @@ def _body(group: Group) -> str:
     if group.part is None:
         return ""
     output = group.part.output
-    texts = [value if kind != "data" else str(value.get("text/plain", "")) + "\n" for kind, value in output.parts]
+    texts = [value if kind != "data" else _joined(value.get("text/plain", "")) + "\n" for kind, value in output.parts]
     if output.left_out:
         texts.append("\n" + shown(_left_out(group)) + "\n")
     if group.part.error is not None and group.part.error.traceback:
@@ -189,16 +199,44 @@ def _html_body(group: Group) -> str:
             elements.append(_pre(str(value)))
         elif "image/png" in value:
             elements.append(f'<img src="data:image/png;base64,{html.escape(str(value["image/png"]))}">')
-        elif "text/html" in value:
+        elif "text/html" in value and _is_complete(page := _joined(value["text/html"])):
             # show the user's own output as on worker 0
-            elements.append(str(value["text/html"]))
+            elements.append(page)
         else:
-            elements.append(_pre(str(value.get("text/plain", ""))))
+            elements.append(_pre(_joined(value.get("text/plain", ""))))
     if group.part.output.left_out:
         elements.append(f"<p><small>{as_html(shown(_left_out(group)))}</small></p>")
     if group.part.error is not None and group.part.error.traceback:
         elements.append(_pre("\n".join(group.part.error.traceback)))
     return "".join(elements)
+
+
+def _joined(value: Any) -> str:
+    """Return a displayed text, which may be a list of its lines."""
+    return "".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+class _OpenElements(HTMLParser):
+    """Counts the open elements of `_TAKE_ALL`."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: Counter[str] = Counter()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:  # noqa: ARG002 - the parser passes it
+        if tag in _TAKE_ALL:
+            self.open[tag] += 1
+
+    def handle_endtag(self, tag: str) -> None:
+        self.open[tag] = max(0, self.open[tag] - 1)
+
+
+@lru_cache(maxsize=16)  # the same output is drawn many times
+def _is_complete(page: str) -> bool:
+    """Return whether HTML ends all that it begins. If not, it could hide the output and errors of workers below it."""
+    parser = _OpenElements(page)
+    return not (parser.rawdata.startswith("<") or any(parser.open.values()))
 
 
 def _pre(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from jupyter_tpu.notebook.slices.collected import Collector
+from jupyter_tpu.notebook.slices.collected import Collector, encodable
 
 
 class Recorder:
@@ -49,8 +49,10 @@ class Recorder:
             self.collector = collector
 
     def _wrap_stream(self, name: str) -> None:
-        stream = getattr(sys, name)
-        if any(stream is each for each in self._wrapped):
+        stream = getattr(sys, name, None)
+        # Record no object that a cell has put there: it may pass its text on to the kernel's own stream.
+        is_own = type(stream).__module__.startswith("ipykernel.")
+        if stream is None or not is_own or any(stream is each for each in self._wrapped):
             return
         self._wrapped.append(stream)
         write = stream.write
@@ -58,6 +60,7 @@ class Recorder:
         def recorded(text: str) -> Any:
             collector = self.collector
             if collector is not None and isinstance(text, str):
+                text = encodable(text)  # otherwise the stream's thread would fail, and delay the messages after it
                 collector.write(name, text)
                 if not self._may_pass(text):
                     return len(text)
@@ -68,7 +71,7 @@ class Recorder:
     def _wrap_displays(self) -> None:
         publisher, hook = self._shell.display_pub, self._shell.displayhook
         self._wrapped += [publisher, hook]
-        publish, write_format_data = publisher.publish, hook.write_format_data
+        publish, write_format_data, clear_output = publisher.publish, hook.write_format_data, publisher.clear_output
 
         def published(data: Any, *args: Any, **options: Any) -> None:
             collector = self.collector
@@ -85,4 +88,9 @@ class Recorder:
             if collector is None or self._is_shown_here:
                 write_format_data(data, metadata)
 
-        publisher.publish, hook.write_format_data = published, formatted
+        def cleared(wait: bool = False) -> None:
+            if self.collector is not None:
+                self.collector.clear(wait=wait)
+            clear_output(wait)
+
+        publisher.publish, hook.write_format_data, publisher.clear_output = published, formatted, cleared

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
-from raw_slice import SliceClient
+from raw_slice import RawSlice, SliceClient
+
+
+@contextmanager
+def another_front_end(running: RawSlice) -> Iterator[SliceClient]:
+    """A front end with a session of its own."""
+    other = SliceClient(BlockingKernelClient())
+    other.client.load_connection_info(running.manager.get_connection_info())
+    other.client.start_channels(hb=False)
+    other.client.wait_for_ready(timeout=60)
+    yield other
+    other.client.stop_channels()
 
 
 def test_a_cell_runs_on_every_worker_and_equal_output_is_said_once(shared_slice):
@@ -37,6 +50,16 @@ def test_a_cell_that_names_no_worker_runs_nowhere(shared_slice, cell, reason):
     assert reason in ran.error
     assert "workers 0 to 2" in ran.error
     assert shared_slice.run("'mark' in globals()").others == "workers 1, 2: same output"
+
+
+@pytest.mark.parametrize(
+    "cell", ["%%time\n%%worker 0\nmark = 1", "get_ipython().run_cell_magic('worker', '0', 'mark = 1')"]
+)
+def test_a_line_that_names_workers_below_another_line_runs_nothing(shared_slice, cell):
+    ran = shared_slice.run(cell)
+    assert ran.error.startswith("BadInput: %%worker must be the first line of its cell.")
+    assert ran.others == "workers 1, 2: same output"
+    assert shared_slice.run("'mark' in globals()").outputs[0]["data"] == {"text/plain": "False"}
 
 
 def test_an_error_on_one_worker_fails_the_cell_and_keeps_the_output_of_the_others(shared_slice):
@@ -113,6 +136,51 @@ def test_a_long_output_is_cut_and_is_whole_on_its_worker(shared_slice):
     assert whole == "".join(f"line {number}\n" for number in range(20_000))
 
 
+def test_a_full_disk_on_a_worker_does_not_keep_a_cell_from_ending(shared_slice):
+    output = shared_slice.folder / "worker1" / "output.txt"
+    output.unlink(missing_ok=True)
+    output.symlink_to("/dev/full")
+    for _ in range(2):
+        ran = shared_slice.run("if w == 1:\n  for number in range(20_000): print('line', number)")
+        assert (ran.error, "line 19999" in ran.others) == ("", True)
+    output.unlink()
+
+
+def test_a_stream_that_copies_its_text_is_recorded_once(shared_slice):
+    shared_slice.run(
+        "import io, sys\nstream, copy = sys.stdout, io.StringIO()\n"
+        "class Tee(io.TextIOBase):\n  def write(self, text): copy.write(text); return stream.write(text)\n"
+        "sys.stdout = Tee()"
+    )
+    ran = shared_slice.run("print('line', w)")
+    shared_slice.run("sys.stdout = stream")
+    assert ran.others == "worker 1:\nline 1\nworker 2:\nline 2"
+
+
+def test_a_cell_that_clears_its_output_shows_the_last_output_of_each_worker(shared_slice):
+    ran = shared_slice.run(
+        "from IPython.display import clear_output\n"
+        "for step in range(3):\n  clear_output(wait=True)\n  print('step', step, w)\n  display(step)"
+    )
+    assert ran.others == "worker 1:\nstep 2 1\n2\nworker 2:\nstep 2 2\n2"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "if w: display({'text/plain': object()}, raw=True)",
+        "if w: display({'text/plain': 'shown', 'application/json': {1: 2, 'a': 3}}, raw=True)",
+        "display({'text/plain': 'shown', 'application/json': {1: 2, 'a': 3}}, raw=True)",
+        "if w: print('\\ud800')",
+        "if w: raise ValueError('\\ud800')",
+        "data = 0\nfor _ in range(2000 * w): data = [data]\nif w: display({'application/json': data}, raw=True)",
+    ],
+)
+def test_a_cell_ends_whatever_its_output_is(shared_slice, cell):
+    shared_slice.run(cell)
+    assert shared_slice.run("w // 9").others == "workers 1, 2: same output"
+
+
 def test_the_end_of_a_long_output_can_be_shown(shared_slice):
     shared_slice.run("if w == 2:\n  for number in range(20_000): print('row', number)")
     shown = shared_slice.run("%tpu logs 3 --worker 2").outputs[0]["data"]["text/plain"]
@@ -153,6 +221,26 @@ def test_an_interrupt_reaches_the_one_worker_that_is_busy(shared_slice):
     shared_slice.interrupt()
     assert shared_slice.result(request).error == "KeyboardInterrupt: (worker 2)"
     assert shared_slice.run("1").others == "workers 1, 2: same output"
+
+
+def test_a_cell_ends_however_often_it_is_interrupted(shared_slice):
+    with another_front_end(shared_slice) as other:
+        for _ in range(5):
+            request = other.send("for _ in range(w): time.sleep(0.01)")
+            for _ in range(10):
+                other.client.control_channel.send(other.client.session.msg("interrupt_request", {}))
+                other.client.get_control_msg(timeout=60)
+            other.result(request)
+        assert other.run("1").others == "workers 1, 2: same output"
+
+
+def test_an_interrupt_reaches_a_worker_that_prepares_the_cell(shared_slice):
+    shared_slice.run(
+        "%%worker 1\nimport signal\nevents = get_ipython().events\ndef interrupt_once():\n"
+        "  events.unregister('pre_execute', interrupt_once)\n  signal.raise_signal(signal.SIGINT)\n"
+        "events.register('pre_execute', interrupt_once)"
+    )
+    assert shared_slice.run("if w == 1: time.sleep(1_000_000)").error == "KeyboardInterrupt: (worker 1)"
 
 
 def test_a_failure_is_shown_while_the_others_run_and_ends_them_after_a_grace(shared_slice):
@@ -223,14 +311,12 @@ threading.Thread(target=print_late).start()
 
 def test_cells_of_two_front_ends_run_in_the_same_order_on_every_worker(shared_slice):
     shared_slice.run("ran = []")
-    other = SliceClient(BlockingKernelClient())  # a session of its own
-    other.client.load_connection_info(shared_slice.manager.get_connection_info())
-    other.client.start_channels(hb=False)
-    other.client.wait_for_ready(timeout=60)
-    senders = [shared_slice, other] * 30
-    for sender, request in [(sender, sender.send(f"ran.append({number})")) for number, sender in enumerate(senders)]:
-        sender.result(request)
-    other.client.stop_channels()
+    with another_front_end(shared_slice) as other:
+        senders = [shared_slice, other] * 30
+        for sender, request in [
+            (sender, sender.send(f"ran.append({number})")) for number, sender in enumerate(senders)
+        ]:
+            sender.result(request)
     ran = shared_slice.run("print(len(ran), ran)")
     assert ran.printed.startswith("60 ")
     assert ran.others == "workers 1, 2: same output"

@@ -124,6 +124,64 @@ def test_a_long_line_is_compared_in_a_moment(text):
     assert collected(("stdout", f"{text}\n")).digest != collected(("stdout", f"{text}2\n")).digest
 
 
+def test_many_displays_are_cut_as_text_is():
+    collector = Collector()
+    for number in range(300):
+        collector.show({"text/plain": f"{'-' * 1000} {number}", "text/html": "x" * 10_000})
+    output = collector.collected()
+    assert len(str(output.parts)) < 2_000_000
+    assert output.left_out
+    assert output.parts[-1][1].endswith("- 299\n")
+
+
+def test_what_a_cell_clears_is_neither_shown_nor_compared():
+    collector = Collector()
+    for step in range(3):
+        collector.clear(wait=True)
+        collector.write("stdout", f"step {step}\n")
+        collector.show({"text/plain": f"plot {step}"})
+    assert collector.collected().parts == (("stdout", "step 2\n"), ("data", {"text/plain": "plot 2"}))
+    brief = Collector()
+    brief.write("stdout", "step 2\n")
+    brief.show({"text/plain": "plot 2"})
+    assert collector.collected().digest == brief.collected().digest
+    collector.clear(wait=False)
+    assert collector.collected().is_silent
+
+
+@pytest.mark.parametrize(
+    "data", [{1: 2, "a": object()}, float("nan"), {"a": {1, 2}}, "\ud800", b"\xff", {(1, 2): 3}, [[]] * 2]
+)
+def test_data_that_no_message_can_contain_becomes_what_one_can(data):
+    collector = Collector()
+    collector.show({"text/plain": "shown", "application/json": data})
+    json.dumps(collector.collected().to_json(), ensure_ascii=False).encode()
+
+
+def test_data_that_contains_itself_is_kept_as_text():
+    collector = Collector()
+    endless: list[object] = []
+    endless.append(endless)
+    collector.show({"text/plain": "endless", "application/json": endless})
+    assert collector.collected().parts == (("data", {"text/plain": "endless"}),)
+
+
+def test_data_is_shown_as_it_was_when_it_was_displayed():
+    collector = Collector()
+    shown = {"a": 1}
+    collector.show({"application/json": shown})
+    shown["a"] = 2
+    assert collector.collected().parts == (("data", {"application/json": {"a": 1}}),)
+
+
+def test_text_that_no_message_can_contain_is_replaced():
+    assert collected(("stdout", "a\ud800b")).text == "a?b"
+
+
+def test_a_long_line_of_digits_is_compared():
+    assert collected(("stdout", "1" * 1_000_000 + "\n")).left_out == 1_000_001 - LIMIT
+
+
 def test_widgets_are_not_compared():
     collector = Collector()
     collector.show({"application/vnd.jupyter.widget-view+json": {}, "text/plain": "IntSlider()"})

@@ -66,6 +66,29 @@ def test_a_picture_is_shown_as_one():
     assert data["text/plain"] == "worker 1:\n<Figure>"
 
 
+@pytest.mark.parametrize(
+    ("page", "is_shown"),
+    [
+        ("<b>bold</b><br><p>one<p>two", True),
+        ("<table><tr><td>1</table>", True),
+        ("<script>if (1 < 2) '<table>'</script>", True),
+        ("1 < 2 &amp; 3", True),
+        ("<!-- ", False),
+        ("<table><tr><td>1", False),
+        ("<script>1", False),
+        ("<textarea>", False),
+        ('<div class="', False),
+        ("<plaintext>", False),
+    ],
+)
+def test_incomplete_html_does_not_hide_the_error_of_another_worker(page, is_shown):
+    collector = Collector()
+    collector.show({"text/plain": "as text", "text/html": page})
+    parts = {1: Part(output=collector.collected()), 2: said(error=FAILED)}
+    fold = to_mimebundle(grouped(None, parts))["text/html"].partition("worker 2")[0]
+    assert (page in fold, "as text</pre>" in fold) == (is_shown, not is_shown)
+
+
 def test_what_is_left_out_is_counted():
     groups = grouped(None, {1: said("x" * 100_000)})
     assert "34,464 characters left out in the middle; %tpu logs --worker 1" in to_mimebundle(groups)["text/plain"]

@@ -18,7 +18,7 @@ def test_the_client_has_the_names_that_cluster_uses(name):
     assert hasattr(client.Client, name)
 
 
-@pytest.mark.parametrize("name", ["_mux_stream", "_control_stream", "_io_loop"])
+@pytest.mark.parametrize("name", ["_mux_socket", "_mux_stream", "_control_stream", "_io_loop"])
 def test_the_clients_streams_and_loop_have_their_names(name):
     assert f"self.{name} = " in inspect.getsource(client.Client)
 
@@ -35,10 +35,16 @@ def test_the_client_finds_ipython_by_a_name_of_its_module():
     assert callable(client.get_ipython)
 
 
+def test_the_client_knows_the_sockets_that_report_a_lost_controller():
+    assert client.zmq.EVENT_DISCONNECTED
+    assert callable(client.ZMQStream)
+
+
 def test_engines_run_cells_with_the_method_that_is_mended():
     assert "super().do_execute" in inspect.getsource(IPythonParallelKernel.do_execute)
     assert "self.shell_channel_thread.parent_thread" in inspect.getsource(IPythonKernel.do_execute)
     assert hasattr(IPythonKernel, "_cancel_on_sigint")
+    assert "self.saved_sigint_handler = signal(SIGINT, " in inspect.getsource(Kernel.pre_handler_hook)
     assert "self.control_handlers.get(" in inspect.getsource(Kernel.process_control)
 
 

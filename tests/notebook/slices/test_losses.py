@@ -70,6 +70,26 @@ def test_a_worker_that_is_lost_in_a_cell_ends_it(make_slice):
     assert running.result(request).error.startswith("WorkerLost: ")
 
 
+@pytest.mark.parametrize("workers", ["", "%%worker 1\n"])
+def test_cells_end_after_one_that_breaks_the_shell(make_slice, workers):
+    running = make_slice(2)
+    running.start_engines()
+    assert not running.run(f"{workers}import sys\nsys.stdout = None").error
+    assert running.run("1").error.startswith("AttributeError: 'NoneType' object")
+    assert running.run("1").error.startswith("AttributeError: 'NoneType' object")
+
+
+def test_a_lost_controller_ends_the_cell(make_slice):
+    running = make_slice(2)
+    running.start_engines()
+    request = running.send("import time\nprint('begun', flush=True)\ntime.sleep(100)")
+    running.wait_for_output(request, "begun")
+    running.kill_controller()
+    running.wait_for_output(request, "worker 1: WorkerLost: its process has ended")
+    assert running.result(request).error.startswith("WorkerLost: ")
+    assert running.run("1").error.startswith("WorkerLost: worker 1")
+
+
 @pytest.mark.nightly
 def test_a_kernel_that_hangs_after_a_loss_ends_with_the_reason(make_slice):
     running = make_slice(2, JUPYTER_TPU_LOST_WORKER_S="1")
