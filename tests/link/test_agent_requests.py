@@ -88,6 +88,9 @@ async def test_the_index_outlives_the_agent(client: Any) -> None:
     os.kill(client.link.agent["pid"], signal.SIGKILL)
     after = await requests_of(client)
     assert [after[cell]["state"] for cell in (done, failed, running)] == ["done", "done", "running"]
+    for cell, request in before.items():
+        for name in ("asked_at", "started_at", "ended_at"):  # by the boot clock; in answers by the wall clock of each
+            assert after[cell].pop(name) == pytest.approx(request.pop(name), abs=1)
     assert after == before
     assert await state_of(client) == "busy"
 
