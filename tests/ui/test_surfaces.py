@@ -106,6 +106,7 @@ def test_nodes_are_in_menus_the_running_panel_and_the_status_bar(demo: Demo, lab
 
 def test_the_name_of_a_kernel_stays_in_the_toolbar_of_a_notebook_if_it_is_long(demo: Demo, lab: Page) -> None:
     kernel = demo.create_node({**SPEC, "node_id": 6 * "long-name-" + "1"})
+    lab.wait_for_function("name => name in window.jupyterapp.serviceManager.kernelspecs.specs.kernelspecs", arg=kernel)
     lab.evaluate(RUN, ["notebook:create-new", {"kernelName": kernel}])
     lab.wait_for_function(KERNEL_IS_IDLE)
     name = lab.locator(".jp-NotebookPanel-toolbar .jp-Toolbar-kernelName")
