@@ -1,1 +1,1 @@
-"""Speed and memory of kernels on a worker, side by side with other ways to run a kernel over SSH; see README.md."""
+"""Measure speed and memory of kernels on a worker, and of other ways to run a kernel over SSH; see README.md."""

@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> None:
     results: Results = defaultdict(list)
     with opened_place(options.sshpyk) as place:
         transports = [_LOCAL, OURS, LAUNCHER, "ssh-mux", *(["sshpyk"] if options.sshpyk else [])]
-        for transport in transports:  # the first contact with a worker is not what is measured: it brings the agent
+        for transport in transports:  # before measuring, because the first contact installs the agent
             _run(place, "cold", transport, {})
         for repetition in range(options.repeats):
             for rtt_ms in options.rtt:
@@ -50,7 +50,7 @@ def _measure(place: Place, transport: str, rtt_ms: int, options: argparse.Namesp
 
 
 def _cells(transport: str, options: argparse.Namespace) -> Iterator[tuple[str, Mapping[str, int]]]:
-    # by hand nothing restarts a kernel: its ssh client does, and the kernel on the other side runs on
+    # a forwarded kernel can't be restarted: only its ssh client would be, and the remote kernel would keep running
     yield "start", {"repeats": 3, "restarts": 0 if transport == "ssh-mux" else 3}
     yield from [("cold", {}), ("cold", {"imported": True})] * 2
     yield "latency", {"repeats": options.latency}
@@ -58,7 +58,7 @@ def _cells(transport: str, options: argparse.Namespace) -> Iterator[tuple[str, M
 
 
 def _interrupts(place: Place, results: Results) -> None:
-    """A path of 5 MB/s and 50 ms, with and without 100 MiB of output waiting."""
+    """Measure interrupts over a connection with 5 MB/s and 50 ms, with and without 100 MiB of waiting output."""
     _delay(place, 50)
     for queued_mib in (0, 100):
         if queued_mib:
@@ -78,7 +78,7 @@ def _delay(place: Place, rtt_ms: int) -> None:
 def _run(place: Place, measure: str, transport: str, arguments: Mapping[str, int]) -> dict[str, float]:
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.cell", measure, transport, json.dumps(arguments)]
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        # no pipes: a shared ssh connection that stays in the background would hold them open
+        # files instead of pipes, which a shared ssh connection in the background would keep open
         status = subprocess.run(command, env=place.environ, stdout=out, stderr=err, check=False).returncode
         printed, said = _content(out), _content(err)
     if status:

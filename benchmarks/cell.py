@@ -1,8 +1,8 @@
-"""One measurement in a process of its own: ``python -m benchmarks.cell MEASURE KERNEL_NAME [OPTIONS_AS_JSON]``.
+"""Run one measurement in a separate process: ``python -m benchmarks.cell MEASURE KERNEL_NAME [OPTIONS_AS_JSON]``.
 
-Prints one JSON object of numbers. Times are in seconds and include everything from the call of `start_kernel`; memory
-is this process's resident set in MiB. "cold" is measured as any new process has it, with the imports that a start
-brings along, and with them done ahead, as where a kernel was likely.
+Prints one JSON object of numbers. Times are in seconds, from the call of `start_kernel`. Memory is this process's
+resident set in MiB. "cold" is measured twice: in a new process, including the imports, and with the modules imported
+before the start, as in a server that expects a kernel.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from jupyter_tpu.models import NodeName
 
 Numbers = dict[str, float]
 _PATIENCE_S = 120
-_PAUSE_S = 12.0  # longer than what a link remembers of a path for bursts that follow each other
-_SLOW_S = 0.038  # a step of Nagle's delay, or of another one of that size
+_PAUSE_S = 12.0  # longer than a link remembers the rate of its connection
+_SLOW_S = 0.038  # Nagle's algorithm and similar delays add at least this much
 IMPORTED_AHEAD = ("jupyter_tpu.kernels.provisioner", "jupyter_tpu.kernels.kernel_host", "benchmarks.forwards")
 
 STDOUT = "import sys\nfor _ in range({count}):\n    sys.stdout.write('x' * 65535 + '\\n')\n    sys.stdout.flush()"
@@ -58,14 +58,14 @@ except KeyboardInterrupt:
 
 
 class Kernel:
-    """A kernel with a client, from the first call to the first reply and after."""
+    """A kernel with a client, from its start to its shutdown."""
 
     def __init__(self, kernel_name: str) -> None:
         self.manager = AsyncKernelManager(kernel_name=kernel_name)
         self.client: AsyncKernelClient
 
     async def start(self) -> float:
-        """Start it; seconds to the first reply."""
+        """Start the kernel; return the seconds until the first reply."""
         began = time.perf_counter()
         await self.manager.start_kernel()
         self.client = self.manager.client()
@@ -74,7 +74,10 @@ class Kernel:
         return time.perf_counter() - began
 
     async def answer(self) -> float:
-        """Start it; seconds until it answers, which it does before the other workers of a slice are there."""
+        """Start the kernel; return the seconds until it responds.
+
+        It may respond before the other workers of a slice have joined.
+        """
         began = time.perf_counter()
         await self.manager.start_kernel()
         self.client = self.manager.client()
@@ -83,18 +86,18 @@ class Kernel:
         return time.perf_counter() - began
 
     async def restart(self, *, now: bool) -> float:
-        """Restart it; seconds to the first reply."""
+        """Restart the kernel; return the seconds until the first reply."""
         began = time.perf_counter()
         await self.manager.restart_kernel(now=now)
         await self.run("1+1")
         return time.perf_counter() - began
 
     async def run(self, code: str) -> dict[str, Any]:
-        """Execute and wait for the reply."""
+        """Execute the code, and return the content of the reply."""
         return await self.reply(self.client.execute(code))
 
     async def pid(self) -> int:
-        """Of the kernel's process."""
+        """Return the pid of the kernel's process."""
         request = self.client.execute("", silent=True, user_expressions={"pid": "__import__('os').getpid()"})
         return int((await self.reply(request))["user_expressions"]["pid"]["data"]["text/plain"])
 
@@ -105,7 +108,7 @@ class Kernel:
                 return dict(reply["content"])
 
     async def output(self, code: str) -> tuple[float, int]:
-        """Execute; seconds until the last output has arrived, and the characters of it."""
+        """Execute the code; return the seconds until its last output has arrived, and the number of characters."""
         began, size = time.perf_counter(), 0
         request = self.client.execute(code)
         while True:
@@ -118,7 +121,7 @@ class Kernel:
                 return time.perf_counter() - began, size
 
     async def read(self) -> None:
-        """Read all output, and forget it."""
+        """Read and discard all output until cancelled."""
         while True:
             await self.client.get_iopub_msg()
 
@@ -128,7 +131,7 @@ class Kernel:
 
 
 async def start(kernel_name: str, repeats: int, restarts: int) -> Numbers:
-    """A first kernel over a cold connection, further ones beside it, restarts; and what each costs in memory."""
+    """Measure a first start over a cold connection, further starts and restarts, and the memory of each kernel."""
     at_first = _memory_mib()
     first = Kernel(kernel_name)
     numbers = {"cold_s": await first.start(), "first_mib": 0.0}
@@ -151,7 +154,10 @@ async def start(kernel_name: str, repeats: int, restarts: int) -> Numbers:
 
 
 async def cold(kernel_name: str, imported: bool = False) -> Numbers:
-    """Nothing but a first kernel over a cold connection, with its round trips as the fault proxy counts them."""
+    """Measure one first start over a cold connection, with its CPU time and the fault proxy's count of round trips.
+
+    If `imported`, import the modules before the measurement.
+    """
     if imported:
         for module in IMPORTED_AHEAD:
             import_module(module)
@@ -168,7 +174,7 @@ async def cold(kernel_name: str, imported: bool = False) -> Numbers:
 
 
 async def starts(kernel_name: str, other: str, rounds: int) -> Numbers:
-    """Two kernels in turn over an open connection: until each answers, and this process's CPU for that."""
+    """Start two kernels in turn over an open connection; measure the time until each responds, and its CPU time."""
     keeper = Kernel(kernel_name)  # keeps the connections open
     await keeper.answer()
     numbers: dict[str, list[float]] = defaultdict(list)
@@ -184,7 +190,7 @@ async def starts(kernel_name: str, other: str, rounds: int) -> Numbers:
 
 
 async def memory(kernel_name: str, further: int) -> Numbers:
-    """What this side's memory grows by: the provisioner's modules, the first kernel, each further one."""
+    """Measure how much this process's memory grows with the provisioner's imports, the first and further kernels."""
     looks = [_memory_mib()]
     import_module("jupyter_tpu.kernels.provisioner")
     looks.append(_memory_mib())
@@ -203,7 +209,7 @@ async def memory(kernel_name: str, further: int) -> Numbers:
 
 
 async def latency(kernel_name: str, repeats: int) -> Numbers:
-    """``1+1``, one after the other, and the CPU that each part of the way takes for one."""
+    """Measure the latency of successive cells ``1+1``, and the CPU time that each part uses per cell."""
     kernel = Kernel(kernel_name)
     await kernel.start()
     await _quiet()
@@ -224,7 +230,7 @@ async def latency(kernel_name: str, repeats: int) -> Numbers:
 
 
 async def throughput(kernel_name: str, mib: int) -> Numbers:
-    """`mib` MiB through stdout and as display data, in MiB/s: the first burst after a pause, and the one after it."""
+    """Measure the throughput of stdout and display data in MiB/s, for the first two bursts of `mib` MiB each."""
     kernel = Kernel(kernel_name)
     await kernel.start()
     await _quiet()
@@ -246,13 +252,13 @@ async def throughput(kernel_name: str, mib: int) -> Numbers:
 
 
 async def interrupt(kernel_name: str, queued_mib: int) -> Numbers:
-    """How long an interrupt takes to reach the kernel, with so much output waiting on the way to this side."""
+    """Measure how long an interrupt takes to reach the kernel while `queued_mib` MiB of output are waiting."""
     kernel = Kernel(kernel_name)
     await kernel.start()
     with tempfile.TemporaryDirectory() as folder:
         ready, path = Path(folder, "ready"), Path(folder, "interrupted")
         before = STDOUT.format(count=queued_mib * 16) if queued_mib else ""
-        reading = asyncio.create_task(kernel.read())  # or nothing would be on its way
+        reading = asyncio.create_task(kernel.read())  # otherwise, no output would be sent
         kernel.client.execute(WAIT_FOR_INTERRUPT.format(before=before, ready=str(ready), path=str(path)))
         await _appears(ready)
         began = time.time()
@@ -276,14 +282,14 @@ MEASURES: dict[str, Callable[..., Coroutine[Any, Any, Numbers]]] = {
 
 
 async def _appears(path: Path) -> None:
-    """Another process writes the file: there is nothing to wait on but the folder."""
+    """Wait until another process has written the file; it sends no other signal."""
     async with asyncio.timeout(_PATIENCE_S):
         while not await asyncio.to_thread(path.exists):  # noqa: ASYNC110
             await asyncio.sleep(0.002)
 
 
 async def _quiet() -> None:
-    """Let what the last step left behind come to rest; the agent makes a spare kernel after each start."""
+    """Wait until the previous step has no more effect: after each start, the agent starts a pre-warmed kernel."""
     await asyncio.sleep(2)
     if "jupyter_tpu.kernels.connections.pool" not in sys.modules:
         return
@@ -298,13 +304,13 @@ async def _quiet() -> None:
 
 
 def _per(used: dict[str, float], what: str, count: int) -> Numbers:
-    """CPU in ms for one of `count`, by part, and of all parts together."""
+    """Return the CPU time in ms for one of `count` items, for each part and for all parts together."""
     each = {part: 1000 * seconds / count for part, seconds in used.items()}
     return {f"cpu_{what}_{part}_ms": value for part, value in {**each, "sum": sum(each.values())}.items()}
 
 
 def _round_trips() -> int:
-    """Of the connections to the worker so far; 0 where no emulated cloud is."""
+    """Return the number of round trips to the worker so far; 0 without an emulated cloud."""
     if ADDRESS_VARIABLE not in os.environ:
         return 0
     return sum(int(link["round_trips"]) for link in EmulatorControl(os.environ[ADDRESS_VARIABLE]).links())

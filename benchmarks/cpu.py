@@ -1,7 +1,8 @@
-"""CPU time by part of the way: it repeats within 15 % where wall-clock times of a shared machine vary threefold.
+"""Measure CPU time by part: it is repeatable within 15 %, while wall-clock times on a shared machine vary threefold.
 
-The parts are the kernel, what carries its messages on the worker (agent, sshd), the fault proxy (with the rest of the
-emulated cloud), and on this side the link's thread, the caller's, and all other threads (ZMQ's, mostly). Linux only.
+The parts are the kernel, the worker's processes that carry its messages (agent, sshd), the fault proxy (with the rest
+of the emulated cloud) and, in this process, the link thread, the main thread and all other threads (mostly ZMQ's).
+Linux only.
 """
 
 from __future__ import annotations
@@ -17,33 +18,36 @@ import psutil
 from jupyter_tpu.emulator.workers.process_tree import TOKEN_VARIABLE, processes_of
 
 EMULATOR_PID = "JUPYTER_TPU_BENCHMARK_EMULATOR"
-"""Environment variable with the process that has the fault proxy."""
+"""The environment variable with the pid of the process that contains the fault proxy."""
 
 PARTS = ("kernel", "agent", "sshd", "ssh", "proxy", "link", "caller", "others")
 
 
 def worker_processes(kernel_pid: int) -> dict[str, list[int]]:
-    """Those of the emulated worker that a kernel's messages pass, by their part; only the kernel if it is local."""
+    """Return the pids of the worker's processes that carry a kernel's messages, by part.
+
+    For a local kernel, this is only the kernel's own pid.
+    """
     token = psutil.Process(kernel_pid).environ().get(TOKEN_VARIABLE)
     agents = [process.pid for process in processes_of([token]) if _is_agent(process)] if token else []
     return {"kernel": [kernel_pid], "agent": agents}
 
 
 def ssh_servers(emulator_pid: int) -> list[int]:
-    """The processes of OpenSSH's server that serve connections now."""
+    """Return the pids of OpenSSH's server processes that currently serve connections."""
     children = psutil.Process(emulator_pid).children(recursive=True)
     return [child.pid for child in children if child.name().startswith("sshd")]
 
 
 class CpuTimes:
-    """What each part has used since this was made, in seconds of CPU."""
+    """The CPU time in seconds that each part has used since this object was created."""
 
     def __init__(self, kernel_pid: int) -> None:
         self._kernel_pid = kernel_pid
         self._before = self._now()
 
     def used(self) -> dict[str, float]:
-        """By part; those that do not exist are left out."""
+        """Return the CPU time by part, without parts that do not exist."""
         now = self._now()
         return {part: now[part] - self._before.get(part, 0.0) for part in PARTS if part in now}
 
@@ -57,7 +61,7 @@ class CpuTimes:
 
 
 def _own_threads() -> dict[str, float]:
-    """The link's thread by the name that it has in Python; the caller's is the main one."""
+    """Return the CPU time of this process's threads by part; the link thread is identified by its Python name."""
     links = {thread.native_id for thread in threading.enumerate() if thread.name == "jupyter-tpu links"}
     times: dict[str, float] = {"caller": 0.0, "others": 0.0}
     for task in Path("/proc/self/task").iterdir():
@@ -70,7 +74,7 @@ def _own_threads() -> dict[str, float]:
 def _seconds_of_all(pids: Iterable[int]) -> float:
     seconds = 0.0
     for pid in pids:
-        with suppress(OSError):  # it has ended
+        with suppress(OSError):  # the process has exited
             seconds += _seconds_of(Path(f"/proc/{pid}/task").iterdir())
     return seconds
 

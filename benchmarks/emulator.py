@@ -1,7 +1,7 @@
-"""What the emulated cloud costs and bears: ``python -m benchmarks.emulator`` (see README.md).
+"""Measure the speed and the resource use of the emulated cloud: ``python -m benchmarks.emulator`` (see README.md).
 
-Start, idle memory and CPU, a list of many nodes page by page over both faces, and many operations at once. Nodes for
-the list are copies of one that was made and stopped, put into the store between two runs.
+Measures the start, memory and CPU use when idle, listing many nodes page by page over REST and gRPC, and many
+concurrent operations. The listed nodes are copies of one stopped node, added to the store between two runs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PAGE = 1000
 
 @dataclass
 class Running:
-    """An emulator in a process of its own, paused."""
+    """An emulator in a separate process; its clock is paused."""
 
     rest: str
     grpc: str
@@ -50,7 +50,7 @@ class Running:
         return EmulatorControl(self.rest)
 
     def ask(self, verb: str, path: str, body: object = None) -> Any:
-        """One call of the REST API, which must succeed."""
+        """Send a request to the REST API and return the response; raise RuntimeError if it fails."""
         connection = http.client.HTTPConnection(urlsplit(self.rest).netloc, timeout=300)
         with contextlib.closing(connection):
             sent = None if body is None else json.dumps(body)
@@ -93,7 +93,7 @@ def _idle(folder: Path, seconds: float) -> None:
 
 
 def _operations(folder: Path, count: int) -> None:
-    """All asked for at one virtual moment, so all are in flight together; each then boots a worker."""
+    """Measure `count` creations that are requested at the same virtual time; each starts a worker."""
     with _running(folder) as emulator, ThreadPoolExecutor(16) as pool:
         emulator.set("project", creates_per_minute=None)
         began = time.monotonic()

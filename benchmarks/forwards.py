@@ -1,7 +1,7 @@
-"""What people do by hand, as a kernel provisioner: ``ssh -L`` for five ports over one shared connection.
+"""A kernel provisioner that does what users do by hand: ``ssh -L`` for five ports over one shared connection.
 
-Everything travels in one command, with the connection file on its standard input, so this is the fastest that plain
-OpenSSH forwards can be.
+A single command does everything, with the connection file on its standard input, so no forwarding with plain OpenSSH
+can be faster.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PORTS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
 
 
 class ForwardsProvisioner(LocalProvisioner):
-    """Runs ipykernel on the other side of `host`, an alias of `ssh_config` with a ControlMaster."""
+    """Runs ipykernel on `host`, an alias with a ControlMaster in `ssh_config`."""
 
     ssh_config = Unicode(help="Path of the ssh_config file.").tag(config=True)
     host = Unicode(help="Alias of the worker in it.").tag(config=True)

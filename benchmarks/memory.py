@@ -1,8 +1,9 @@
-"""What much output costs the processes on its way: ``python -m benchmarks.memory`` (see README.md). Linux only.
+"""Measure the memory that processes use to transfer much output: ``python -m benchmarks.memory`` (see README.md).
 
-A cell prints 1 GB while its kernel's link is cut; then the link comes back, and the output is read through the kernel's
-local sockets by another process, and once more by a follower, as a page's websocket reads it. Peaks are the system's
-own high-water marks, so none is missed. In the end: what links and kernels cost this side that say little.
+A cell prints 1 GB while its kernel's link is disconnected. After the link has reconnected, another process reads the
+output from the kernel's local sockets, and then a follower reads it again, as a page's WebSocket does. The peaks are
+the system's own high-water marks, so no peak is missed. Finally, the memory used by links and kernels with little
+output is measured. Linux only.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from benchmarks.cpu import worker_processes
 from benchmarks.worker import NODE, Place, kernel_name_of, opened_place
 from jupyter_tpu.emulator.control.client import EmulatorControl
 
-_QUIETLY = "import sys\nwrite = type(sys.stdout).write\n"  # past IPython, which keeps a copy of all that is printed
+_QUIETLY = "import sys\nwrite = type(sys.stdout).write\n"  # bypasses IPython, which stores a copy of all output
 CELLS = {
     "blocks": _QUIETLY + "for _ in range({mb} * 1_000_000 // 65536 + 1):\n"
     "    write(sys.stdout, 'x' * 65535 + '\\n')\n    sys.stdout.flush()",
@@ -50,14 +51,14 @@ _PATIENCE_S = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a process had before, and at most, in MiB of resident memory."""
+    """A process's resident memory in MiB, before a step and at its peak."""
 
     before_mib: float
     peak_mib: float
 
 
 class Processes:
-    """Those that the output passes, by their part in it; this process is the client."""
+    """The processes that transfer the output, by part; this process is the client."""
 
     def __init__(self, place: Place, kernel_pid: int) -> None:
         self._place = place
@@ -65,7 +66,10 @@ class Processes:
         self._before: dict[str, float] = {}
 
     def begin(self) -> None:
-        """From now on the peaks count. What has no process now costs as much as it did when it had one."""
+        """Start measuring: store the current memory use, and reset the peaks.
+
+        A part without a process keeps its earlier value.
+        """
         for part, pids in self._parts().items():
             self._before[part] = _most(pids, "VmRSS")
             for pid in pids:
@@ -94,7 +98,7 @@ def _field_mib(pid: int, field: str) -> float:
 
 
 async def measure_flood(place: Place, printing: str, mb: int) -> dict[str, dict[str, Cost]]:
-    """The costs of printing, of reading through the local sockets, and of following."""
+    """Measure memory while output is printed, read from the local sockets, and read by a follower."""
     control = EmulatorControl(place.environ["JUPYTER_TPU_EMULATOR"])
     control.fault_link(NODE, "clear")
     kernel = Kernel(kernel_name_of(NODE))
@@ -107,7 +111,7 @@ async def measure_flood(place: Place, printing: str, mb: int) -> dict[str, dict[
         code = GATED.format(printing=printing, begun=str(begun), gate=str(gate), done=str(done))
         request = kernel.client.execute(code)
         await _until(begun.exists)
-        kernel.client.stop_channels()  # or it would keep a queue of its own
+        kernel.client.stop_channels()  # otherwise, it would queue all output
         processes.begin()
         control.fault_link(NODE, "refuse")
         control.fault_link(NODE, "reset")
@@ -131,7 +135,7 @@ async def measure_flood(place: Place, printing: str, mb: int) -> dict[str, dict[
 
 
 class _Reader:
-    """Another process that reads a kernel's output from its local sockets."""
+    """A process that reads a kernel's output from its local sockets."""
 
     def __init__(self, connection_file: str, request: str) -> None:
         self._command = [sys.executable, "-W", "ignore", "-m", "benchmarks.memory", "--read", connection_file, request]
@@ -145,7 +149,7 @@ class _Reader:
         return self
 
     async def count(self) -> int:
-        """How many characters the request printed, once it is done."""
+        """Wait until the request is done, and return the number of characters that it printed."""
         count = int(await self._out.readline())
         self.cost = Cost(before_mib=self._before_mib, peak_mib=json.loads(await self._out.readline()))
         return count
@@ -155,11 +159,11 @@ class _Reader:
 
 
 async def read(connection_file: str, request: str) -> None:
-    """Say that we listen, and how much the request printed when it is done; each time with our memory."""
+    """Read a request's output; print this process's memory first, then the characters and the peak memory."""
     client = AsyncKernelClient(connection_file=connection_file)
     client.load_connection_file()
     client.start_channels(shell=False, stdin=False, hb=False, control=False)
-    await client.get_iopub_msg(timeout=_PATIENCE_S)  # the welcome
+    await client.get_iopub_msg(timeout=_PATIENCE_S)  # the iopub_welcome, which shows that the client is subscribed
     _print(_field_mib(os.getpid(), "VmRSS"))
     size, is_done = 0, False
     while not is_done:
@@ -186,14 +190,17 @@ async def _follow_all(provisioner: Any) -> None:
 
 
 async def _until(is_so: Callable[[], bool]) -> None:
-    """Other processes make it so: there is nothing to wait on."""
+    """Wait until the condition is true; other processes change it without a notification."""
     async with asyncio.timeout(_PATIENCE_S):
         while not is_so():  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
 def measure_links(place: Place) -> dict[str, dict[str, float]]:
-    """What a process has more of after the imports, the first kernel, and each further one; ours and local ones."""
+    """Measure how much a process's memory grows with the imports, the first kernel and each further kernel.
+
+    Compares jupyter_tpu's kernels with local ones.
+    """
     return {name: _links_of(place, name) for name in (kernel_name_of(NODE), "python3")}
 
 

@@ -1,7 +1,7 @@
-"""What the load of a large slice costs the page: ``python -m benchmarks.panel`` (see README.md).
+"""Measure how much CPU time the load of a large slice costs a page: ``python -m benchmarks.panel`` (see README.md).
 
-JupyterLab and its server are real, and so is the browser; the node is not. What the server half would answer of it is
-put in at the browser's network door, so that what is measured is the page alone.
+JupyterLab, its server and the browser are real, but the node is not: the server extension's responses are replaced in
+the browser, so that only the page is measured.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ TASKS = """() => {
 
 @dataclass
 class Answers:
-    """What is put in for the server half; counts what it was asked for."""
+    """The responses that replace the server extension's; `asked` counts the requests."""
 
     workers: int
     seconds: list[str] = field(default_factory=list)
     asked: int = 0
 
     def prepare(self) -> None:
-        """Before the measurement, so that making answers takes no time from the page."""
+        """Create the responses before the measurement, so that this takes no time from the page."""
         self.seconds = [metrics(self.workers, second) for second in range(30)]
 
     def metrics(self, route: Route) -> None:
@@ -55,7 +55,7 @@ class Answers:
 
 @dataclass
 class Meter:
-    """The CPU time of the page: of its main thread by task, and of its process with all threads."""
+    """A meter of the page's CPU time: of its main thread by task, and of its process with all threads."""
 
     page: Page
     chromium: Browser
@@ -66,7 +66,7 @@ class Meter:
         self.session.send("Performance.enable", {"timeDomain": "threadTicks"})
 
     def measure(self, act: Callable[[], object], seconds: float) -> dict[str, float]:
-        """In percent of a core, over an act of the user and so many seconds after it."""
+        """Return the CPU use in percent of a core, during a user action and for `seconds` afterwards."""
         self.page.evaluate("() => { window.longTasks = []; }")
         self.chromium.start_tracing(categories=[TASK_EVENTS])
         before, cpu, start = self._numbers(), self._cpu_s(), time.monotonic()
@@ -91,7 +91,10 @@ class Meter:
         return {one["name"]: one["value"] for one in self.session.send("Performance.getMetrics")["metrics"]}
 
     def _longest_cpu_ms(self) -> float:
-        """Of all tasks of main threads of pages; on a busy machine a task waits longer than it works."""
+        """Return the longest CPU time of a task in a page's main thread.
+
+        On a busy machine, a task's duration is mostly waiting, so only its CPU time counts.
+        """
         events = json.loads(self.chromium.stop_tracing())["traceEvents"]
         main = {
             (one["pid"], one["tid"])
@@ -102,7 +105,7 @@ class Meter:
         return max((one.get("tdur", 0) / 1000 for one in own), default=0.0)
 
     def _cpu_s(self) -> float:
-        """Of the busiest renderer, which is that of the page."""
+        """Return the CPU time of the busiest renderer process, which belongs to the page."""
         processes = self.browser.send("SystemInfo.getProcessInfo")["processInfo"]
         return max(float(one["cpuTime"]) for one in processes if one["type"] == "renderer")
 
@@ -123,7 +126,7 @@ def main() -> None:
 
 
 def _views(page: Page) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Each by what brings it about."""
+    """Yield the name of each view, and the action that opens it."""
     panel = page.locator("#jupyter-tpu-panel")
     load = panel.get_by_role("region", name=f"Load of {NODE['node_id']}")
     yield "closed", lambda: None
@@ -166,10 +169,10 @@ def _opened(browser: Browser, url: str, answers: Answers) -> Page:
 
 @contextmanager
 def lab(*arguments: str) -> Iterator[str]:
-    """The address of a JupyterLab with the emulated cloud, which has no nodes.
+    """Run a JupyterLab with the emulated cloud, which has no nodes, and yield its address.
 
     Args:
-        arguments: further ones of `jupyter lab`.
+        arguments: additional arguments of `jupyter lab`.
     """
     with tempfile.TemporaryDirectory(prefix="jt-bench-", ignore_cleanup_errors=True) as folder:
         command = [sys.executable, "-m", "jupyter_tpu.cli", "demo", "--no-browser", "--dir", f"{folder}/demo"]

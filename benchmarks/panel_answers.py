@@ -1,4 +1,4 @@
-"""What a large slice would answer to the panel: made up, but in the shape and of the size of real answers."""
+"""Generate responses for the panel about a large slice, with the structure and size of real ones."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 NODE = {"zone": "us-central1-a", "node_id": "large-slice"}
 GIB = 2**30
 CHIPS = 4
-"""On one worker; a v3 has two cores on each."""
+"""Chips per worker; each chip of a v3 has two cores."""
 
 
 def node_list(workers: int) -> dict[str, Any]:
-    """One READY node of so many workers, as `GET /jupyter-tpu/v1/nodes` tells it."""
+    """Return a READY node with this number of workers, as `GET /jupyter-tpu/v1/nodes` does."""
     node = {
         **NODE,
         "name": f"projects/demo-project/locations/{NODE['zone']}/nodes/{NODE['node_id']}",
@@ -40,7 +40,7 @@ def node_list(workers: int) -> dict[str, Any]:
 
 
 def metrics(workers: int, second: int, points: int = 0) -> str:
-    """All workers in one second: each number differs from that of the second before."""
+    """Return the metrics of all workers at one second; each number differs from that of the previous second."""
     now = time.time()
     return json.dumps(
         {
@@ -115,5 +115,5 @@ def _history(number: int, now: float, points: int) -> dict[str, Any]:
 
 
 def _wave(number: int, second: int) -> float:
-    """From 5 to 95, of another phase for each number."""
+    """Return a number from 5 to 95 that changes over time, with a different phase for each `number`."""
     return round(50 + 45 * math.sin(second / 7 + number), 2)

@@ -1,7 +1,7 @@
-"""How soon a dead path is noticed and its kernel heard again: ``python -m benchmarks.recovery`` (see README.md).
+"""Measure how soon a dead connection is noticed and a kernel's output continues: ``python -m benchmarks.recovery``.
 
-A kernel prints all the time. Then its path goes dead in one of several ways, and comes back after a while,
-another one in each run, so that the attempts to come back are met at any moment.
+A kernel prints continuously. Its connection then fails in one of several ways, and comes back after a different time in
+each run, so that it comes back at any point between two attempts to reconnect. See README.md.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _TICK_S = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """One outage, in seconds.
+    """One outage; times are in seconds.
 
     Attributes:
-        noticed_s: from its begin until the link says that it is down; None if it was over before.
-        live_s: from the path's return until the link is live.
-        output_s: from the path's return to the first line of the kernel.
+        noticed_s: from the start of the outage until the link's state is "down"; None if the outage ended first.
+        live_s: from the end of the outage until the link's state is "live".
+        output_s: from the end of the outage until the kernel's first line arrives.
     """
 
     noticed_s: float | None
@@ -51,7 +51,7 @@ class Recovery:
 
 
 class Listener:
-    """Reads what the kernel says, at once, and knows when it was heard last."""
+    """Reads the kernel's output as it arrives, and signals each line."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -59,7 +59,7 @@ class Listener:
         self._task = asyncio.create_task(self._listen())
 
     async def first_output(self, after: float) -> float:
-        """When the first line came after that time."""
+        """Return when the first line arrived after this time (Unix seconds)."""
         while True:
             self._news.clear()
             async with asyncio.timeout(_PATIENCE_S):
@@ -80,7 +80,7 @@ class Listener:
 
 
 async def measure_outages(place: Place, rtt_ms: float, runs: int, rng: random.Random) -> dict[str, list[Recovery]]:
-    """Each way for the path to go, `runs` times, over one kernel."""
+    """Measure each kind of outage `runs` times with one kernel."""
     control = EmulatorControl(place.environ["JUPYTER_TPU_EMULATOR"])
     control.fault_link(NODE, "clear")
     control.fault_link(NODE, "latency", ms=rtt_ms / 2)
@@ -116,7 +116,7 @@ async def _outage(
 
 
 async def _since(kernel: Kernel, state: str, *, until: float) -> float | None:
-    """Since when the link is in this state; None if it does not get there."""
+    """Return since when the link has been in this state, or None if it doesn't reach the state in time."""
     provisioner: Any = kernel.manager.provisioner
     while time.time() < until:
         if provisioner.link_state.state == state:
@@ -126,7 +126,7 @@ async def _since(kernel: Kernel, state: str, *, until: float) -> float | None:
 
 
 async def measure_interrupts(place: Place, rtt_ms: float, runs: int) -> dict[str, list[float]]:
-    """Interrupts over a path of 5 MB/s, while nothing and while much is on its way."""
+    """Measure interrupts over a connection with 5 MB/s, with and without much waiting output."""
     control = EmulatorControl(place.environ["JUPYTER_TPU_EMULATOR"])
     control.fault_link(NODE, "clear")
     control.fault_link(NODE, "latency", ms=rtt_ms / 2)

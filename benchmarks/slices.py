@@ -1,7 +1,7 @@
-"""A trivial cell on all workers of a slice, beside a local kernel and beside ipyparallel alone with the same engines.
+"""Compare a trivial cell on all workers of a slice with a local kernel, and with ipyparallel on the same engines.
 
-The workers are plain processes on this machine, and the ways take turns: ``python -m benchmarks.slices --workers 4``.
-With ``--starts 10``, start kernels on all workers of an emulated node instead, in turn with kernels of worker 0 alone.
+The workers are processes on this machine, and the three take turns: ``python -m benchmarks.slices --workers 4``. With
+``--starts 10``, the start of kernels on all workers of an emulated node is compared with the start on worker 0 alone.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _measure(running: RawSlice, rounds: int) -> Mapping[str, list[float]]:
 
 
 def report(times: Mapping[str, list[float]], workers: int) -> str:
-    """Return a Markdown table of the times, and the ratios that are promised."""
+    """Return a Markdown table of the times, with the ratios that the documentation promises."""
     lines = [f"{workers} workers, a trivial cell", "", "| way | median ms | fastest tenth ms |", "|---|---|---|"]
     fast = {way: sorted(each)[len(each) // 10] for way, each in times.items()}
     middle = {way: median(each) for way, each in times.items()}

@@ -1,4 +1,4 @@
-"""Numbers → tables in Markdown, with the ratios and round trips that are worth quoting."""
+"""Format results as tables in Markdown, with the ratios and round trips that the documentation quotes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from benchmarks.cpu import PARTS
 
 Results = dict[tuple[str, int, str], list[float]]
-"""By transport, round-trip time in ms, and name of the number: the values of all repetitions."""
+"""The values of all repetitions, by transport, round-trip time in ms and name of the number."""
 
 _SECONDS = ("cold_s", "imported_cold_s", "warm_s", "restart_s")
 _COLD_CPU = ("cold_cpu_s", "imported_cold_cpu_s")
@@ -30,7 +30,7 @@ speeds vary with the machine.
 
 
 def report(results: Results, *, ours: str, local: str) -> str:
-    """All tables as one Markdown page."""
+    """Return all tables as one Markdown page."""
     names = {ours: "jupyter_tpu", local: "local ipykernel"}
     rtts = sorted({rtt for _, rtt, _ in results})
     transports = list(dict.fromkeys(transport for transport, _, _ in results))
@@ -80,14 +80,14 @@ def _cpu(results: Results, transports: Sequence[str], names: dict[str, str], wha
 
 
 def _ratios(results: Results, ours: str, local: str, rtts: Sequence[int]) -> str:
-    """Ours against a local kernel."""
+    """Return a table of ratios between jupyter_tpu and a local kernel."""
     rows = [[_plain(number), *_ratios_of(results, ours, local, number, rtts)] for number in (*_SECONDS, *_THROUGHPUT)]
     heads = ["difference", *(f"RTT {rtt}" for rtt in rtts)]
     return f"## jupyter_tpu against a local ipykernel\n\n{_markdown(heads, rows)}\n"
 
 
 def _ratios_of(results: Results, ours: str, local: str, number: str, rtts: Sequence[int]) -> Iterator[str]:
-    # a local kernel has no cold connection: each of its starts is the same
+    # a local kernel has no connection, so its warm start is also its cold start
     here = _median(results, local, 0, "warm_s" if number.endswith("cold_s") else number)
     for rtt in rtts:
         there = _median(results, ours, rtt, number)

@@ -1,4 +1,7 @@
-"""What the extension adds to the start of a server and of a page: ``python -m benchmarks.weight`` (see README.md)."""
+"""Measure what the extension adds to the start of a server and of a page.
+
+Run ``python -m benchmarks.weight``; see README.md.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ began = time.process_time()
 import jupyter_tpu.server.app
 print(time.process_time() - began)
 """
-# The layout is restored, and the page has nothing more urgent to do than to listen to its user.
+# A page is interactive when its layout is restored and it has no more urgent work than the user's input.
 INTERACTIVE = """() => window.jupyterapp?.restored.then(
   () => new Promise(resolve => requestIdleCallback(() => resolve(performance.now()))))"""
 SIDES = ("without", "with")
@@ -42,12 +45,12 @@ def main() -> None:
         browser = stack.enter_context(chromium(options.chromium))
         arguments = {"without": stack.enter_context(_without_ours()), "with": ()}
         pages = {side: (browser.new_context(), stack.enter_context(lab(*arguments[side]))) for side in SIDES}
-        for side in SIDES:  # fills the browser's cache
+        for side in SIDES:  # fill the browser's cache before measuring
             _open(*pages[side])
         seconds: Numbers = {side: [] for side in SIDES}
         cpu: Numbers = {side: [] for side in SIDES}
         for repeat in range(options.repeats):
-            for side in SIDES[:: -1 if repeat % 2 else 1]:  # neither side always follows the other
+            for side in SIDES[:: -1 if repeat % 2 else 1]:  # alternate the order of the two sides
                 took_s, used_s = _open(*pages[side])
                 seconds[side].append(took_s)
                 cpu[side].append(used_s)
@@ -61,12 +64,12 @@ def _line(name: str, numbers: Numbers) -> str:
 
 
 def _import_cpu_s() -> float:
-    """Beyond what any Jupyter server imports."""
+    """Return the CPU time of importing the extension, in addition to what every Jupyter server imports."""
     return float(subprocess.run([sys.executable, "-c", IMPORT], check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
 def _open(context: BrowserContext, url: str) -> tuple[float, float]:
-    """Open JupyterLab; the seconds until it is interactive, and the CPU time of the page's main thread until then."""
+    """Open JupyterLab; return the seconds until it is interactive, and the main thread's CPU time by then."""
     page = context.new_page()
     session = context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
@@ -79,12 +82,12 @@ def _open(context: BrowserContext, url: str) -> tuple[float, float]:
 
 @contextmanager
 def _without_ours() -> Iterator[Sequence[str]]:
-    """Arguments of a JupyterLab that has all extensions but this one."""
+    """Yield the arguments for a JupyterLab with all extensions except this one."""
     with tempfile.TemporaryDirectory(prefix="jt-weight-") as folder:
         for extension in (each for path in jupyter_path("labextensions") for each in Path(path).glob("*")):
             if extension.name != OURS and not Path(folder, extension.name).exists():
                 Path(folder, extension.name).symlink_to(extension)
-        # this replaces the demo's own choice, which leaves out ipyparallel's extension too
+        # this option overrides the demo's own, so disable ipyparallel's extension here too
         extensions = {"jupyter_tpu": False, "ipyparallel": False}
         yield (f"--LabApp.labextensions_path={folder}", f"--ServerApp.jpserver_extensions={extensions}")
 

@@ -1,6 +1,6 @@
-"""The worker that all transports reach: an emulated node with a real OpenSSH server, behind a path with delay.
+"""The worker for all transports: an emulated node with a real OpenSSH server, behind a connection with latency.
 
-The path is the emulator's own fault proxy, so every transport has the same one, connection by connection.
+The connection is the emulator's own fault proxy, which is the same for every transport.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ PROJECT = "benchmarks"
 NODE = "bench"
 _ALIAS = f"{NODE}.us-central1-a.tpu"
 LAUNCHER = "launcher"
-"""The kernelspec whose program is run as it stands, as VS Code does: without our provisioner."""
+"""The kernelspec whose argv is run directly, without jupyter_tpu's provisioner, as VS Code does."""
 _MASTER = "Host *\n    ControlMaster auto\n    ControlPath {folder}/m-%C\n    ControlPersist 60\n\n"
 
 
 FIRST_ONLY = "first-only"
-"""The kernelspec of the node's worker 0, without the other workers."""
+"""The kernelspec for worker 0 of the node only."""
 
 
 def kernel_name_of(node: str) -> str:
-    """The name of our kernelspec for a node."""
+    """Return the name of jupyter_tpu's kernelspec for a node."""
     return f"tpu-{node}-us-central1-a"
 
 
 class Place:
-    """Folders and processes of one run; `environ` is what a measurement needs to find the kernels."""
+    """The folders and processes of one run; `environ` is the environment in which a measurement finds the kernels."""
 
     def __init__(self, folder: Path, sshpyk: Path | None, sshd: str, accelerator_type: str) -> None:
         self._folder = folder
@@ -49,7 +49,7 @@ class Place:
         self._emulator: subprocess.Popen[str] | None = None
 
     def open(self) -> None:
-        """Start the cloud, create the node, write a kernelspec per transport."""
+        """Start the cloud, create the node, and write a kernelspec for each transport."""
         options = ["--sshd", self._sshd, "--link-faults", "--time-scale", "200", "--project", PROJECT, "--json"]
         command = [sys.executable, "-m", "jupyter_tpu.emulator", "--state-dir", str(self._folder / "cloud"), *options]
         self._emulator = subprocess.Popen(command, stdout=subprocess.PIPE, env=self.environ, text=True)
@@ -59,7 +59,7 @@ class Place:
         self.environ[EMULATOR_PID] = str(self._emulator.pid)
         self.tpu("create", NODE, "--type", self._accelerator_type, "--zone", "us-central1-a", "--yes")
         self.tpu("kernelspec")
-        Path(self.environ["JUPYTER_RUNTIME_DIR"]).mkdir()  # sshpyk writes there before it exists
+        Path(self.environ["JUPYTER_RUNTIME_DIR"]).mkdir()  # sshpyk writes to this folder but does not create it
         config = self._folder / "ssh_config"
         config.write_text(_MASTER.format(folder=self._folder) + self.tpu("ssh-config", NODE))
         self._write_kernelspecs(config)
@@ -71,17 +71,17 @@ class Place:
             self._emulator.wait(30)
 
     def tpu(self, *arguments: str) -> str:
-        """Run ``jupyter tpu …``; what it printed."""
+        """Run ``jupyter tpu …`` and return its output."""
         command = [sys.executable, "-m", "jupyter_tpu.cli", *arguments]
         return subprocess.run(command, env=self.environ, check=True, stdout=subprocess.PIPE, text=True).stdout
 
     def ssh_servers(self) -> list[int]:
-        """The processes of OpenSSH's server that serve connections now."""
+        """Return the pids of OpenSSH's server processes that currently serve connections."""
         assert self._emulator is not None
         return ssh_servers(self._emulator.pid)
 
     def hang_up(self) -> None:
-        """End the shared connection of the ssh client, so that the next one is cold."""
+        """Close the ssh client's shared connection, so that the next connection is cold."""
         command = ["ssh", "-F", str(self._folder / "ssh_config"), "-O", "exit", _ALIAS]
         if (self._folder / "ssh_config").exists():
             subprocess.run(command, check=False, stderr=subprocess.DEVNULL)
@@ -111,7 +111,7 @@ class Place:
         self._write(FIRST_ONLY, "tpu", {**spec["metadata"]["kernel_provisioner"]["config"], "workers": 1})
 
     def over_ssh(self, command: str) -> str:
-        """What `command` prints on the worker."""
+        """Run a command on the worker over ssh, and return its output."""
         ssh = ["ssh", "-F", str(self._folder / "ssh_config"), _ALIAS, command]
         return subprocess.run(ssh, check=True, stdout=subprocess.PIPE, text=True).stdout
 
@@ -127,8 +127,8 @@ class Place:
 def opened_place(
     sshpyk: Path | None = None, *, sshd: str = "system", accelerator_type: str = "v5litepod-8"
 ) -> Iterator[Place]:
-    """A place that leaves nothing behind."""
-    folder = Path(tempfile.mkdtemp(prefix="jtb-"))  # short: Unix sockets have short names
+    """Yield a place, and remove all its processes and files at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="jtb-"))  # a short path, because the paths of Unix sockets are limited
     place = Place(folder, sshpyk, sshd, accelerator_type)
     try:
         place.open()

@@ -19,19 +19,19 @@ from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import BadInput, Text, joined
 
 WARNING_S = 600.0
-"""How long before its end a node shows a warning; half of the idle timeout where that is shorter.
+"""How long before a node stops the warning is shown, in seconds, but at most half of the idle timeout.
 
-Our choice: ten minutes are enough to notice a warning in a panel and to extend.
+Our choice: ten minutes are enough to notice a warning in a panel and to extend the node.
 """
 
 UNATTENDED_AFTER_S = 2 * 3600.0
-"""Default for how long a silent cell may run with idle chips and no client before it counts as idle.
+"""Default of `Rules.unattended_after_s`, in seconds.
 
-Compiling or loading data keeps chips idle and cells silent for a while; two hours leave room for that.
+While a cell compiles or loads data, the chips are idle and there may be no output. Two hours are enough for that.
 """
 
 REMIND_EVERY_S = 86400.0
-"""Interval of the reminders about a node that is billed without any user action: once a day."""
+"""Interval of the reminders about a node that is billed without any user action, in seconds."""
 
 ACTIONS = ("stop", "delete")
 DURATION_FIELDS = ("idle_after_s", "unattended_after_s", "session_s")
@@ -111,10 +111,10 @@ class Rules:
 
 
 DEFAULT_RULES = Rules(idle_after_s=3600.0)
-"""Rules of a node that jupyter_tpu created, until the user sets others: an hour of paid idleness at most."""
+"""The rules of a node that jupyter_tpu created, until the user sets other rules: at most one idle hour is billed."""
 
 DEFAULT_DELETE_RULES = Rules(idle_after_s=4 * 3600.0, action="delete")
-"""Default rules where the cloud can only delete the node, and its disk with it: the user gets longer to come back."""
+"""The default rules of a node that the cloud can only delete, with its disk. The user gets more time to return."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,9 +195,9 @@ class Activity:
 
 
 OLDEST_SOURCES = ("execution", "accelerator", "human")
-"""The sources that every agent reports, however old."""
+"""The sources that every agent reports, even the oldest version."""
 SOURCES = (*OLDEST_SOURCES, "output", "connection", "cpu")
-"""The names of all sources: the fields of `Activity`."""
+"""Names of all sources: the fields of `Activity`."""
 
 
 def unknown(why: str) -> Activity:

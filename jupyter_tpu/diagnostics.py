@@ -51,7 +51,7 @@ FIXES: Mapping[str, tuple[Text, str]] = {
         "jupyter tpu autostop {node} --idle 1h --session 12h",
     ),
 }
-"""Fixes that are commands: how they are written in a notebook on the node, and in a terminal that knows the node."""
+"""Fixes that are commands, in two forms: for a notebook on the node, and for a terminal, with the node's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ ARGUMENTS: Mapping[str, frozenset[str]] = {
     DELETE_NODE: _KEY,
     REFRESH: frozenset(),
 }
-"""The arguments of each command: texts, all of them required, except the options of a node, which are flags."""
+"""The arguments of each command. All are required texts, except for a node's options, which are flags."""
 
 _TPU_API = "tpu.googleapis.com"
 _LONGEST_ARGUMENT = 1000

@@ -58,9 +58,9 @@ _DEEPEST_TEXT = 10
 
 
 LONGEST_TEXT = 20_000
-"""Most characters of a text of several lines, such as an error's or the reason of a kernel's end.
+"""Maximum length of a text with several lines, such as an error's text, in characters.
 
-Long enough for a traceback of a foreign system, and a bound on what it can put into a log or a page.
+It is enough for a traceback, and limits what an external system can add to a log or a page.
 """
 
 
@@ -485,7 +485,7 @@ class JournalUnwritable(TpuError):
 
 
 NEEDS_REPAIR = (EnvironmentFailed, LoginRefused, CredentialsMissing, PermissionDenied, ApiDisabled)
-"""Errors that a person has to repair before another attempt to reach a worker can succeed."""
+"""Errors that the user must fix before a worker can be reached again."""
 
 
 def all_errors() -> dict[str, type[TpuError]]:

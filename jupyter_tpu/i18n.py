@@ -21,10 +21,10 @@ from jupyter_tpu.errors import Text
 
 DOMAIN = "jupyter_tpu"
 FOLDER_VARIABLE = "JUPYTER_TPU_LOCALE"
-"""For translators: a folder whose catalogues are used instead of the package's."""
+"""The variable with a folder of catalogues that are used instead of the package's; for translators."""
 
 LANGUAGE_VARIABLE = "JPY_TPU_LANGUAGE"
-"""The variable that tells a kernel on a node its user's language; LANGUAGE would also change what `!git` prints."""
+"""The variable with the user's language, for kernels on a node. LANGUAGE would also change the output of `!git`."""
 
 _kept_english = False
 _VARIABLES = (LANGUAGE_VARIABLE, "LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")

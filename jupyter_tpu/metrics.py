@@ -16,7 +16,7 @@ from jupyter_tpu.errors import Text, plain
 
 MEASURED, IDLE, UNKNOWN = "measured", "idle", "unknown"
 MOST_IDS = 64
-"""Most cores that are read of one worker: more than any TPU VM has, and a bound on what a broken agent can send."""
+"""Maximum number of cores to read from one worker: more than any TPU VM has. Limits what a broken agent can send."""
 
 # Maximum length of a text from another machine, so that it can't fill a page or a terminal.
 _LONGEST_TEXT = 500
@@ -87,7 +87,7 @@ CORE_METRICS = (
     ),
     CoreMetric(name="queued", title=Text("queued"), kind="count", served_as="hlo.queue.size.gauge"),
 )
-"""The values of a `Core`, in the order of the columns in which they are shown."""
+"""The values of a `Core`, in the order of their columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ _QUEUED_ID = re.compile(r"[A-Za-z0-9_.~+%-]{1,63}")
 _QUEUED_NAME = re.compile(r"projects/([^/]+)/locations/([^/]+)/queuedResources/([^/]+)")
 
 INTENT_LABEL = "jupyter-tpu-intent"
-"""Label on every node that jupyter_tpu creates; its value is the id of the intent in the journal."""
+"""Label on every node that jupyter_tpu creates; its value is the intent's id in the journal."""
 
 
 def _checked(pattern: re.Pattern[str], value: str, what: str, rule: str) -> str:

@@ -17,15 +17,15 @@ from jupyter_tpu.errors import Action, Text, templates_of, text_from_json
 from jupyter_tpu.models import NodeName
 
 Cause = Literal["stop", "delete", "idle", "session", "deadline", "budget", "stop_all", "preempted", "repair", "unknown"]
-"""``stop`` and ``delete`` by the user, auto-stop's three, a budget, *Stop everything*, the cloud's two, or unknown."""
+"""The cause: the user, one of auto-stop's rules, a budget, *Stop everything*, the cloud (two causes) or unknown."""
 
 AGENT_CAUSES = frozenset({"stop", "delete", "idle", "session", "deadline"})
-"""Causes that the agent on the node reports: a notebook's ``%tpu stop``, or auto-stop by its guard."""
+"""Causes that the agent on the node reports: ``%tpu stop`` in a notebook, or auto-stop by the node's guard."""
 NOTICED_CAUSES = frozenset({"preempted", "repair", "unknown"})
-"""Causes of ends that nobody asked for here, so they have no time of a request."""
+"""Causes without a request by the user or jupyter_tpu, so that only the time when they were noticed is known."""
 
 _DETAIL_TEXT = "detail_text"
-"""In the JSON of a cause: the template and values of its detail; earlier versions ignore it."""
+"""The field in a cause's JSON with the template and values of its detail; earlier versions ignore it."""
 
 _CAUSES = frozenset(get_args(Cause))
 _WHAT = {True: "deleted", False: "stopped"}

@@ -16,7 +16,7 @@ Provisioning = Literal["on-demand", "spot", "preemptible", "reserved", "flex-sta
 PROVISIONING_MODELS: tuple[Provisioning, ...] = get_args(Provisioning)
 
 PROVISIONING_LABEL = "jupyter-tpu-provisioning"
-"""Label of nodes that were requested by flex-start."""
+"""Label of nodes that were requested with flex-start."""
 FLEX_START_LABELS: Mapping[str, str] = {PROVISIONING_LABEL: "flex-start"}
 
 _NOTHING = "No request was sent to the cloud."

@@ -16,7 +16,7 @@ TITLES: Mapping[str, str] = {
     "duty_percent": Text("duty cycle"),
     **{metric.name: metric.title for metric in CORE_METRICS},
 }
-"""The title of each value of chips and cores, by the name of its field."""
+"""The title of each value of chips and cores, by field name."""
 
 UNKNOWN = Text("unknown")
 

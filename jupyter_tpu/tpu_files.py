@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 
 DEVICES_VARIABLE = "JUPYTER_TPU_DEVICES"
-"""Variable with the folder of the chips' device files where that is not /dev."""
+"""The variable with the folder of the chips' device files, if it is not /dev."""
 LOCK_VARIABLE = "JUPYTER_TPU_LOCK_FILE"
-"""Variable with the path of libtpu's lock file where that is not the usual one."""
+"""The variable with the path of libtpu's lock file, if it is not the default path."""
 
 PROC = Path("/proc")
 # The path is fixed in libtpu, which locks the file with lockf (openxla tpu_initializer_helper.cc).

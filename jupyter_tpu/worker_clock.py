@@ -14,7 +14,10 @@ from functools import cache
 from pathlib import Path
 
 VARIABLE = "JUPYTER_TPU_EMULATED_CLOCK"
-"""Names a file on an emulated worker with the seconds by which its wall clock is ahead, as `set_error` writes it."""
+"""The variable with the path of a file on an emulated worker.
+
+The file has the seconds by which the worker's wall clock is ahead (see `set_error`).
+"""
 _SECONDS = struct.Struct("<d")
 
 

@@ -15,7 +15,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 CATALOGUE = "node.mo"
-"""The file with the translations of the packed modules only; the laptop's is several times as large."""
+"""The file with the translations of the packed modules only; the package's full catalogue is several times as large."""
 
 _MODULES = (
     "__init__.py",

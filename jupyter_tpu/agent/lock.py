@@ -22,11 +22,14 @@ VARIABLE = "JUPYTER_TPU_WORKER_LOCK"
 UV = "uv"
 AGENT_NEEDS = ("pyzmq>=25", "psutil>=5.9")
 KERNEL_NEEDS = ("ipykernel>=6.29",)
-"""Requirements of kernels; ipykernel brings the agent's along."""
+"""Requirements of kernels; they include the agent's own requirements."""
 WIDGET_NEEDS = ("ipywidgets>=8.1", "anywidget>=0.9")
-"""Further packages of environments for frameworks, with which `jupyter_tpu.notebook.widgets` are live."""
+"""Additional packages in frameworks' environments, for live widgets (`jupyter_tpu.notebook.widgets`)."""
 SLICE_NEEDS = ("ipyparallel>=9.2,<9.3", "tqdm", "decorator")
-"""What kernels on all workers of a slice need beside ipykernel; `jupyter_tpu.notebook.slices` uses private names."""
+"""Packages that a slice's kernels need in addition to ipykernel.
+
+The ipyparallel version is limited, because `jupyter_tpu.notebook.slices` uses private names.
+"""
 _ONLY_FOR_WIDGETS = frozenset({"anywidget", "ipywidgets", "jupyterlab-widgets", "psygnal", "widgetsnbextension"})
 _ONLY_FOR_SLICES = frozenset({"ipyparallel", "tqdm"})
 

@@ -23,7 +23,7 @@ _MORE = Text("`jupyter tpu COMMAND --help` shows the options of a command.")
 
 _DESTRUCTIVE = frozenset({"cleanup", "delete", "stop"})
 _TYPO_SIMILARITY = 0.75
-"""Similarity (0 to 1) of words that differ by a letter or two: 0.9 for `delet` and `delete`, 0.75 for `stpo`."""
+"""Similarity (0 to 1) from which a word counts as a typo: 0.9 for `delet` and `delete`, 0.75 for `stpo` and `stop`."""
 
 
 class Overview(CommandParser):

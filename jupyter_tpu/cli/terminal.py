@@ -18,10 +18,10 @@ from jupyter_tpu.i18n import _, padded, width_of
 from jupyter_tpu.i18n import shown as shown
 
 QUESTION_END = " [y/N] "
-"""End of a question's line on standard error; `local.command` recognises a question by it."""
+"""The end of each question's line on standard error, by which `local.command_runner` recognises a question."""
 
 SCHEMA_VERSION = 1
-"""Version of all JSON documents of the command line; raised when a field is removed or changes its meaning."""
+"""Version of all JSON documents of the command line. It is increased when a field is removed or changes its meaning."""
 
 
 def plain(text: str, longest: int = 2000) -> str:

@@ -22,11 +22,14 @@ from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import Text
 
 WRONG_S = 30.0
-"""A clock that differs by less counts as right: an answer may take that long, and its date has whole seconds only. All
-of the user's processes then count by the clock on the screen, and no one is warned of a few seconds."""
+"""A clock that differs by less than this many seconds counts as correct.
+
+A response may take this long, and its date has only whole seconds. Small differences cause no warnings, and all
+processes of the user then use the local clock.
+"""
 
 _Bounds = tuple[float, float]
-"""Bounds of how far the cloud's clock is ahead of the monotonic one, in seconds."""
+"""The least and greatest possible seconds by which the cloud's clock is ahead of the monotonic clock."""
 
 # On Linux, the monotonic clock stops while the machine sleeps, but CLOCK_BOOTTIME continues.
 _STEADY: int = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", -1))

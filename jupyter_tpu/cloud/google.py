@@ -117,7 +117,7 @@ _OPERATIONS = {
     "stop": Text("stop node {node} in {zone}"),
     "start": Text("start node {node} in {zone}"),
 }
-"""What operations do, by the verb in their metadata."""
+"""Descriptions of operations for error messages, by the verb in the operation's metadata."""
 
 
 class GoogleCloud:

@@ -12,7 +12,7 @@ import grpc.aio
 from jupyter_tpu.cloud.cloud_clock import CloudClock
 
 TIME_HEADER = "emulator-time"
-"""Header with which an emulated cloud sends its virtual time: Unix seconds, and how many pass in a real second."""
+"""Header with an emulated cloud's virtual time: Unix seconds, and virtual seconds per real second."""
 
 
 class HeaderInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types

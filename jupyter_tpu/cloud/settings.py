@@ -13,9 +13,9 @@ from jupyter_tpu.errors import BadInput, Text
 PROJECT_VARIABLE = "JUPYTER_TPU_PROJECT"
 ENDPOINT_VARIABLE = "JUPYTER_TPU_ENDPOINT"
 CREDENTIALS_VARIABLE = "JUPYTER_TPU_CREDENTIALS"
-"""The variable with the file of credentials that the user chose for this product; empty: Google's default ones."""
+"""The variable with the credentials file that the user chose for jupyter_tpu; empty for Google's defaults."""
 TRUST_VARIABLE = "JUPYTER_TPU_TRUST_ENDPOINT"
-"""The variable with the one host outside Google's domains that may get the user's credentials."""
+"""The variable with the only host outside Google's domains that may receive the user's credentials."""
 
 _GOOGLE = "tpu.googleapis.com:443"
 _GOOGLE_DOMAIN = "googleapis.com"

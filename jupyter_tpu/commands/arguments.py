@@ -9,7 +9,7 @@ from jupyter_tpu.errors import Text
 
 ZONE = argument("--zone", place=TERMINAL, help="zone of the node (required if several nodes have this name)")
 NODE = (argument("node", place=TERMINAL, metavar="NODE", help="name of the node"), ZONE)
-"""The node that a command in the terminal is about; in a notebook it is the one that the kernel runs on."""
+"""The node that a terminal command is for; in a notebook, it is the node that the kernel runs on."""
 
 CLOUD = (
     argument(
@@ -24,14 +24,14 @@ CLOUD = (
         help="gRPC endpoint (default: $JUPYTER_TPU_ENDPOINT, or Google)",
     ),
 )
-"""Which cloud is meant."""
+"""The options that select the cloud and the project."""
 
 JSON = flag("--json", place=TERMINAL, help="print one JSON document and nothing else")
 REMOTE = (*CLOUD, JSON)
-"""What nearly every command has in the terminal."""
+"""The terminal options of nearly every command."""
 YES = flag("--yes", "-y", help="skip the confirmation")
 NO_CONFIRMATION = flag("--yes", "-y", place=TERMINAL, help=argparse.SUPPRESS)
-"""For commands that change something and ask nothing: a script may give each of its commands ``--yes``."""
+"""For commands that change something without asking: ``--yes`` has no effect, but scripts can always pass it."""
 
 
 def optional_node(help: str) -> tuple[Argument, Argument]:

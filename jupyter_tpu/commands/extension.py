@@ -12,7 +12,7 @@ from jupyter_tpu.errors import BadInput, Text
 
 DEFAULT_EXTENSION = "1h"
 SPELLED_OUT = ("1h", "3h", "until", "while-busy", "off")
-"""What tab completion offers for the time."""
+"""Values that tab completion offers for the duration."""
 
 _UNCHANGED = "Nothing was changed."
 _HOW = "Use extend 3h, extend until 18:00, extend while-busy or extend off."

@@ -13,7 +13,7 @@ from jupyter_tpu.errors import BadInput, Text, plain
 from jupyter_tpu.i18n import _, wrapped
 
 TERMINAL, NOTEBOOK = "terminal", "notebook"
-"""The places where a command can be written; a notebook's is a kernel on the node that the command is about."""
+"""The places where a command can be used. In a notebook, the command is for the node that the kernel runs on."""
 
 # Maximum length in characters of argparse's messages, which quote the user's input.
 _LONGEST = 200
@@ -170,7 +170,7 @@ _CLEARER: Mapping[str, Text] = {
     r"the following arguments are required: (.*)": Text("{argument} is missing."),
     r"argument (.*)": Text("{argument}."),
 }
-"""Messages of argparse, and how a notebook puts them."""
+"""Messages of argparse, each with the clearer text that a notebook shows instead."""
 
 
 def _sentence(message: str) -> str:
@@ -213,7 +213,7 @@ def duration(option: str) -> Callable[[str], float]:
 
 
 OFF = "off"
-"""What is written instead of a duration to turn a rule off."""
+"""The value that turns a rule off, in place of a duration."""
 
 
 def duration_or_off(option: str) -> Callable[[str], float | str]:

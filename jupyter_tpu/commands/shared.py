@@ -215,8 +215,10 @@ RENAMED: Mapping[str, tuple[str, ...]] = {
     "sweep": ("cleanup",),
     "who": ("ps",),
 }
-"""Old names of commands and what to write now, in the terminal and in notebooks. They work for one more minor version.
+"""Former names of commands, with their replacements.
+
+They work for one more minor version, in the terminal and in notebooks.
 """
 
 RENAMED_ON_NODE: Mapping[str, str] = {"env": "python"}
-"""Likewise, for a command on a node that had the name of another one in the terminal."""
+"""The same for a ``%tpu`` command that had the name of a different terminal command."""

@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 PROJECT_NUMBER = "123456789012"
 
 READING = ("Get", "List")
-"""Prefixes of methods that change nothing, so that the timeline need not look again."""
+"""Prefixes of the read-only methods, after which the timeline has no new due actions."""
 
 Handler = Callable[[ApiRequest], Message]
 

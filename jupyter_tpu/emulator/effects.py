@@ -29,10 +29,10 @@ RUNTIME_PORT = 8470  # the port of real network endpoints (google-cloud-tpu, Nod
 PREEMPTIBLE_S = 86_400.0
 
 ON_THE_WAY = {"start": State.STARTING, "stop": State.STOPPING, "delete": State.DELETING}
-"""The state of a node while an operation with this verb is in flight."""
+"""The transitional state of a node during an operation with this verb."""
 
 ON_THE_WAY_STATES = frozenset({State.CREATING, State.STARTING, State.STOPPING, State.RESTARTING, State.REPAIRING})
-"""Transitional states: only the operation in flight leads out of them."""
+"""The transitional states. A node leaves such a state only through its operation."""
 
 
 class Effects:

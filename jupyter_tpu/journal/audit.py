@@ -16,7 +16,7 @@ from jupyter_tpu.journal.journal import Journal
 from jupyter_tpu.lifecycle.intents import Intent
 
 _REASON = "reason"
-"""In the detail of a line: of what its reason is made, see `Text.to_json`."""
+"""The field in an entry's detail with the template and arguments of its reason; see `Text.to_json`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

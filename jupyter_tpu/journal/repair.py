@@ -25,16 +25,16 @@ if sys.platform != "win32":
     import fcntl
 
 EVERYWHERE = "*"
-"""Stands for every endpoint and project."""
+"""Matches every endpoint and project."""
 
 LOSS = "loss"
-"""Kind of the documents that say that budgets may be lost; their names are the paths of the damaged files."""
+"""Kind of the documents that record that budgets may be lost; their names are the paths of the damaged files."""
 
 DAMAGE = "journal_damaged"
 DAMAGE_REASON = Text("The journal was damaged. Everything that could still be read was copied to a new journal.")
 
 COMPANIONS = ("-wal", "-shm")
-"""Suffixes of the files that SQLite has next to a database; they contain what is not in it yet."""
+"""Suffixes of the files that SQLite stores next to a database; they contain recent changes."""
 
 _WAITING = ".mended"
 _SCRATCH = ".journal-"

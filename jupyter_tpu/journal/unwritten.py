@@ -62,4 +62,7 @@ class Unwritten:
 
 
 UNWRITTEN: defaultdict[Path, Unwritten] = defaultdict(Unwritten)
-"""By file, for all journals of this process: the users of a kernel read why its node ended through another one."""
+"""The pending writes of each file, shared by all journals of this process.
+
+For example, a kernel reads why its node was stopped through another journal object than the one that stopped it.
+"""

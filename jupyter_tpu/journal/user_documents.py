@@ -92,7 +92,7 @@ class Documents:
 
 
 _ACTIONS: Mapping[str, tuple[Action, ...]] = {"budget": (show_budgets(),), "grant": (show_grants(),)}
-"""What a front end can show for a damaged document, by its kind; other kinds have errors of their own."""
+"""The actions that a front end can offer for a damaged document, by kind; other kinds have their own errors."""
 
 
 def _read(kind: str, row: tuple[str, str, float]) -> Document:

@@ -12,15 +12,16 @@ from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.i18n import LANGUAGE_VARIABLE, chosen_languages
 
 LANGUAGE_SETTING = "jupyter_tpu_language"
-"""The setting of a Jupyter server's web application that is a function: the language of its front end, or ``""``."""
+"""The setting of a Jupyter server's web application with a function that returns the front end's language or ""."""
 
 FORWARD_VARIABLE = "JUPYTER_TPU_FORWARD_ENV"
-"""The environment variable with the names of further variables for kernels, separated by commas or blanks."""
+"""The environment variable with the names of variables to forward to kernels, separated by commas or spaces."""
 
 NODE_VARIABLE = "JPY_TPU_NODE"
-"""The environment variable that tells a kernel the name of its node; the host name of a TPU VM differs.
+"""The environment variable with the name of the kernel's node; a TPU VM has a different host name.
 
-No name that begins with JUPYTER: a pre-warmed kernel could not take it over (`jupyter_tpu.agent.kernels.prewarm`).
+The name must not begin with JUPYTER, because a pre-warmed kernel could not adopt the variable
+(`jupyter_tpu.agent.kernels.prewarm`).
 """
 
 _ALWAYS = ("JPY_SESSION_NAME",)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 RecoveryProgress = Literal["no", "coming", "ready"]
 
 _SEEN_S = 300.0
-"""Seconds within which auto-recovery must have noticed that a node is gone; after that the kernel waits no more."""
+"""Seconds in which auto-recovery must detect the loss of a node; after that, the kernel stops waiting."""
 
 
 def recovery_progress(key: WorkerKey, loss: Loss, now: float) -> RecoveryProgress:

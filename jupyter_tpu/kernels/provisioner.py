@@ -96,7 +96,7 @@ class TPUProvisioner(KernelProvisionerBase):
     ).tag(config=True)
 
     started: ClassVar[WeakValueDictionary[str, TPUProvisioner]] = WeakValueDictionary()
-    """Provisioners by kernel id, those of dead kernels too, which Jupyter Server removes from its own list."""
+    """All provisioners by kernel id, including those of dead kernels, which Jupyter Server drops from its own list."""
 
     _host: KernelHost | None = None
     _launch: Launch | None = None

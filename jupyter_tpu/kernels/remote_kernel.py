@@ -50,21 +50,21 @@ log = logging.getLogger(__name__)
 Report = Callable[[Mapping[str, Any]], None]
 
 FIRST_SIGN_S = 30
-"""Seconds to wait for a new kernel's first message; half of what nbclient and Jupyter Server wait for a kernel."""
+"""How long to wait for a new kernel's first message, in seconds: half as long as nbclient and Jupyter Server wait."""
 ANSWER_S = 5
-"""Seconds for the agent's answer to an interrupt, a signal or an end."""
+"""Time limit for the agent's response to an interrupt, a signal or a shutdown, in seconds."""
 ANSWER_WHILE_CUT_S = 1
-"""The same while the link is disconnected: enough for one that is about to be back."""
+"""The same limit while the link is disconnected: enough for a link that reconnects soon."""
 START_S = 60
-"""Seconds for the agent's answer to a start; a worker under load takes long to start a Python."""
+"""Time limit for the agent's response to a start, in seconds. A busy worker needs a long time to start Python."""
 START_WHILE_CUT_S = 15
-"""The same while the link is disconnected: a user waits for the kernel."""
+"""The same limit while the link is disconnected, because a user is waiting for the kernel."""
 
 LOST = -signal.SIGKILL
-"""The exit code of a kernel whose own is unknown."""
+"""The exit code of a kernel whose exit code is unknown."""
 
 _HEAD_PARTS = 8
-"""Identities, delimiter, signature and header are among the first 8 parts of a message."""
+"""Number of a message's first parts that always include its identities, delimiter, signature and header."""
 _READY = {"phase": "ready", "message": "The kernel is running", "fraction": 1.0}
 _MAY_RUN_ON = (
     "kernel %s may keep running and using the TPU until the node is stopped or its process is killed there: %s"

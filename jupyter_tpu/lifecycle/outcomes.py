@@ -13,10 +13,10 @@ from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.time_limits import Limits
 
 Outcome = tuple[Intent, tuple[Change, ...]]
-"""The intent to save, then the requests to send."""
+"""The intent to save, and the requests to send afterwards."""
 
 Table = dict[tuple[str, type[Event]], Callable[[Intent, Any, Limits], Outcome]]
-"""Phase and kind of event → the handler that returns the outcome."""
+"""The handler that returns the outcome, by phase and kind of event."""
 
 
 def moved(intent: Intent, at: float, phase: str, message: str, **changes: Any) -> Intent:

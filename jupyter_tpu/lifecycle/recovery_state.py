@@ -16,7 +16,7 @@ from jupyter_tpu.provisioning import can_be_preempted, flags_of
 Phase = Literal["off", "watching", "clearing", "waiting", "making", "given_up"]
 
 ATTEMPT_LABEL = "jupyter-tpu-attempt"
-"""Label of a node that was recreated; its value finds the intent of the attempt in the journal."""
+"""Label of a recreated node; by its value, the intent of the attempt is found in the journal."""
 
 # default number of attempts: a loop of pre-emptions must end even if the user is away
 DEFAULT_ATTEMPTS = 3
@@ -152,7 +152,7 @@ class DeleteQueued:
 
 
 Step = tuple[Recovery, DeleteNode | DeleteQueued | CreateNode | None]
-"""The recovery to save, then the request to send."""
+"""The recovery to save, and the request to send afterwards."""
 
 
 def spec_of(node: Node) -> NodeSpec:

@@ -30,16 +30,16 @@ from jupyter_tpu.lifecycle.search_state import MOST_TRIES, Candidate, Outcome, P
 from jupyter_tpu.provisioning import takes_preemptible_quota
 
 PAUSE_S = 30.0
-"""Pause after the first round; it doubles with each round, so that a long search sends few requests."""
+"""Pause after the first round, in seconds. It doubles with each round, so that a long search sends few requests."""
 
 LONGEST_PAUSE_S = 300.0
-"""The longest pause; bounds how late free capacity is noticed."""
+"""Longest pause between two rounds, in seconds. Bounds the delay until free capacity is noticed."""
 
 STALE_S = 900.0
-"""A search that no process has driven for longer than this begins no new try: the user may have given it up."""
+"""Seconds without a running process after which a search starts no new try: the user may have given it up."""
 
 MOST_CANDIDATES = 64
-"""Bounds one round; more than all zones of one accelerator type."""
+"""Maximum number of candidates: more than all zones of one accelerator type. Bounds the length of a round."""
 
 _HOPELESS = (NotAllowlisted, PermissionDenied, ApiDisabled, BadInput)
 _OUTCOME_TEXTS = {

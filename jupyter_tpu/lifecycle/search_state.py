@@ -16,7 +16,7 @@ Phase = Literal["trying", "found", "failed", "cancelled"]
 Outcome = Literal["trying", "quota", "stockout", "not_allowed", "address", "other", "won"]
 
 MOST_TRIES = 200
-"""Bounds the document in the journal: a search of a week makes thousands of tries."""
+"""Maximum number of tries in the journal's document; a search of a week makes thousands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

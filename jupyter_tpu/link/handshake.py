@@ -28,9 +28,10 @@ log = logging.getLogger(__name__)
 # then sees the end of its log.
 _AGENT_DELAYS_S = (0.0, 0.2, 0.5, 1.0, 2.0)
 SILENCE_S = 12.0
-"""Seconds without a received byte after which a connection counts as dead.
+"""Seconds without received data after which a connection counts as dead.
 
-A dead link must be noticed within 15 s. 12 s leave room for three pings, and are when SSH's own keepalives give up.
+A dead connection must be noticed within 15 s. 12 s are enough for three pings, and SSH's own keepalives give up after
+the same time.
 """
 # How long an agent that has just started may take for its hello, on a machine that starts several agents at once. SSH's
 # own keepalives notice a dead connection earlier.

@@ -6,21 +6,27 @@ from collections.abc import Callable
 from typing import Literal, Protocol
 
 LinkState = Literal["connecting", "live", "down", "resuming", "lost"]
-"""``connecting`` first attempt · ``live`` · ``down`` disconnected, reconnecting · ``resuming`` connected, but missed
-messages are still arriving · ``lost`` closed or given up."""
+"""The state of a link.
+
+- ``connecting``: first attempt
+- ``live``: connected
+- ``down``: disconnected, reconnecting
+- ``resuming``: connected, but missed messages are still arriving
+- ``lost``: closed, or given up
+"""
 
 OnMessage = Callable[[int, str, list[bytes]], None]
-"""Called with ``(seq, channel, parts)``; channel is shell, control, stdin, iopub, event or request. Must not block
-or raise.
+"""A function that is called with ``(seq, channel, parts)`` of each message; it must not block or raise.
 
-An ``event`` has one part, a JSON object with the key ``event``:
+The channel is shell, control, stdin, iopub, event or request. An ``event`` has one part, a JSON object with the key
+``event``:
 
 - ``started`` {pid, generation}
 - ``exited`` {pid, generation, exit_code, signal, stderr, asked, kept}; ``kept`` has the msg_ids of the cells that wait
-  for the next process, and is left out if there are none
+  for the next process, and is missing if there are none
 - ``disk_full`` {message}: new messages are only in the agent's memory; sent once until the disk has space again
-- ``cut`` {first_seq, last_seq}: messages that the worker no longer has, or that are damaged
-- ``gone`` {message, error}: the worker knows no such kernel; the stream is closed
+- ``cut`` {first_seq, last_seq}: messages that the worker no longer has or that are damaged
+- ``gone`` {message, error}: the worker does not have this kernel; the stream is closed
 
 ``cut`` and ``gone`` come from the link and are not in the record; their seq is that of the last message applied.
 """

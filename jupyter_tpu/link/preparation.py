@@ -25,10 +25,13 @@ RUN_PROGRAM = (
     'exec python3 -c "import sys; s = sys.stdin.buffer; '
     "exec(compile(s.read(int(s.readline())), 'jupyter-tpu', 'exec'), {'__name__': '__main__'})\""
 )
-"""The fixed remote command: runs a Python program from standard input, where a line with its length comes first."""
+"""The fixed remote command.
+
+It runs a Python program from standard input, whose first line contains the program's length.
+"""
 
 PATIENCE_S = 600.0
-"""Seconds that a worker may be silent while it is prepared: a step may install packages over a slow network."""
+"""Seconds that a worker may send nothing during the preparation: a step may install packages over a slow network."""
 
 _LONGEST_LINE = 1024 * 1024  # bounds this computer's memory use, because the worker isn't trusted
 _PIECE = 64 * 1024

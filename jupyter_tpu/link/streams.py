@@ -21,7 +21,10 @@ from jupyter_tpu.wire.requests import Outbox, Request
 log = logging.getLogger(__name__)
 
 WAITING_BYTES = 256 * 1024 * 1024
-"""Bytes of requests of a link that may wait for the agent: the largest message, and room for others."""
+"""Maximum total size of a link's requests that wait for the agent, in bytes.
+
+It is enough for the largest message and several others.
+"""
 
 # Both limits bound the memory and the size of frames. A user causes far fewer interrupts and waiting cells.
 _MOST_AHEAD = 10_000  # express copies to remember until the stream reaches them

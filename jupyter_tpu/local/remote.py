@@ -20,7 +20,7 @@ Message = Mapping[str, Any]
 Show = Callable[[Message], None]
 
 START_S = 600.0
-"""Bounds the start of a kernel: a new worker first installs the agent and its packages."""
+"""Time limit for the start of a kernel, in seconds: a new worker first installs the agent and its packages."""
 # How often to check whether the kernel is still running.
 _LIFE_CHECK_S = 1.0
 # Time limit for an unresponsive node while this process exits.

@@ -14,9 +14,9 @@ from jupyter_tpu.money.spans import Span
 from jupyter_tpu.provisioning import Provisioning
 
 _FUTURE_TOLERANCE_S = 600.0
-"""An entry dated further ahead than this was written while a clock was wrong.
+"""A ledger entry further in the future than this many seconds was written with a wrong clock.
 
-Entries less far ahead stay: another process may have written them a moment ago, by a clock a little ahead of this one.
+Entries closer to now are accepted: another process may have just written them, with a slightly different clock.
 """
 
 

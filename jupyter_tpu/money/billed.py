@@ -16,14 +16,14 @@ from typing import Any
 from jupyter_tpu.errors import BadInput, CloudRefused, CloudUnavailable, Text
 
 EXPORT_VARIABLE = "JUPYTER_TPU_BILLING_EXPORT"
-"""The variable with the table of the billing export to BigQuery."""
+"""The variable with the name of the BigQuery table that the billing export writes."""
 
 JSON = dict[str, Any]
 Rows = Sequence[Mapping[str, str | None]]
-"""Rows of a BigQuery result: each value as text, by the name of its column."""
+"""Rows of a BigQuery result: the text of each value by column name."""
 
 EXPORT_LAG_NOTE = "The export lags: usage of the last 24 hours or more may be missing."
-"""Cloud Billing guarantees no maximum delay; its documentation speaks of hours to a day."""
+"""Cloud Billing guarantees no maximum delay; its documentation mentions hours to a day."""
 
 # Allow only names that are safe between backticks in a query: a table name can't be a query parameter.
 _PROJECT = re.compile(r"[a-z0-9.:-]{1,80}")

@@ -15,7 +15,7 @@ from jupyter_tpu.money.spending import Account, budget_view
 JSON = dict[str, Any]
 
 STEPS = 96
-"""Points of a burn-down: more could not be told apart at the width of the panel."""
+"""Number of intervals in a burn-down: more points would be indistinguishable at the width of the panel."""
 
 
 def burn_down_view(budget: Budget, account: Account) -> JSON:

@@ -20,7 +20,10 @@ NEVER_COVERED = (
     Text("data that leaves its region (egress), such as reading a bucket in another region"),
     Text("all other services of Google Cloud, such as Cloud Storage and Compute Engine"),
 )
-"""What no TRC grant pays for: "you'll still be charged for the rest of the GCP services you use" (TRC email, 2026)."""
+"""Costs that no TRC grant covers.
+
+Source: "you'll still be charged for the rest of the GCP services you use" (TRC email, 2026).
+"""
 
 # The text is one line in a form. It gives the reasons for at most this many grants and only the number of the other
 # grants.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from jupyter_tpu.errors import BadInput, Text
 
 OffsetAt = Callable[[float], float]
-"""Returns by how many seconds the user's wall clock is ahead of UTC at a time in Unix seconds."""
+"""Returns how many seconds the user's wall clock is ahead of UTC at a time in Unix seconds."""
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DAY_S = 86_400

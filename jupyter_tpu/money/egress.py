@@ -19,7 +19,7 @@ from jupyter_tpu.money.egress_prices import AS_OF, SOURCE, usd_per_gib
 Verdict = Literal["same", "spread", "elsewhere", "unknown"]
 
 MOST_BUCKETS = 20
-"""Buckets per notebook: each costs a request to Cloud Storage while the form waits."""
+"""Maximum number of buckets per notebook: each takes a request to Cloud Storage while the form waits."""
 _LONGEST_TEXT = 20_000_000  # characters of a file to search, so that a huge notebook does not block the server
 _MOST_GIB = 1e9  # more is a typo and would make the price unreadable
 # The rule for bucket names: https://cloud.google.com/storage/docs/buckets#naming

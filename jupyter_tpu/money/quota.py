@@ -19,12 +19,15 @@ from jupyter_tpu.provisioning import takes_preemptible_quota
 UNLIMITED = -1  # the value that Service Usage and Cloud Quotas use
 Kind = Literal["node", "queued_resource"]
 Key = tuple[Quota, str]
-"""A quota and the zone or region that it is counted in."""
+"""A quota, and the zone or region in which it is counted."""
 
 LEFTOVER_NODE_STATES = frozenset({"PREEMPTED", "TERMINATED"})
-"""States of nodes that can only be deleted and still use quota; a STOPPED node is no leftover: its disk is kept."""
+"""States of nodes that can only be deleted but still use quota.
+
+A STOPPED node is not a leftover, because its disk is kept.
+"""
 LEFTOVER_QUEUED_STATES = frozenset({"FAILED", "SUSPENDED"})
-"""States of queued resources that have ended but still use quota."""
+"""States of queued resources that are finished but still use quota."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

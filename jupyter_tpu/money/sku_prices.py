@@ -16,7 +16,7 @@ Row = dict[str, Any]
 SOURCE = "Cloud Billing Catalog"
 
 CHIPS_PER_DEVICE = 4
-"""SKUs of v2, v3 and v4 are priced per device of 8 (v4: 4 × 2) TensorCores, all others per chip."""
+"""Chips per device: v2, v3 and v4 are priced per device of 8 TensorCores (v4: 4 chips with 2 each), others per chip."""
 
 _DEAREST = 1000.0  # USD per hour; a higher price is a parsing error, because the catalogue's highest is 12 per chip
 # Each pattern matches a whole description, because "Capacity Optimized TpuV6e…", "Reserved V6e TPU in…" and "Commitment

@@ -18,7 +18,7 @@ from jupyter_tpu.provisioning import Provisioning
 HOUR_S = 3600.0
 
 WATCHED_S = 120.0
-"""Gaps between observations up to this long count as monitored: a running server lists the nodes every 15 seconds."""
+"""Gaps between observations of at most this many seconds count as monitored; a server lists the nodes every 15 s."""
 
 _SIZE = re.compile(r".*?([0-9]+)")
 

@@ -20,10 +20,10 @@ JSON = dict[str, Any]
 By = Literal["hour", "day"]
 
 DEFAULT_SLOTS = {"hour": 24, "day": 30}
-"""How many hours or days are shown by default."""
+"""Default number of hours or days to show."""
 
 MAX_SLOTS = {"hour": 168, "day": 92}
-"""How many can be shown: a week of hours, or three months of days."""
+"""Maximum number of hours or days to show: a week of hours, or three months of days."""
 
 _DAY_S = 86_400.0
 _GRAIN = 1e-15  # unit for summing rates per second as integers; far below any price, so rounding is invisible

@@ -23,8 +23,11 @@ from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.money.grants import MOST_DAYS, MOST_ROWS, GrantRow, row_from_json
 
 SHORTEST_TERM_DAYS = 30
-"""The shortest term that TRC has granted (2021 to 2026: 30, 31, 60, 90 and 180 days), proposed where an email states
-none. A term that is too short counts nodes as billed that are free, never the reverse."""
+"""The shortest term that TRC has granted, in days; proposed if an email contains none.
+
+Known terms, 2021 to 2026: 30, 31, 60, 90 and 180 days. If the proposed term is too short, free nodes count as billed.
+The reverse can't happen.
+"""
 
 # Limits for pasted text: characters to read, characters of a line to show, problems to list.
 _LONGEST_TEXT = 100_000

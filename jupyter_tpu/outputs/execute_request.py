@@ -9,7 +9,7 @@ from jupyter_tpu.outputs.parsing import Message
 from jupyter_tpu.outputs.text import StreamText
 
 HIDDEN = "········"
-"""The text that a cell shows instead of a password: the same as in JupyterLab."""
+"""The text that a cell shows in place of a password, as in JupyterLab."""
 
 State: TypeAlias = Literal["queued", "running", "done", "aborted", "lost"]
 

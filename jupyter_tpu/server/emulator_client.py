@@ -23,7 +23,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
     ),
     "DELETE": frozenset(["faults"]),
 }
-"""The parts of the control API that may be called, by HTTP verb."""
+"""The parts of the control API that may be called, by HTTP method."""
 
 # Time limit of a request. A reset takes longest, because it shuts down the processes of every worker.
 _TIMEOUT_S = 30.0

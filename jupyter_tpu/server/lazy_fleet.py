@@ -13,7 +13,10 @@ from jupyter_tpu.errors import TpuError
 from jupyter_tpu.fleet.assembly import OpenFleet
 
 RETRY_AFTER_S = 5.0
-"""How long a failure is repeated to all callers: open panels poll every few seconds, and each try may call Google."""
+"""How long a failure is repeated to all callers, in seconds.
+
+Open panels poll every few seconds, and each attempt may call Google.
+"""
 
 
 class LazyFleet:

@@ -36,9 +36,9 @@ from jupyter_tpu.money.quota import QuotaLimits
 from jupyter_tpu.setup.steps import KEYS, LOGIN_COMMAND, PERFORMED, Step, failed, waiting
 
 BUDGET_NAME = "weekly"
-"""The name of the first budget."""
+"""Name of the budget that the setup creates."""
 SUGGESTED_USD = 50
-"""The amount that is proposed for it: our choice, about a week of evenings on a v5e node of 8 chips on spot terms."""
+"""Suggested amount of that budget in US dollars: our choice, about a week of evenings on a spot v5e node of 8 chips."""
 
 _NO_QUOTA = Text(
     "The project has no TPU quota. Ask Google for quota, or apply for a grant from the TPU Research Cloud."

@@ -18,7 +18,7 @@ KEYS: tuple[Key, ...] = ("credentials", "project", "api", "quota", "budget")
 PERFORMED: frozenset[ActionName] = frozenset(
     {"use_credentials", "use_project", "link_billing", "enable_api", "set_budget"}
 )
-"""The actions that the engine performs; the others open a page or a form."""
+"""The actions that the engine performs; all others open a page or a form."""
 
 LOGIN_COMMAND = "gcloud auth application-default login"
 

@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 OnActivity = Callable[[], None]
-"""A function that an attempt calls whenever it has received something."""
+"""A function that an attempt calls whenever it receives data."""
 
 
 async def first_outcome(

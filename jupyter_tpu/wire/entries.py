@@ -21,16 +21,19 @@ _HEADER = struct.Struct("!IQdBHI")
 _CHECKED = struct.Struct("!IQdBH")
 HEADER_BYTES = _HEADER.size
 MAX_BODY_BYTES = 1024 * 1024 * 1024
-"""Bounds what a damaged length can make a reader wait for or allocate."""
-LARGEST_BYTES = 64 * 1024 * 1024
-"""The largest entry that a client accepts; it knows the length before the body arrives.
+"""Maximum size of a body.
 
-Bounds the laptop's memory against a hostile or damaged worker.
+Limits how long a reader waits, and how much memory it allocates, because of a damaged length.
+"""
+LARGEST_BYTES = 64 * 1024 * 1024
+"""Size of the largest entry that a client accepts; the client knows the length before the body arrives.
+
+Bounds the client's memory use if the worker is hostile or damaged.
 """
 SHARED_BYTES = 256 * 1024 * 1024
 """Memory for incomplete entries of all streams of a link together, in addition to `_SMALL_BYTES` for each stream.
 
-Room for four of the largest entries at a time.
+This is enough for four of the largest entries at the same time.
 """
 
 # Entries up to this size, that of a DATA frame, need no reservation: a stream may always buffer one of them.

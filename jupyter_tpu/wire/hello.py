@@ -12,16 +12,17 @@ from typing import Any
 from jupyter_tpu.wire.frames import ProtocolError
 
 PROTOCOLS = (1,)
-"""The protocol versions that this code speaks."""
+"""The protocol versions that this code supports."""
 
 ACCEPTS = ("express", "notice")
-"""Kinds of frames that were added later: an agent sends them only to clients that list them in their hello.
+"""Kinds of frames that were added later.
 
-A client treats any other kind as a protocol error, so each new kind needs an entry here.
+An agent sends them only to clients that list them in their hello. A client treats any other kind as a protocol error,
+so each new kind must be added here.
 """
 
 AGENT_KNOWS = ("abort_until",)
-"""Parameters of calls that were added later: a client uses them only with an agent that lists them."""
+"""Parameters of calls that were added later. A client uses them only with an agent that lists them."""
 
 _CLIENT_ID_DIGITS = frozenset("0123456789abcdef")
 

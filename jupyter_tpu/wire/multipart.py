@@ -10,7 +10,7 @@ from jupyter_tpu.wire.frames import ProtocolError
 
 _HEAD = struct.Struct("!BH")
 MAX_PARTS = 0xFFFF
-"""The most parts of a message: their number has 16 bits on the wire."""
+"""Maximum number of parts in a message: the number has 16 bits on the wire."""
 
 
 class Channel(IntEnum):

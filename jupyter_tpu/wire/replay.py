@@ -9,7 +9,10 @@ from jupyter_tpu.wire.entries import Entry, EntryDecoder, Room
 from jupyter_tpu.wire.frames import ProtocolError
 
 MAX_SEQ = 2**63
-"""Half of what the wire's 64 bits hold: a worker that claims more is broken, and adding to it cannot overflow."""
+"""Half of the range of the wire's 64 bits.
+
+A worker that sends a higher seq is broken; adding to a valid seq can't overflow.
+"""
 
 
 @dataclass(frozen=True, slots=True)

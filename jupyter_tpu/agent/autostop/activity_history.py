@@ -12,7 +12,7 @@ from typing import Any
 from jupyter_tpu.autostop import Activity, Verdict
 
 KEPT_S = 3600.0
-"""How long periods are kept: the hour that the panel shows."""
+"""How long periods are kept, in seconds: the hour that the panel shows."""
 
 # Number of periods to keep, enough for four changes per minute during one hour. Beyond this number, the oldest periods
 # are dropped.

@@ -18,7 +18,7 @@ from jupyter_tpu.agent.recording.jupyter_messages import json_object
 
 API = "https://tpu.googleapis.com/"
 API_VARIABLE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU"
-"""Names another endpoint of the Cloud TPU API, for gcloud and for jupyter_tpu."""
+"""The environment variable with another endpoint of the Cloud TPU API, for gcloud and for jupyter_tpu."""
 
 _SCOPES = "instance/service-accounts/default/scopes"
 _TOKEN = "instance/service-accounts/default/token"

@@ -21,9 +21,12 @@ log = logging.getLogger(__name__)
 
 KINDS = ("cost", "quota", "grant", "budget", "node")
 LARGEST_BYTES = 64 * 1024
-"""Most bytes of one snapshot, as JSON: it bounds the agent's memory and the file that is rewritten each time."""
+"""Maximum size of one snapshot as JSON.
+
+Bounds the agent's memory and the file, which is rewritten for each snapshot.
+"""
 WRONG_S = 60.0
-"""Clocks that differ by less count as equal: on a bad path a message may take that long."""
+"""Smallest clock difference that is reported, in seconds: on a bad connection, a message may take this long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ _SEARCH_SHARE = 500
 _CLOCK_SET_S = 1.0
 
 Kernels = Mapping[int, "tuple[str, str]"]
-"""Kernel id and notebook, by the pid of the kernel's process."""
+"""A kernel's id and notebook, by the pid of the kernel's process."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from jupyter_tpu.metrics import Holder
 log = logging.getLogger(__name__)
 
 POLITE_S = 3.0
-"""Time that a process gets after SIGTERM, to write what it has, before SIGKILL."""
+"""Seconds from SIGTERM to SIGKILL, in which a process can save its data."""
 # How long to wait for a process to exit after SIGKILL. Only a process that is stuck in a system call takes longer, and
 # it can't be killed.
 _SURE_S = 1.0

@@ -17,7 +17,7 @@ from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import EnvironmentFailed
 
 Report = Callable[[str, str, float], None]
-"""Called with phase, message and the fraction of the whole that is done."""
+"""A progress callback: it is called with the phase, a message and the completed fraction of the whole."""
 
 NO_INDEX = (
     "The worker must reach a Python package index: give the node an external IP or Cloud NAT, set a mirror in "

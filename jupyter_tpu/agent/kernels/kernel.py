@@ -39,7 +39,7 @@ from jupyter_tpu.wire.multipart import Channel
 from jupyter_tpu.worker_clock import boot_clock, booted_at, wall_clock
 
 Caller: TypeAlias = "tuple[str, int]"
-"""The client's id and the number of its call, which is the same when the call is repeated after a disconnect."""
+"""The client's id and the number of its call; a repeated call has the same number."""
 
 # Number of clients whose last start, signal and abort are stored with a kernel. Bounds the size of the state file,
 # which is rewritten for each of these calls.

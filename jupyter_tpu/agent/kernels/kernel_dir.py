@@ -39,9 +39,9 @@ _MOST_PER_BOOT_S = 24 * 3600
 # Disk space to reserve for a launch. All files that a launch writes are smaller in total.
 _LAUNCH_BYTES = 64 * 1024
 CONTROLLER = "controller"
-"""The name of the folder of a slice's controller, in that of its kernel."""
+"""Name of the folder of a slice's controller, inside the kernel's folder."""
 CLIENT_FILE = "profile/security/ipcontroller-client.json"
-"""The connection file that ipyparallel's controller writes for clients, in its folder."""
+"""Path of the connection file that ipyparallel's controller writes for clients, relative to the controller's folder."""
 # Bytes to read of the file of requests. Each client uses only one small slot in it (`wire.requests`).
 _REQUESTS_BYTES = 16 * 1024 * 1024
 

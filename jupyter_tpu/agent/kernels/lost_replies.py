@@ -30,7 +30,7 @@ _KERNEL_ENDED = ("KernelEnded", "The kernel ended before it replied.")
 _OF_CELLS = " Whether all code of this cell ran is unknown."
 
 Lost: TypeAlias = "tuple[IndexedRequest | None, list[bytes]]"
-"""A request, with its entry in the index if it is a cell, and its frames."""
+"""A request: its entry in the index (None if it is not a cell), and its frames."""
 
 
 class LostReplies:

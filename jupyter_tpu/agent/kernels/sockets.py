@@ -22,7 +22,7 @@ Context: TypeAlias = "zmq.Context[zmq.Socket[bytes]]"
 Deliver = Callable[[Channel, "list[list[bytes]]"], None]
 
 PORTS = {"shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, "hb_port": 5}
-"""Ports in the connection file: with the ipc transport, a port is the last part of the socket's file name."""
+"""The ports in the connection file. With the ipc transport, a port is the last part of the socket's file name."""
 
 _SOCKETS = {
     Channel.SHELL: (zmq.DEALER, "shell_port"),

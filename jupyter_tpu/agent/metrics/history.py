@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 from jupyter_tpu.metrics import Sample
 
 SAMPLES = 3600
-"""An hour of samples, one a second: what the panel shows at most."""
+"""Number of samples to keep: an hour at one per second, the longest history that the panel shows."""
 # Maximum number of series. Bounds memory; enough for three series for each of 64 cores (`MOST_IDS`) and two series for
 # the host.
 _MOST_SERIES = 200
 
 Key: TypeAlias = "tuple[str, str]"
-"""Name of a series and the id of its chip or core; the id is empty for the whole machine."""
+"""Name of a series, and the id of its chip or core; the id is empty for a series of the whole machine."""
 
 
 class SampleHistory:

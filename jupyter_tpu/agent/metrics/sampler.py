@@ -32,7 +32,7 @@ from jupyter_tpu.worker_clock import booted_at, wall_clock
 log = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
-"""Time from one sample to the next; chosen. An hour of them takes less than 1 MiB (`history`)."""
+"""Seconds between two samples: our choice. An hour of samples takes less than 1 MiB (`history`)."""
 # Keep the SDK process this long after the chips become idle, so that it need not load libtpu for each use.
 _SDK_RESTS_AFTER_S = 60.0
 

@@ -22,13 +22,14 @@ from jupyter_tpu.autostop import number_from
 from jupyter_tpu.errors import BadInput, Text
 
 HOOK_S = 25.0
-"""Time for hooks before the node ends, unless its end comes sooner.
+"""Maximum run time of a checkpoint hook, in seconds; a hook has less time if the node stops sooner.
 
-A spot VM is powered off 30 s after its notice (Compute Engine); 5 s are left for the notice to arrive and to report.
+A spot VM is powered off 30 s after its notice (Compute Engine); the other 5 s are for receiving the notice and
+reporting the outcome.
 """
 
 BY_RULE, PREEMPTED, MAINTENANCE = "rule", "preempted", "maintenance"
-"""Kinds of notices."""
+"""The kinds of notices."""
 
 # A notice of the same kind within this time is a repetition; servers repeat notices every few seconds.
 _REPEATED_WITHIN_S = 60.0

@@ -18,7 +18,7 @@ from jupyter_tpu.wire.multipart import Channel
 
 DELIMITER = b"<IDS|MSG>"
 AGENT_SESSION = "jupyter-tpu-agent"
-"""The session of messages that the agent makes."""
+"""The session id in messages that the agent creates."""
 # Message types that report that a cell started, failed or finished.
 _FRAMING = frozenset({"status", "execute_input", "error"})
 # Minimum number of frames of a message: the delimiter, the signature and the four JSON frames.

@@ -25,10 +25,12 @@ _HEAD = struct.Struct("!3sBQ")
 _NUMBER = struct.Struct("!Q")
 
 ROOM_BYTES = 16 * 1024 * 1024
-"""With more bytes unacknowledged, printing threads wait for the agent. Bounds the memory that a kernel loses to it; ZMQ
-may have a second copy."""
+"""If more bytes than this are unacknowledged, printing threads wait for the agent.
+
+Bounds the kernel's memory use; ZMQ may store a second copy of the messages.
+"""
 MOST_BYTES = 64 * 1024 * 1024
-"""With more bytes unacknowledged, output is dropped, oldest first: the agent has been away for too long."""
+"""If more bytes than this are unacknowledged, the oldest output is dropped: the agent has been gone for too long."""
 
 
 def head(channel: int, number: int) -> bytes:

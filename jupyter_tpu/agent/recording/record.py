@@ -27,7 +27,7 @@ from jupyter_tpu.wire.multipart import Channel
 log = logging.getLogger(__name__)
 
 CAP_BYTES = 1024 * 1024 * 1024
-"""Most bytes of a kernel's record on the worker's disk; chosen, not measured."""
+"""Maximum size of a kernel's record on the worker's disk, in bytes: our choice, not a measured limit."""
 # Maximum size of a segment. An agent checks a whole segment when it first reads it, which takes about 60 ms for small
 # messages.
 _SEGMENT_BYTES = 32 * 1024 * 1024

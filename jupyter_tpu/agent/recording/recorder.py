@@ -25,7 +25,7 @@ _DISK_FULL = (
     "is lost if the agent ends now. Remove files in a terminal (`jupyter tpu ssh`) or from this kernel."
 )
 PROBE = "jupyter-tpu-probe-"
-"""Prefix of the msg_id of the agent's own requests (`kernels.takeover`), whose answers are not recorded."""
+"""Prefix of the msg_id of the agent's own requests (`kernels.takeover`), whose replies are not recorded."""
 _PROBE_BYTES = f'"{PROBE}'.encode()
 _OVERFLOW = "The kernel printed more than it could keep while no agent ran on the worker."
 

@@ -12,7 +12,7 @@ from jupyter_tpu.agent.kernels.launcher import BOOTSTRAP, EXTENSION
 from jupyter_tpu.errors import BadInput
 
 ENGINE_FILE = "connection.json"
-"""The engine's connection file in its folder; any process that can read it can run code on all workers."""
+"""The engine's connection file in its folder. Any process that can read it can run code on all workers."""
 _HEARTBEAT_MS = 1000
 # Number of heartbeats that an engine may miss. At one heartbeat per second, a hanging machine is noticed after 15 s.
 _MISSES = 10

@@ -17,10 +17,10 @@ GROUPS: Mapping[str, tuple[Command, ...]] = {
     Text("Money"): money.COMMANDS,
     Text("Without a cloud"): others.WITHOUT_A_CLOUD,
 }
-"""The commands, by the titles of the help."""
+"""The commands, by the titles of their groups in the help."""
 
 COMMANDS: Mapping[str, Command] = {each.name: each for group in GROUPS.values() for each in group}
-"""The commands, by name."""
+"""All commands, by name."""
 
 MODULES: Mapping[str, tuple[str, ...]] = {
     "nodes.list": ("list", "describe"),
@@ -46,4 +46,4 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "demo.command": ("demo",),
     "other": ("emulator", "version"),
 }
-"""The module that has the function ``run_COMMAND`` of each command, imported only when that command runs."""
+"""The commands in each module, which is imported only when a command runs. It has a function ``run_COMMAND`` each."""

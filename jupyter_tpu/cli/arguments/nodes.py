@@ -23,7 +23,7 @@ _NEW_NODE = (
     argument("--ssh-user", help="login name on the VMs (default: yours)"),
     flag("--accept-unknown-price", help="create the node even if its price is unknown and a budget is set"),
 )
-"""What `create`, `search` and `queue` ask about a new node besides its name, zone and type."""
+"""Options of `create`, `search` and `queue` for a new node, in addition to its name, zone and type."""
 
 _TYPE = Text("accelerator type, such as v5litepod-8")
 

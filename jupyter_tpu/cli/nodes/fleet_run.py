@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Request = Callable[["Fleet"], Awaitable["Intent"]]
 
 SIGINT_EXIT = 130
-"""Exit code after Ctrl-C, as a shell reports it: 128 + 2."""
+"""Exit code after Ctrl-C, as in a shell: 128 + 2."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ _WORDS = {
     "off": Text("off"),
     "cannot": Text("can't stop the node"),
 }
-"""Words of the rules, of what they lead to, and of the guard's states."""
+"""Display names of the rules, their actions and the guard's states."""
 
 _HEADER = ("NODE", "ZONE", "NOW", "IDLE", "SESSION", "ACTION", "ENDS", "GUARD")
 # time limit for a worker that never responds; a first connection over a slow network takes a few seconds

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jupyter_tpu.models import Node
 
 PATIENCE_S = 60.0
-"""How long to wait for an agent, its first connection included; bounds a command on a worker that never answers."""
+"""Time limit for an agent's response, including the first connection, in seconds: a worker may never respond."""
 _SLOW_AFTER_S = 5.0  # without output for longer than this, users think that the command hangs
 
 Found = TypeVar("Found")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jupyter_tpu.kernels.connections.metrics_pool import Answer
 
 NO_PROCESS = "No process uses the chips."
-"""The agent's message if there was nothing to release."""
+"""The agent's message if there is no process to release the TPU from."""
 
 
 def run_ps(options: argparse.Namespace) -> int:

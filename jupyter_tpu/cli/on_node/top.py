@@ -16,7 +16,7 @@ from jupyter_tpu.metrics import UNKNOWN, Host, Sample
 from jupyter_tpu.sample_table import TITLES, bytes_text, chips_table, percent_text
 
 INTERVAL_S = 1.0
-"""Seconds between two screens; the agent samples the chips once a second."""
+"""Seconds between two updates of the screen. The agent takes one sample per second."""
 _CLEAR = "\x1b[H\x1b[2J"  # cursor to the top left, then erase the screen
 
 

@@ -74,7 +74,7 @@ _MISSING = {
     (False, True): Text("A budget requires a limit: --usd or --hours."),
     (True, False): Text("A budget requires a period: --per day, week, month or total."),
 }
-"""By whether there is a limit, and a period."""
+"""The error for an incomplete budget, by whether a limit and a period are given."""
 
 
 def _incomplete(options: argparse.Namespace, message: Text) -> BadInput:

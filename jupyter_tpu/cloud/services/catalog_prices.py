@@ -19,7 +19,7 @@ _TITLE, _HOST = "Cloud Billing API", "cloudbilling.googleapis.com"
 _ROLE = "roles/serviceusage.serviceUsageConsumer"
 
 _SERVICES = ("E000-3F24-B8AA", "6F81-5844-456A")
-"""The ids of Cloud TPU, which has v2 to v4, and of Compute Engine, which has all later ones among ten thousand SKUs."""
+"""The ids of Cloud TPU, which sells v2 to v4, and of Compute Engine, which sells all later generations."""
 
 # Compute Engine has many SKUs, so request large pages and only the required fields.
 _QUERY = {

@@ -8,7 +8,7 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
 from jupyter_tpu.emulator.resources.errors import Refusal, status_of
 
 CHALLENGE = 'Bearer realm="https://accounts.google.com/"'
-"""The header ``WWW-Authenticate`` of a refusal."""
+"""The header ``WWW-Authenticate`` of a 401 response."""
 
 _MISSING = "Request is missing required authentication credential."
 _INVALID = "Request had invalid authentication credentials."

@@ -17,7 +17,7 @@ from jupyter_tpu.emulator.store.state_dir import TOKEN_FILE_VARIABLE, read_or_cr
 
 BY_USER, BY_TOKEN = "user", "token"
 HARMLESS = ("Get", "List", "Stop", "Delete")
-"""Prefixes of methods that run nothing on a worker."""
+"""Prefixes of the methods that run no program on a worker."""
 
 
 def usual_access() -> str:

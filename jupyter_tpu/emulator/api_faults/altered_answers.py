@@ -17,7 +17,7 @@ from jupyter_tpu.emulator.store.database import Store
 
 NANOS = 10**9  # nanoseconds per second
 UNKNOWN_ENUM = 99
-"""No enum of the API has this number."""
+"""A number that no enum of the API contains."""
 
 
 def seen_by(fault: Fault, request: Any, perform: Callable[[], Any], store: Store, now: float) -> Any:

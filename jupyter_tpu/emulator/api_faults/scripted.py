@@ -25,7 +25,7 @@ from jupyter_tpu.emulator.resources.targets import target_of, zone_of
 from jupyter_tpu.emulator.store.database import Store
 
 Perform = Callable[[Plan], Message]
-"""A function that performs the call; the operation that it starts follows the plan."""
+"""A function that performs the call and applies the plan to the operation that the call starts."""
 
 _WIRE = {
     "drop": "reset",
@@ -39,7 +39,7 @@ _ALWAYS_APPLIED = ("applied_then_drop", "truncated", "unknown_enum")
 
 
 _skew_s: ContextVar[float] = ContextVar("skew_s", default=0.0)
-"""Seconds by which the times in the answer to this task's call are wrong."""
+"""Seconds by which the times in the response to the current task's call are wrong."""
 
 
 class ScriptedFaults:

@@ -19,10 +19,10 @@ from jupyter_tpu.emulator.resources.behaviours import assumed
 from jupyter_tpu.emulator.resources.errors import WireFault
 
 Rendered = Callable[[Message], dict[str, Any]]
-"""How the REST server shows an answer."""
+"""A function that converts a response to JSON, as the REST server does."""
 
 Converted = Callable[[Message], Message]
-"""How the gRPC server shows an answer: in the client's API version."""
+"""A function that converts a response to the client's API version, as the gRPC server does."""
 
 UNKNOWN_NAME = "STATE_OF_A_LATER_VERSION"
 

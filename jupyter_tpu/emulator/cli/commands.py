@@ -14,7 +14,7 @@ TOOLS: Mapping[str, str] = {
     "record": "cli.record",
     "replay-check": "recording.replay_check",
 }
-"""The module whose `main` runs a tool, loaded only when needed."""
+"""The module with the function `main` of each tool, imported only when needed."""
 
 CONTROLS = frozenset(
     [
@@ -32,7 +32,7 @@ CONTROLS = frozenset(
         "stockout",
     ]
 )
-"""Commands of `control_commands`, which steer a running emulator; named here so that nothing is loaded to find one."""
+"""The commands of `control_commands`. They are listed here so that a command is found without importing its module."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -16,7 +16,7 @@ from jupyter_tpu.emulator.network_faults.verbs import MEANINGS, link_fault_from_
 from jupyter_tpu.standard_streams import write_answer
 
 CALLS: Mapping[str, Command] = {command.name.rpartition(" ")[2]: command for command in COMMANDS}
-"""Commands for faults of API calls, each with a parser of its own."""
+"""The commands for faults of API calls; each has its own parser."""
 
 _OPTIONS: Mapping[str, tuple[type, str]] = {
     "direction": (str, "up (to the worker), down, or both (the default)"),

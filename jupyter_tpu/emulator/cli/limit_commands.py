@@ -18,7 +18,7 @@ from jupyter_tpu.emulator.control.client import EmulatorControl
 
 UNLIMITED = ("unlimited", "none")
 EXAMPLE = ("us-east5-a", "v5p")
-"""A zone and a family that it offers, for the help of `reserve`; a test checks it against the catalogue."""
+"""An example for the help of `reserve`: a zone, and a family that it offers. A test checks it."""
 
 _LISTS = ("denied_permissions", "denied_locations", "allowlist", "stop_refused_for")
 _WORDS: Mapping[str, bool | None] = {

@@ -32,7 +32,7 @@ _VARIABLES = {
     "cloudquotas.googleapis.com": ("CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDQUOTAS", "/"),
     "serviceusage.googleapis.com": ("CLOUDSDK_API_ENDPOINT_OVERRIDES_SERVICEUSAGE", "/"),
 }
-"""The variable by which gcloud uses another address for a service, and the path below it."""
+"""The environment variable that sets the address of a service for gcloud, and the path to append to the address."""
 
 
 def parser() -> argparse.ArgumentParser:

@@ -14,7 +14,7 @@ from typing import Any
 from jupyter_tpu.emulator.store.state_dir import TOKEN_FILE_VARIABLE
 
 ADDRESS_VARIABLE = "JUPYTER_TPU_EMULATOR"
-"""Environment variable with the REST address of the emulator that the commands use."""
+"""The environment variable with the REST address of the emulator that the commands use."""
 
 """Environment variable with the file that holds the emulator's token, where it requires one."""
 

@@ -12,7 +12,7 @@ from jupyter_tpu.emulator.ssh.proxied_server import WorkerLink, worker_links
 from jupyter_tpu.emulator.store.ledger import SPOT, totals_json
 
 MOST = 500
-"""Most nodes and queued resources that are shown, the newest; bounds an answer that a page reads every few seconds."""
+"""Maximum number of nodes and queued resources in a response, newest first. A page reads it every few seconds."""
 
 
 def state_of(cloud: Cloud) -> dict[str, Any]:

@@ -32,7 +32,10 @@ QUEUED_DURATION_S = {"create": 5.0, "delete": 30.0, "reset": 60.0}
 STOCKOUT_AFTER_S = 30.0  # behaviour `stock-out-verdict-time`: dstack saw less than 30 s, a Terraform user 71 s
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 AT_ONCE = 64
-"""Most acts of one agenda at a time: bounds how many workers start at once, and the cost of finding what is due."""
+"""Maximum number of concurrent actions of one agenda.
+
+Bounds how many workers start at once and the cost of a search.
+"""
 
 
 @dataclass(frozen=True, slots=True)

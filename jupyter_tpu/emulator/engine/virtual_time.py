@@ -13,13 +13,13 @@ from jupyter_tpu.emulator.resources.clock import RealTime, VirtualClock
 from jupyter_tpu.emulator.store.settings import Facts, StoredSetting
 
 DEFAULT_SCALE = 10.0
-"""Virtual seconds per real second: a create of 90 s takes 9 real ones."""
+"""Virtual seconds per real second: creating a node takes 90 virtual seconds, and therefore 9 real ones."""
 
 PATIENCE_S = 20.0
-"""Real seconds that a jump may take: bounds the request of the control API that waits for it."""
+"""Maximum duration of a jump in real seconds, because a request of the control API waits for it."""
 
 LAST_MOMENT = 221_845_392_000.0
-"""The end of the year 8999; a timestamp of the API cannot be later than the year 9999."""
+"""The end of the year 8999. Timestamps of the API end with the year 9999."""
 
 
 def restored_clock(

@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 Step = tuple[float, int | None]
-"""A virtual moment and the chips from then on; None means unlimited."""
+"""A virtual time, and the number of chips from then on; None means unlimited."""
 
 RANDOM_PERIOD_S = 600.0
-"""Virtual seconds between two draws of a random pool. Our choice; bounds how often the queue looks for room."""
+"""Virtual seconds between two changes of a random pool: our choice. Bounds how often the queue checks the capacity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

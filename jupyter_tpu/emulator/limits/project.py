@@ -21,7 +21,7 @@ CREATES_PER_MINUTE = 91  # behaviour `E11-create-rate-default`: the quota from a
 STOP_RULES = ("multi_host", "spot")
 _PERMISSION = re.compile(r"[a-z]+\.(?:\*|[A-Za-z]+\.(?:\*|[A-Za-z]+))")
 FORMER = ("quota_requests",)
-"""Switches of earlier versions, which a state folder may still have."""
+"""Settings of earlier versions that a state folder may still contain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jupyter_tpu.emulator.store.holdings import Held
 
 Usage = Counter[tuple[QuotaId, str]]
-"""Chips or TensorCores in use, by quota and place (a zone or a region, as the quota counts)."""
+"""Chips or TensorCores in use, by quota and place: a zone or a region, depending on the quota's scope."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

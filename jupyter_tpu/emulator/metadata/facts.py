@@ -11,7 +11,7 @@ from jupyter_tpu.emulator.resources.behaviours import documented
 from jupyter_tpu.emulator.resources.protos import NodePb
 
 GuestAttributes = Mapping[str, Mapping[str, str]]
-"""Namespace → key → value, as published by processes of the worker."""
+"""Values of guest attributes by namespace and key, as published by the worker's processes."""
 
 
 class NodeStore(Protocol):

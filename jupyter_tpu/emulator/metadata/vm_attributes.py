@@ -9,7 +9,7 @@ from jupyter_tpu.emulator.metadata.facts import WorkerFacts
 from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
 
 _HOST_BOUNDS = {1: (1, 1, 1), 4: (2, 2, 1), 8: (2, 4, 1)}
-"""Chips of one VM in each direction, by their number (libtpu's CHIPS_PER_HOST_BOUNDS)."""
+"""Grid of the chips of one VM, by the number of chips (libtpu's CHIPS_PER_HOST_BOUNDS)."""
 
 
 @recorded(

@@ -15,7 +15,7 @@ from jupyter_tpu.emulator.network_faults.verbs import BOTH, DOWN, UP, LinkFault,
 from jupyter_tpu.emulator.resources import fields
 
 Moment = tuple[float, LinkFault]
-"""Seconds after the previous fault, and the fault."""
+"""Seconds since the previous fault, and the fault."""
 
 HARMFUL = ("reset", "finish", "half_close", "stall", "black_hole", "cut", "corrupt", "refuse", "slice", "latency")
 # Our choices. Random faults last at most 3 s and begin within the first 4000 bytes, which even a short session reaches.

@@ -59,7 +59,7 @@ class Pipe:
         self.conditions = FAIR
         self.carried_bytes = 0
         self.turns_arrived = 0
-        """How often the ends have answered each other, up to the byte that was delivered last."""
+        """How often the two ends have taken turns in sending, up to the last delivered byte."""
         self._delivered_bytes = 0
         self._turns_sent: deque[tuple[int, int]] = deque()
         self.has_lost_bytes = False

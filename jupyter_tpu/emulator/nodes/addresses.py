@@ -16,7 +16,7 @@ ONLY_ADDRESS = "127.0.0.1"
 BLOCKS = 254 * 256  # 127.1.0 to 127.254.255; 127.0 is reserved for this machine's services, such as a resolver
 WORKERS_PER_BLOCK = 253
 HAS_OWN_ADDRESSES = sys.platform == "linux"
-"""Whether all of 127.0.0.0/8 is this machine; on other systems only 127.0.0.1 is."""
+"""Whether all addresses in 127.0.0.0/8 belong to this machine, as on Linux; on other systems, only 127.0.0.1 does."""
 
 FindNode = Callable[[str], NodePb | None]
 

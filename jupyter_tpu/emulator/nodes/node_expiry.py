@@ -12,7 +12,7 @@ from jupyter_tpu.emulator.resources.protos import State
 from jupyter_tpu.emulator.store.database import Store
 
 AGAIN_S = 60.0
-"""Virtual seconds until a node that is being maintained is checked again; bounds how late its end can be."""
+"""Virtual seconds until a node under maintenance is checked again. Bounds the delay of its pre-emption."""
 
 
 class NodeExpiry:

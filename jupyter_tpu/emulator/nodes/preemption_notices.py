@@ -15,7 +15,7 @@ from jupyter_tpu.emulator.store.database import Store
 from jupyter_tpu.emulator.store.settings import StoredSetting
 
 NOTICE_S = 30.0
-"""Virtual seconds between the notice and the end: Compute Engine's documented notice for spot VMs."""
+"""Virtual seconds between a notice and the pre-emption: Compute Engine's documented notice for spot VMs."""
 
 
 class PreemptionNotices:

@@ -21,7 +21,7 @@ DATA = {
     QueuedState.SUSPENDING: "suspending_data",
     QueuedState.SUSPENDED: "suspended_data",
 }
-"""The field of the message that a state must set; WAITING_FOR_RESOURCES has none."""
+"""The message field that each state sets; WAITING_FOR_RESOURCES has none."""
 
 
 @documented(

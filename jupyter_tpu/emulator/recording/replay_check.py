@@ -34,7 +34,7 @@ _STAND_INS = {
     "time": "2026-01-01T00:00:00Z",
     "uid": "1",
 }
-"""Values sent for placeholders that no answer has bound yet."""
+"""Values to send for placeholders that no response has bound yet."""
 
 
 def parser() -> argparse.ArgumentParser:

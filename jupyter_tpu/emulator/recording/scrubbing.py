@@ -30,7 +30,7 @@ _LEARNED: Mapping[str, tuple[re.Pattern[str], ...]] = {
         re.compile(r"@([a-z][a-z0-9-]*[a-z0-9])\.iam\.gserviceaccount\.com"),
     ),
 }
-"""Where a text shows a project or its number; from then on it is replaced wherever it stands as a word."""
+"""Patterns that find a project or its number. Each found text is then replaced wherever it occurs as a word."""
 
 _FOUND: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("secret", re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)),
@@ -46,7 +46,7 @@ _FOUND: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("operation", re.compile(KINDS["operation"])),
     ("time", re.compile(KINDS["time"])),
 )
-"""What is recognised by its form, in the order in which it is replaced."""
+"""Patterns of texts that are recognised by their format, in the order of replacement."""
 
 _ADDRESSES = (
     re.compile(r"(?<![\w.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![\w.])"),

@@ -28,13 +28,13 @@ KINDS: Mapping[str, str] = {
     "token": r"[\w+/=%-]+",
     "uid": r"[0-9]+",
 }
-"""Regular expression of the texts that a placeholder matches, by the first part of its name."""
+"""Regular expressions of the texts that a placeholder matches, by the first part of the placeholder's name."""
 
 OPEN = "..."
-"""A key of a recorded object that allows other fields next to the given ones."""
+"""A key in a recorded object that allows additional fields."""
 
 ANY_NUMBER = "<number>"
-"""A placeholder that matches a number as well as a text of digits."""
+"""A placeholder that matches a number or a text of digits."""
 
 _PLACEHOLDER = re.compile(rf"<((?:{'|'.join(sorted(KINDS, key=len, reverse=True))})(?:-[0-9]+)?)>")
 

@@ -49,4 +49,4 @@ ALLOWED_IN = {
     "delete": set(State) - {State.DELETING},
     "preempt": {State.READY},
 }
-"""States in which the API accepts a verb."""
+"""The node states in which the API accepts a verb."""

@@ -17,7 +17,7 @@ WINDOW_S = 0.2
 """Seconds over which CPU time is measured if the last sample is older than `FRESH_S`."""
 FRESH_S = 5.0
 BUSY_PERCENT = 1.0
-"""Less than this counts as idle: idle kernels answer heartbeats."""
+"""CPU use below which a process counts as idle, in percent of a core: idle kernels respond to heartbeats."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from jupyter_tpu.emulator.transport.json_text import json_object
 _log = logging.getLogger(__name__)
 
 _SYSTEM = "$"
-"""Prefix of parameters such as ``$alt``, which are not fields of a request."""
+"""Prefix of parameters that are not fields of a request, such as ``$alt``."""
 
 
 def google_services(cloud: Cloud) -> tuple[GoogleService, ...]:

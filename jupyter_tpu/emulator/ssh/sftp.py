@@ -17,7 +17,7 @@ from jupyter_tpu.emulator.resources.behaviours import documented
 
 SUBSYSTEM = "sftp"
 VERSION = 3
-"""The version that OpenSSH has."""
+"""The SFTP version that OpenSSH supports."""
 
 
 @documented(

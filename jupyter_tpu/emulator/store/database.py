@@ -24,7 +24,7 @@ from jupyter_tpu.emulator.store.schema import DiskFull, opened
 _log = logging.getLogger(__name__)
 
 PROJECT_FACTS = "project:"
-"""Prefix of the facts that belong to the emulated project and are cleared with it."""
+"""Prefix of the keys of values that belong to the emulated project and are deleted with it."""
 
 _VIRTUAL_NOW = "virtual_now"
 _LATEST_MOMENT = """

@@ -9,7 +9,7 @@ from jupyter_tpu.emulator.resources.protos import NodePb, State, new_node_from
 from jupyter_tpu.emulator.store.holdings import Held, Kind, kind_of, like
 
 REMEMBERED_S = 86_400
-"""Virtual seconds for which a removed node can be shown by a fault of late visibility; bounds the table."""
+"""How long a removed node can still be listed by a fault, in virtual seconds. Bounds the size of the table."""
 
 _WITHOUT_CHIPS = frozenset({State.DELETING, State.STOPPED, State.PREEMPTED, State.TERMINATED})
 _BEFORE_CHIPS = frozenset({State.CREATING, State.STARTING})

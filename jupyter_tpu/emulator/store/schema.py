@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 VERSION = 2
-"""Increase it when an older emulator could no longer use the file; new columns alone need no increase."""
+"""Version of the file. Increase it if older emulators can't use the file any more; new columns don't require that."""
 
 _TABLES = """
 create table if not exists nodes (
@@ -59,7 +59,7 @@ _COLUMNS = {
     },
     "spans": {"mode": "text not null default 'on-demand'"},
 }
-"""Columns that were added after their tables; `_add_columns` gives them to older files."""
+"""Columns that were added to existing tables; `_add_columns` adds them to older files."""
 
 _INDEXES = """
 create index if not exists operations_due on operations (due) where due is not null;
@@ -78,7 +78,7 @@ create index if not exists removed_at on removed_nodes (moment);
 
 
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
-"""SQLite's codes for a full disk: none left, a limit of file size or quota, no room for the write-ahead log's index."""
+"""SQLite's codes for a full disk: no space, a file size limit or quota, or no space for the write-ahead log's index."""
 
 
 class DiskFull(OSError):

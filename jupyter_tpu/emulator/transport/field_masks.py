@@ -12,10 +12,10 @@ from jupyter_tpu.emulator.resources.behaviours import documented
 from jupyter_tpu.emulator.resources.errors import Refusal, bad_field
 
 Mask = dict[str, Any]
-"""A tree of names; an empty one selects all that is below."""
+"""A tree of field names; an empty tree selects everything below."""
 
 LONGEST = 10_000
-"""Characters of a mask. Our choice: bounds the work of parsing one."""
+"""Maximum length of a mask in characters: our choice, which bounds the time for parsing it."""
 _TOKEN = re.compile(r"[A-Za-z0-9_@*-]+|[(),/]")
 _OPEN_KINDS = ("google.protobuf.Any", "google.protobuf.Struct")
 

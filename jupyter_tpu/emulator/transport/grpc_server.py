@@ -38,7 +38,7 @@ Behaviour = Callable[[bytes, Any], Awaitable[Message | bytes]]
 
 
 TIME_HEADER = "emulator-time"
-"""Header of an answer: virtual Unix seconds, and how many of them pass in a real second. Google sends none."""
+"""Header of a response: virtual Unix seconds, and virtual seconds per real second. Google sends no such header."""
 
 
 def services() -> dict[str, tuple[str, list[str]]]:

@@ -17,7 +17,7 @@ from jupyter_tpu.emulator.transport.rest_server import http_log
 
 _LONGEST_LINE_BYTES = 8190  # aiohttp's default, defined here because the error message quotes it
 _NAME = "ESF"
-"""The name of Google's front end in its answers."""
+"""The name of Google's front end in its responses."""
 
 
 class HttpServer:

@@ -14,10 +14,10 @@ from jupyter_tpu.emulator.resources import errors
 from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
 
 Violation = tuple[str, str]
-"""The path of a field in proto names (empty at the root) and what is wrong with it."""
+"""The path of a field in proto names (empty for the root), and a description of the error."""
 
 LIMIT_BYTES = 10 * 1024 * 1024
-"""The largest body that Google's front end accepts (behaviour `body-size`)."""
+"""Maximum size of a body that Google's front end accepts, in bytes (behaviour `body-size`)."""
 
 RECEIVED = "Invalid JSON payload received. "
 

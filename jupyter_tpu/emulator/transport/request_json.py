@@ -308,4 +308,4 @@ def _wrong_mask(value: Any) -> str:
 
 
 _WRONG = {_DURATION: _wrong_duration, _MASK: _wrong_mask, _TIMESTAMP: _wrong_timestamp}
-"""What is wrong with a value that is written as text; empty if nothing is."""
+"""Functions that return the error in a value given as text, by type; they return an empty string for a valid value."""

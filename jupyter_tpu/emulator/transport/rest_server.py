@@ -43,9 +43,9 @@ _SYSTEM_PARAMETERS = {
     *("upload_protocol", "uploadType", "userIp"),
 }
 _OF_NO_OTHER_SITE = ("none", "same-origin")
-"""``Sec-Fetch-Site`` of an address that was typed in, or that a page of the emulator itself requested."""
+"""Values of ``Sec-Fetch-Site`` for an address typed by the user, or requested by a page of the emulator itself."""
 _ONLY_IN_DISCOVERY = {"ListLocations": {"extraLocationTypes"}, "ListOperations": {"returnPartialSuccess"}}
-"""Parameters of the discovery documents that the packages' requests lack; they change nothing here."""
+"""Parameters that are in the discovery documents but not in the packages' requests; they have no effect here."""
 
 
 class RestServer:

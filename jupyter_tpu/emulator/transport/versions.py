@@ -23,15 +23,15 @@ from jupyter_tpu.emulator.resources.message_types import PACKAGES
 from jupyter_tpu.emulator.resources.request import V2, V2ALPHA1, ApiRequest
 
 Fields = dict[str, Any]
-"""A message in JSON: camelCase, enums by name."""
+"""A message in JSON: names in camelCase, enums by name."""
 
 NewMessage = Callable[[str, str], Any]
-"""A function from version and name to an empty message, of the classes that gRPC or REST prints."""
+"""A function that creates an empty message of a version and name, from the classes that gRPC or REST uses."""
 
 OPERATIONS = ("GetOperation", "ListOperations", "CancelOperation", "DeleteOperation")
 LOCATIONS = ("GetLocation", "ListLocations")
 RESOURCES = {"CreateNode": "node", "UpdateNode": "node", "CreateQueuedResource": "queuedResource"}
-"""The field of a method's request that carries a resource."""
+"""The field that contains the resource in a method's request."""
 
 _V2_PREFIX = f"google.cloud.tpu.{V2}."
 

@@ -28,7 +28,7 @@ _LISTEN = "0A"  # state of a socket in /proc/net/tcp
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 
 Place = tuple[int, int]
-"""A process, and the number of one of its descriptors."""
+"""The pid of a process, and one of its file descriptors."""
 
 
 @dataclass(frozen=True, slots=True)

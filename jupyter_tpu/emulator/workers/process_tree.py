@@ -14,7 +14,7 @@ import psutil
 
 TOKEN_VARIABLE = "JUPYTER_TPU_WORKER_UID"
 PATIENCE_S = 10.0
-"""Real seconds for all processes to be gone after SIGKILL; only one that hangs in the kernel takes longer."""
+"""Real seconds in which all processes must exit after SIGKILL. Only a process that hangs in the kernel takes longer."""
 
 
 def processes_of(tokens: Iterable[str]) -> list[psutil.Process]:

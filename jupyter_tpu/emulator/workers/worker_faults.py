@@ -36,14 +36,14 @@ FIELDS: Mapping[str, Mapping[str, fields.Check]] = {
     "clock": {"ahead_s": fields.difference},
     "cut": {"other_worker_id": fields.whole},
 }
-"""The fields that a verb needs."""
+"""The fields that each verb requires."""
 
 _PERIOD_S = 0.1
 _ROUNDS = 10  # number of stop signals before searching for new processes, which takes a while
 _LOOK_EVERY_S = 0.1
 
 _Key = tuple[str, str, str]
-"""A verb, the token of the worker, and that of the other worker or an empty string."""
+"""A verb, the worker's token, and the other worker's token (empty if there is none)."""
 
 
 class WorkerFaults:

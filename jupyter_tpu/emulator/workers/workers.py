@@ -35,7 +35,7 @@ from jupyter_tpu.emulator.workers.worker_faults import WorkerFaults, resume_afte
 _log = logging.getLogger(__name__)
 
 StartSshServer = Callable[[Machine, int], Awaitable[SshServer]]
-"""A function that starts an SSH server for a machine on a port (0: any); raises OSError if the port is taken."""
+"""A function that starts an SSH server for a machine on a port (0 for any); raises OSError if the port is in use."""
 
 
 @dataclass(slots=True)

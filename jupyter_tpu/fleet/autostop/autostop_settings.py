@@ -29,7 +29,7 @@ from jupyter_tpu.money.budgets import moment_text
 from jupyter_tpu.money.spans import ready_since
 
 DEADLINE_LABEL = "jupyter-tpu-deadline"
-"""Label with a deadline in Unix seconds; every server that sees the node enforces it."""
+"""Label with a deadline in Unix seconds; every server that lists the node enforces the deadline."""
 
 RULES_DAMAGED = (
     "its auto-stop rules in the journal are damaged: until you set them again with `jupyter tpu autostop`, its guard's "

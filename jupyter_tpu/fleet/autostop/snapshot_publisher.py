@@ -37,7 +37,7 @@ Key = tuple[str, str]
 
 # the times below are our choices
 AT_LEAST_EVERY_S = 60.0
-"""How often data is sent that has not changed, so that a notebook can tell old data from current."""
+"""How often unchanged data is sent, in seconds, so that notebooks can distinguish current data from old data."""
 
 # how often this computer checks for new data
 _CHECK_EVERY_S = 5.0

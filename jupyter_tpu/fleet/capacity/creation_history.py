@@ -12,7 +12,10 @@ from jupyter_tpu.errors import OutOfCapacity
 from jupyter_tpu.lifecycle.intents import Intent
 
 LOOK_BACK_S = 30 * 86400.0
-"""How old a creation may be to count; capacity differs from week to week, and fewer days leave too few creations."""
+"""Maximum age of a counted creation, in seconds.
+
+Capacity changes from week to week, but fewer days have too little data.
+"""
 
 Place = tuple[str, str]
 """Zone and accelerator type."""

@@ -32,13 +32,16 @@ from jupyter_tpu.models import NodeSpec, QueuedName, QueuedResource, QueuedSpec
 from jupyter_tpu.provisioning import FLEX_START_LABELS, flags_of
 
 VALID_FOR_S = 6 * 3600.0
-"""How long a request waits by default: our choice, because the node is billed even when the user is away."""
+"""How long a request waits by default, in seconds: our choice.
+
+It is limited, because the user may be away when billing starts.
+"""
 
 SHORTEST_S, LONGEST_S = 60.0, 30 * 86_400.0
-"""Our bounds, against typing errors."""
+"""Bounds of the waiting time and the run duration, in seconds: our choice, to reject typos."""
 
 LONGEST_RUN_S = 7 * 86_400.0
-"""Google's limit for flex-start (cloud.google.com/tpu/docs/request-using-flex-start)."""
+"""Google's limit for flex-start, in seconds (cloud.google.com/tpu/docs/request-using-flex-start)."""
 
 _NOTHING = "No request was sent to the cloud."
 # the format that gcloud accepts

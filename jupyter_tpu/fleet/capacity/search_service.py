@@ -18,7 +18,7 @@ from jupyter_tpu.lifecycle.search import checked
 from jupyter_tpu.lifecycle.search_state import Candidate, Search
 
 LONGEST_S = 7 * 86_400.0
-"""Our bound: a node that a forgotten search finds is billed."""
+"""Maximum duration of a search, in seconds: our choice, because a node found by a forgotten search is billed."""
 
 
 class SearchService:

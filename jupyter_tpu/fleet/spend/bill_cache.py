@@ -10,7 +10,7 @@ from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.money.billed import JSON, ExportTable
 
 KEPT_S = 3600.0
-"""How long one answer is reused: our choice, each query costs money."""
+"""How long a response is reused, in seconds: our choice, because each query costs money."""
 
 
 class BillCache:

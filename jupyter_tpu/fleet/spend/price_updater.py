@@ -26,10 +26,13 @@ from jupyter_tpu.money.sku_prices import Row, checked_rows
 log = logging.getLogger(__name__)
 
 FRESH_S = 24 * 3600.0
-"""Prices are read again when they are older: our choice, spot prices change by the month."""
+"""Age at which prices are read again, in seconds: our choice, because spot prices change monthly."""
 
 USABLE_S = 30 * 24 * 3600.0
-"""Older prices are ignored, and the table is used; our choice. The date is shown with them."""
+"""Age from which prices are ignored and the built-in table is used, in seconds: our choice.
+
+Prices are shown with their date.
+"""
 
 # our choices: the delay after a failure, and the delay before the first update, which must not slow down the server's
 # start

@@ -19,7 +19,7 @@ from jupyter_tpu.provisioning import Provisioning, takes_preemptible_quota
 
 JSON = dict[str, Any]
 KEEP_S = 60.0
-"""How long a report is reused: our choice, each one is several calls."""
+"""How long a report is reused, in seconds: our choice, because each report takes several calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

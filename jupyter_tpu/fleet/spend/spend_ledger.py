@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 _KIND = "budget"
 
 FRESH_S = 60.0
-"""A list of nodes that is not older counts as current: our choice, a few times the interval of lists."""
+"""Maximum age of a list of nodes that counts as current, in seconds: our choice, several times the polling interval."""
 
 NEVER = NodesObservation(as_of=0.0)
-"""The last observation of a process that has not made one."""
+"""The last observation of a process that has not observed the nodes yet."""
 
 LOST = "lost-budgets"
-"""Name of the unreadable budget that stands for budgets which damage to the journal may have lost."""
+"""Name of the unreadable budget that represents budgets that may have been lost with a damaged journal."""
 
 
 _SET: Mapping[Period, Text] = {

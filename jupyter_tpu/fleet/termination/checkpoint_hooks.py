@@ -23,7 +23,7 @@ from jupyter_tpu.models import Node, NodeName
 log = logging.getLogger(__name__)
 
 HOOK_S = 25.0
-"""The longest time that agents give to hooks (`jupyter_tpu.agent.preemption.notices.HOOK_S`)."""
+"""Maximum run time of hooks on a node, in seconds (`jupyter_tpu.agent.preemption.notices.HOOK_S`)."""
 
 _ANSWER_S = 3.0
 # calls closer together than this belong to the same shutdown: our choice, many times the interval between two calls

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from jupyter_tpu.errors import BadInput, CloudRefused, NodeNotFound, RateExceeded, Text, TpuError
 
 LAST_RESORT_S = 300.0
-"""A node beyond its cap is deleted when the cloud has refused to stop it for this long: our choice."""
+"""A node above its cap is deleted if the cloud has refused to stop it for this many seconds: our choice."""
 
 LAST_RESORT_OF_STOP_ALL_S = 120.0
-"""The same for a user who stops all spending now, and waits for it."""
+"""The same if a user stops all spending now and waits for the result."""
 
 # phrases that we expect in Google's error for a node that can never be stopped: no such error has been recorded, and it
 # has no error code of its own

@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 # our choice: maximum number of concurrent requests
 _AT_A_TIME = 16
 ACCEPTED_S = 45.0
-"""How long a request may stay unaccepted before it is reported as failed: our choice, the user waits for it."""
+"""Seconds until an unaccepted request is reported as failed: our choice, because the user is waiting."""
 
 _OPERATION_POLL_S = 1.0
 # our choice: stop waiting for an accepted operation after this time

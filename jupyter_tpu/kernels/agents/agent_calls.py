@@ -26,7 +26,10 @@ from jupyter_tpu.link import Link
 from jupyter_tpu.models import Node, NodeName
 
 PATIENCE_S = 60.0
-"""Seconds for a worker to answer; one that was never used is prepared first, which takes most of it."""
+"""Time limit for a worker's response, in seconds.
+
+A worker that was never used must first be prepared, which takes most of this time.
+"""
 
 _LATEST = 1e11  # latest valid time, in Unix seconds: beyond the year 5000
 

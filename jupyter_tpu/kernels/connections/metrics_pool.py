@@ -18,7 +18,7 @@ from jupyter_tpu.kernels.connections.pool import LinkPool, WorkerLink, link_thre
 from jupyter_tpu.kernels.connections.worker import WorkerKey
 
 HELD_S = 60.0
-"""Seconds for which a link is held after the last request."""
+"""How long a link stays open after the last request, in seconds."""
 
 # The panel polls every second. If a response takes longer than this, the next request returns it.
 _ANSWER_S = 1.5

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jupyter_tpu.lifecycle.recovery_state import Recovery
 
 RISING = frozenset({"CREATING", "STARTING"})
-"""States before a node is READY: what its kernels ran on has ended before."""
+"""The states before a node is READY. Kernels of a node in such a state ran on its predecessor."""
 
 _TAKEN = frozenset({"PREEMPTED", "TERMINATED"})
 _SUSPENDED = frozenset({"SUSPENDING", "SUSPENDED"})

@@ -298,4 +298,4 @@ class _Running:
 
 
 link_thread = LinkThread()
-"""This process's link thread; starts with its first user."""
+"""The link thread of this process; it starts when it is first used."""

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Call = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
-"""Calls a method of the worker's agent."""
+"""A function that calls a method of the worker's agent."""
 
 Notify = Callable[[str], Awaitable[None]]
-"""Prints a text in the kernel's notebook."""
+"""A function that prints a text in the kernel's notebook."""
 
 _POLL_S = 0.4  # smooth enough for a progress line; each poll is one short call over the link
 _PHASE = "environment"

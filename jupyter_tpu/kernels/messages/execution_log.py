@@ -27,11 +27,14 @@ log = logging.getLogger(__name__)
 State = Literal["queued", "running", "ok", "error", "aborted"]
 
 MOST_CODE = 256 * 1024
-"""Characters of a cell that are logged; a longer one is cut, and marked as incomplete."""
+"""Maximum number of characters of a cell in the log. Longer code is truncated and marked as incomplete."""
 MOST_BYTES = 16 * 1024 * 1024
-"""The log's size, above which its older half is dropped."""
+"""Size in bytes above which the older half of the log is dropped."""
 KEPT_S = 30 * 86_400.0
-"""How long lost runs are offered; our choice: longer than most holidays, and short enough to bound the folder."""
+"""How long lost runs are offered, in seconds: our choice.
+
+Longer than most holidays, but short enough to bound the folder.
+"""
 
 _OVER = frozenset({"ok", "error", "aborted"})
 _MOST_OUTPUTS = 10**9 - 1  # nine digits, because a line's header has a fixed length

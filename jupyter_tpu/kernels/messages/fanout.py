@@ -17,14 +17,17 @@ from jupyter_tpu.link import KernelStream, OnMessage
 
 Seq = int | Literal["end"]
 Attach = Callable[[Seq, OnMessage, OnMessage], KernelStream]
-"""Opens a stream of the record from a seq, or from its end; the second receiver gets messages ahead of their turn."""
+"""Opens a stream of the record at a seq or at the record's end.
+
+The second callback gets messages early, out of order.
+"""
 
 Watch = Callable[[str, list[bytes]], None]
 
 SLACK_BYTES = 4 * 1024 * 1024
-"""Bytes that a paused reader still accepts, for messages in flight, before it falls out of the live stream.
+"""Bytes that a paused reader still accepts before it leaves the live stream; these messages are in flight.
 
-Small compared with the link's window of 32 MiB: what is dropped here is read from the record again.
+It is small compared with the link's window of 32 MiB. Messages dropped here are read from the record again.
 """
 
 

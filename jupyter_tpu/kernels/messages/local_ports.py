@@ -24,7 +24,7 @@ from jupyter_tpu.errors import BadInput, Text
 
 CHANNELS = ("shell", "iopub", "stdin", "hb", "control")
 _PREFIX = "jtpu-kernel-"
-"""Prefix of the folders' names, followed by the pid of their process."""
+"""Prefix of the folders' names; the pid of the process follows."""
 _LONGEST_PATH = 100  # sockaddr_un allows 107 characters; our file names need a few of them
 
 

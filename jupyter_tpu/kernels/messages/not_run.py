@@ -11,7 +11,7 @@ from jupyter_tpu.errors import TpuError, error_from_json
 NOT_RUN = "not_run"
 """The event for a cell that was not sent to the kernel."""
 NODE_ENDED = "node_ended"
-"""The event for a cell that was sent, but whose node ended before the answer."""
+"""The event for a cell that was sent to the kernel, but has no reply because its node was stopped or deleted."""
 
 
 class Answer(NamedTuple):

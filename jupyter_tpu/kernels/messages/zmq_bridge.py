@@ -30,9 +30,9 @@ _IOPUB_QUEUE = 200  # in messages, a few MiB during a flood of output; ZMQ doesn
 _READER_COMES_S = 2.0
 _STATUS_BYTES = 64  # a status such as {"execution_state": "starting"} is shorter; longer content needs no parsing
 PATIENCE_S = 10.0
-"""Seconds for which a client may read no output before others go first."""
+"""Seconds that a client may read no output before other clients stop waiting for it."""
 ROUTED = ("shell", "control", "stdin")
-"""The channels whose messages go to one client, by its routing identity."""
+"""The channels on which each message is for one client, identified by its routing identity."""
 
 
 class Stream(Protocol):

@@ -30,7 +30,7 @@ if sys.platform != "win32":
 log = logging.getLogger(__name__)
 
 VERSION = 1
-"""The format of the files; a higher one was written by a newer version of jupyter_tpu."""
+"""Version of the files. A file with a higher version was written by a newer jupyter_tpu."""
 _KERNEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _LONGEST_NOTE = 1024 * 1024  # bounds the data read at a server's start; a note has a few hundred bytes
 

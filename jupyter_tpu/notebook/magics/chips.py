@@ -21,7 +21,7 @@ from jupyter_tpu.sample_table import TITLES, bytes_text, chips_table, percent_te
 RELEASE_TIMEOUT_S = 10.0
 
 NEWEST_SAMPLE = ("metrics", {"history_s": 0, "points": 1})
-"""The call of the agent that returns its newest sample."""
+"""The call that returns the agent's newest sample."""
 
 # Characters of a command that fit into a table next to the other columns.
 _LONGEST_COMMAND = 80

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 Find = Callable[[str], Sequence[str]]
-"""A function that returns the completions for a line, given from ``%tpu`` to the cursor."""
+"""A function that returns the completions for a line; the line is given from ``%tpu`` to the cursor."""
 
 _NAME = "jupyter_tpu.tpu"
 

@@ -14,7 +14,7 @@ from jupyter_tpu.notebook.slices import current
 from jupyter_tpu.worker_clock import wall_clock
 
 PATIENCE_VARIABLE = "JUPYTER_TPU_PATIENCE_S"
-"""The name of the variable with the seconds that a line of ``%tpu`` waits for the agent."""
+"""The environment variable with the number of seconds that ``%tpu`` waits for the agent."""
 
 # Maximum value of the variable: a cell that waits longer would look as if it hangs.
 LONGEST_PATIENCE_S = 600

@@ -21,7 +21,7 @@ PACKAGES = (
     *("torch", "torch_xla", "torch_tpu", "tensorflow", "keras", "transformers"),
     *("numpy", "ipykernel", "IPython", "ipywidgets", "anywidget"),
 )
-"""Packages that decide whether a framework finds its chips, and whether widgets are live."""
+"""Packages that affect whether a framework finds its chips and whether widgets are live."""
 
 _VARIABLES = (
     "TPU_",

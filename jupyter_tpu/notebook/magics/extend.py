@@ -31,7 +31,7 @@ _WORDS = {
     "off": Text("off"),
     "cannot": Text("can't stop the node"),
 }
-"""Words of the agent's report; its details stay in English."""
+"""Display names for the agent's report; its details remain in English."""
 # Times that differ by less than this count as the same: the agent measures both in one call, so only rounding makes
 # them differ.
 _SAME_S = 1.0

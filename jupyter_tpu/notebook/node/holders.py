@@ -15,7 +15,7 @@ from jupyter_tpu.metrics import Holder
 from jupyter_tpu.tpu_files import PROC, device_files, open_by
 
 _FOREIGN_KERNEL = "ipykernel_launcher"
-"""A word in the command line of kernels that another Jupyter on the machine started."""
+"""A word in the command line of kernels that another Jupyter on this machine started."""
 
 
 def find_holder(pid: int, proc: Path = PROC, kernels: Path | None = None) -> Holder:

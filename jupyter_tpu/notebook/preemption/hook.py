@@ -97,7 +97,7 @@ class HookRun:
 
 
 Forward = Callable[[Mapping[str, Any]], Callable[[], str]]
-"""Sends a notice to the other workers of a slice; returns a function that waits for their hooks' errors."""
+"""Sends a notice to a slice's other workers; returns a function that waits for their hooks and returns their errors."""
 
 
 def to_nobody(_: Mapping[str, Any]) -> Callable[[], str]:

@@ -12,13 +12,16 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 FILE_VARIABLE = "TPU_SLICE_FILE"
-"""Set in the kernel of a slice: a JSON file with the number of `workers` and the `client_file` of the controller."""
+"""The variable in a slice's kernel with the path of a JSON file.
+
+The file has the number of `workers`, and the controller's `client_file`.
+"""
 
 WORKER_VARIABLE = "TPU_SLICE_WORKER"
-"""Set in an engine: the number of its worker."""
+"""The variable in an engine with its worker's number."""
 
 NOTE_VARIABLE = "TPU_SLICE_NOTE"
-"""A text that the first cell of a slice's kernel shows once."""
+"""The variable with a text that the first cell of a slice's kernel shows once."""
 
 _current: Any = None
 

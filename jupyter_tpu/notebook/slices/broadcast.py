@@ -30,10 +30,10 @@ from jupyter_tpu.notebook.slices.tracebacks import prepare_tracebacks
 from jupyter_tpu.notebook.slices.worker_facts import difference, worker_facts
 
 GRACE_VARIABLE = "JUPYTER_TPU_GRACE_S"
-"""How many seconds the other workers may continue after one has failed."""
+"""The variable with the number of seconds that the other workers may continue after one worker has failed."""
 
 LOST_VARIABLE = "JUPYTER_TPU_LOST_WORKER_S"
-"""How many seconds worker 0 may hang after a worker was lost, before its kernel is ended; 0 waits for ever."""
+"""The variable with the seconds until the kernel exits if worker 0 hangs after a worker was lost; 0 means never."""
 
 _LOST_S = 10.0
 # How long worker 0's own exit handlers may run if it can't exit because of other workers.

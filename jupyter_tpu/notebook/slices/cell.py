@@ -20,29 +20,35 @@ from jupyter_tpu.notebook.slices.publisher import Publisher
 from jupyter_tpu.notebook.slices.targets import Target, names_of
 
 ENDED = "tpu_ended"
-"""The last message of an engine about a cell: its whole output, and how its part ended."""
+"""An engine's last message about a cell: its whole output, and its outcome."""
 
 EARLIER = "tpu_earlier"
-"""The first message of an engine about a cell: what its threads and hooks have printed since its last cell, if any."""
+"""An engine's first message about a cell: output that its threads and hooks printed since its last cell, if any."""
 
 ASKS = "tpu_asks"
-"""An engine waits for the answer to ``input()``."""
+"""An engine's request for the user's reply to ``input()``."""
 
 ANSWER = "tpu_answer_request"
 
 INTERRUPT = "tpu_interrupt_request"
-"""Ends a cell on an engine; the reply's `state` is `SKIPPED` if it has not begun there, and then never will."""
+"""A request that interrupts a cell on an engine.
+
+If the cell has not started, the reply's `state` is `SKIPPED`, and the engine never runs the cell.
+"""
 
 SKIPPED = "skipped"
 
 NOTICE = "tpu_notice_request"
-"""Runs an engine's checkpoint hook, because the node is about to end; the reply's `error` is empty if it succeeded."""
+"""A request that runs an engine's checkpoint hook, because the node is about to stop.
+
+The reply's `error` is empty on success.
+"""
 
 AGENT = "tpu_agent_request"
-"""Calls a method of an engine's agent; the reply has its `answer` or `error`."""
+"""A request that calls a method of an engine's agent; the reply contains the agent's `answer` or an `error`."""
 
 OUTPUT = "tpu_output_request"
-"""Asks an engine for the end of its newest output that is longer than the notebook shows."""
+"""A request for the end of an engine's newest output that is too long for the notebook."""
 
 _DRAW_EVERY_S = 0.5
 # How long to wait for an engine's last message after its reply. The two arrive on different channels, but at about the

@@ -19,7 +19,7 @@ _PROBE_AGAIN_S = 1.0
 HELLO = "tpu_hello_request"
 
 OnMessage = Callable[[str, Mapping[str, Any]], None]
-"""Gets the type and content of each message about a request; the last one is its reply."""
+"""Called with the type and content of each message about a request; the last one is the reply."""
 
 
 class Cluster:

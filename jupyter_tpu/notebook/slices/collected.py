@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 LIMIT = 64 * 1024
-"""Characters of text per worker and cell in the notebook: one half from the beginning, one from the end."""
+"""Characters of text per worker and cell in the notebook: half from the start and half from the end of the output."""
 
 _HALF = LIMIT // 2
 _MOST_DATA = 1024 * 1024

@@ -38,9 +38,9 @@ STARTS: Mapping[str, Callable[[ThisWorker], Ready]] = {
     "tf": start_tf,
 }
 ALONE = ("torch_xla", "torch_tpu", "tf")
-"""Frameworks whose start here serves one worker."""
+"""Frameworks whose start affects only one worker."""
 NAME = "tpu"
-"""The variable of the notebook that gets devices, mesh and strategy."""
+"""Name of the notebook variable with the devices, mesh and strategy."""
 
 
 class _Running:

@@ -209,7 +209,7 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         is_harmless=True,
     ),
 )
-"""The known messages, in the order in which they are tried: the most specific first."""
+"""The known messages, in the order in which they are compared: the most specific first."""
 
 
 def find_known_error(message: str) -> tuple[KnownError, re.Match[str]] | None:

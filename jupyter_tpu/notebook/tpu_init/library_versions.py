@@ -15,10 +15,10 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "torch_tpu": ("torch_tpu", "torch", "libtpu"),
     "tf": ("tensorflow", "keras", "libtpu"),
 }
-"""The libraries of each framework; the framework itself comes first."""
+"""The libraries of each framework, starting with the framework itself."""
 
 _SAME: Mapping[str, tuple[str, ...]] = {"tensorflow": ("tensorflow-tpu", "tensorflow", "tensorflow-cpu")}
-"""Packages that provide a library under another name."""
+"""Packages that provide a library under a different name."""
 
 # A requirement in a package's metadata, such as “libtpu==0.0.42.*; extra == 'tpu'”, and one clause of its version
 # specifier.

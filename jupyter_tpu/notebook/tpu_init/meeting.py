@@ -19,10 +19,10 @@ from jupyter_tpu.notebook.node.this_slice import ThisSlice
 from jupyter_tpu.notebook.tpu_init.ports import free_port, who_listens
 
 PORTS = range(8484, 8488)
-"""Where worker 0 waits for the others, on the first that is free; 8482 is JAX's own."""
+"""Ports on which worker 0 waits for the other workers; it uses the first free one. JAX uses 8482."""
 
 COORDINATOR_PORT = 8482
-"""The port of JAX's coordinator, which JAX cannot choose itself."""
+"""The port of JAX's coordinator. JAX can't choose a free port itself."""
 
 # How long to wait for the other workers. They first import the framework, which may take a minute from a cold disk.
 _MEETS_WITHIN_S = 300.0

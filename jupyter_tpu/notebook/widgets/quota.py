@@ -32,7 +32,7 @@ from jupyter_tpu.notebook.widgets.view import CallAgent, Data, View
 
 JSON = Mapping[str, Any]
 Row = Sequence[Any]
-"""A name, a text, and the used share from 0 to 1, or None if it is unknown."""
+"""A name, a text and the used share (0 to 1); the share is None if it is unknown."""
 
 
 def read(ask: CallAgent, _whole: bool) -> Data:

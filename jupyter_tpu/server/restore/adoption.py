@@ -23,7 +23,7 @@ from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.kernels.registry.notes import KernelRegistry, RegisteredKernel, RegisteredSession
 
 PATIENCE_S = 3.0
-"""How long a server's start may wait for nodes to report the state of their kernels; a user waits for the page."""
+"""How long a server's start may wait for nodes to report their kernels' states, in seconds: the user is waiting."""
 
 _LAST_SEEN = ("last_output_at", "state_since", "started_at")
 

@@ -23,7 +23,7 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 SLOTS = 1024
-"""Slots of the file: more pages than a user opens between two uses of one of them, in 64 KiB."""
+"""Number of slots in the file (64 KiB): more than the pages that a user opens between two uses of the same page."""
 
 _MAGIC = b"jupyter_tpu cursors 1\n"
 _PLACE_BYTES = 64  # divides the size of a memory page, so that a slot never crosses a page boundary

@@ -26,28 +26,31 @@ from jupyter_tpu.server.restore.request_listing import (
 from jupyter_tpu.wire.frames import ProtocolError
 
 _READ_BYTES = 64 * 1024 * 1024
-"""Bytes of the record that are read for one response; bounds the memory that a server needs for it."""
+"""Bytes of the record to read for one response. Bounds the server's memory use."""
 
 _WITHOUT_CELL = 20
-"""Requests without a cell id (consoles, scripts) that are shown: the newest ones, since no cell bounds their number."""
+"""Number of requests without a cell id (from consoles and scripts) to show, newest first."""
 
 _UPDATING = 200
-"""Small requests that are read only because they may have updated a display that is shown."""
+"""Maximum number of small requests that are read only because they may have updated a shown display."""
 
 _AT_ONCE = 8
-"""Parallel reads of small requests, so that a notebook costs few round trips."""
+"""Number of small requests to read in parallel, so that reading a notebook takes few round trips."""
 
 _LARGE_AT_ONCE = 2
-"""Parallel reads of large requests: over a slow link more would only delay each other."""
+"""Number of large requests to read in parallel: over a slow link, more would only delay each other."""
 
 _BEGIN_S = 10
-"""No read begins after this: a page waits, and asks for each missing request alone."""
+"""Seconds after which no new read begins, because a page is waiting. It requests each missing request individually."""
 
 _PIECE_BYTES = 256 * 1024
-"""Bytes per write to the client: large enough for speed, small enough not to block the event loop."""
+"""Bytes per write to the client: large enough for speed, but small enough not to block the event loop."""
 
 _READS = 2
-"""The second pass reads only what grew during the first, and so takes little longer than a round trip."""
+"""Number of passes.
+
+The second pass reads only what was added during the first, so it takes little longer than a round trip.
+"""
 
 
 async def outputs_of(

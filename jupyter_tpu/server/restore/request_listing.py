@@ -12,7 +12,7 @@ from jupyter_tpu.errors import AgentBroken, LinkDown
 
 HEAD_BYTES = 256 * 1024
 TAIL_BYTES = 2 * 1024 * 1024
-"""Bytes of a request's messages that are read at its beginning and end; well above what is shown of them."""
+"""Bytes to read at the start and at the end of a request's messages; much more than is shown."""
 
 _PATIENCE_S = 10  # a page waits for the response; the limit is longer than a round trip over any usable link
 _LOOK_S = 1  # an error that needs the user's action is reported within this time

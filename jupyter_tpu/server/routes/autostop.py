@@ -159,4 +159,4 @@ AUTOSTOP_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     (r"/jupyter-tpu/v1/nodes/(?P<zone>[^/]+)/(?P<node_id>[^/]+)/autostop/history", AutostopHistoryHandler),
     (r"/jupyter-tpu/v1/nodes/(?P<zone>[^/]+)/(?P<node_id>[^/]+)/extend", ExtendHandler),
 )
-"""Path pattern (under the server's base URL) and handler."""
+"""The path pattern (under the server's base URL) and handler of each route."""

@@ -77,4 +77,7 @@ def _labelled(quota: dict[str, Any]) -> dict[str, Any]:
 SIMULATOR_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     (r"/jupyter-tpu/v1/emulator/(?P<part>[a-z]+)", FailureSimulatorHandler),
 )
-"""As `nodes.NODE_ROUTES`; while the cloud is not emulated they answer 404."""
+"""The path pattern and handler of each route, as in `nodes.NODE_ROUTES`.
+
+If the cloud is not emulated, the routes return 404.
+"""

@@ -130,4 +130,4 @@ KERNEL_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     (_KERNEL + "/outputs", KernelOutputsHandler),
     (_KERNEL + r"/requests/(?P<msg_id>[^/]+)/text", RequestTextHandler),
 )
-"""As `nodes.NODE_ROUTES`."""
+"""The path pattern and handler of each route, as in `nodes.NODE_ROUTES`."""

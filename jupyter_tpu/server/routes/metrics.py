@@ -160,4 +160,4 @@ METRICS_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     (_NODE + "/metrics", MetricsHandler),
     (_NODE + "/release", ReleaseHandler),
 )
-"""Path pattern (under the server's base URL) and handler."""
+"""The path pattern (under the server's base URL) and handler of each route."""

@@ -345,4 +345,4 @@ NODE_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     (r"/jupyter-tpu/v1" + _NODE + "/start", StartHandler),
     (r"/jupyter-tpu/v1/intents/(?P<intent_id>[^/]+)", IntentHandler),
 )
-"""Path pattern (under the server's base URL) and handler; the API's version is part of the path."""
+"""The path pattern (under the server's base URL) and handler of each route; the path contains the API's version."""

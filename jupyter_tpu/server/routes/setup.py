@@ -115,4 +115,4 @@ SETUP_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     (r"/jupyter-tpu/v1/setup/(?P<action>[a-z_]+)", SetupActionHandler),
     (r"/jupyter-tpu/v1/trial", TrialHandler),
 )
-"""As `nodes.NODE_ROUTES`."""
+"""The path pattern and handler of each route, as in `nodes.NODE_ROUTES`."""

@@ -37,7 +37,7 @@ ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     *SETUP_ROUTES,
     *SIMULATOR_ROUTES,
 )
-"""Path pattern (under the server's base URL) and handler."""
+"""The path pattern (under the server's base URL) and handler of each route."""
 
 # current ending of a path → former ending
 _RENAMED: Mapping[str, str] = {
@@ -55,4 +55,4 @@ OLD_ROUTES: tuple[tuple[str, type[TpuHandler], dict[str, str]], ...] = tuple(
     for now, old in _RENAMED.items()
     if pattern.endswith(now)
 )
-"""Old paths of routes; they work for one more minor version, with a deprecation header in their responses."""
+"""Old paths of renamed routes. They work for one more minor version; their responses have a deprecation header."""

@@ -20,7 +20,7 @@ from jupyter_tpu.agent.recording.jupyter_messages import json_object, text_of
 V1_PROTOCOL = "v1.kernel.websocket.jupyter.org"
 
 MakeHeader = Callable[[str], dict[str, Any]]
-"""A function that returns a new header of a message type, for a message of our own."""
+"""A function that returns a new header for a message that jupyter_tpu creates, given the message type."""
 
 _PARTS = 4  # header, parent header, metadata, content
 _CHECKED_BYTES = 1024 * 1024  # parsing 1 MiB of JSON takes several milliseconds, which block all other pages

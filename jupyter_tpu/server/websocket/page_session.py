@@ -88,7 +88,7 @@ class PageSession:
     """
 
     _questions: ClassVar[deque[tuple[str, str, int]]] = deque(maxlen=1000)
-    """Kernel, session and seq of the newest questions that pages were sent, so that no page is asked twice."""
+    """Kernel, session and seq of the newest input requests that were sent to pages, so that no page gets one twice."""
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from jupyter_tpu.agent.recording.jupyter_messages import json_object
 from jupyter_tpu.server.websocket.page_messages import PageMessage
 
 MERGED_CHARACTERS = 256 * 1024
-"""Characters of a merged message: less than 0.1 s of drawing in JupyterLab, and well below the limits of clients."""
+"""Maximum number of characters in a merged message: JupyterLab draws it in less than 0.1 s, and clients accept it."""
 
 
 @dataclass(frozen=True, slots=True)

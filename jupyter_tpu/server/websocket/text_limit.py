@@ -15,13 +15,16 @@ from jupyter_tpu.server.websocket.page_messages import MakeHeader, PageMessage
 from jupyter_tpu.server.websocket.stream_merging import StreamMerger, StreamPart
 
 TEXT_LIMIT = 2_000_000
-"""Characters per request that pass; a browser draws the whole text at each change (1 MB takes 0.4 s in JupyterLab)."""
+"""Characters of text per request that are sent to a page.
+
+A browser redraws the whole text at each change (1 MB takes 0.4 s in JupyterLab).
+"""
 
 TAIL_CHARACTERS = 100_000
-"""Characters at the end of a text that are shown once it has ended."""
+"""Number of characters from the end of a text that are shown once the text is complete."""
 
 UPDATE_S = 2.0
-"""How often the notice is updated: often enough to see progress, without keeping a browser busy."""
+"""Seconds between two updates of the notice: often enough to show progress, but without keeping a browser busy."""
 
 _LAST_LINES_CHARACTERS = 4_000  # source of the last 20 lines in the notice
 _REMEMBERED_REQUESTS = 256  # bounds the memory; a page rarely follows more than one request at a time
@@ -35,7 +38,10 @@ _PASSING = {"update_display_data", "comm_open", "comm_msg", "comm_close", "statu
 _CAPTURES_OUTPUT = re.compile(rb'"msg_id"\s*:')  # an Output widget that captures the following text
 
 Describe = Callable[[str, int, str], Mapping[str, str]]
-"""A function from a request's msg_id, the omitted bytes and their last lines to the notice as a MIME bundle."""
+"""A function that returns the notice as a MIME bundle.
+
+Its arguments are a request's msg_id, the omitted bytes and their last lines.
+"""
 
 
 class TextLimit:

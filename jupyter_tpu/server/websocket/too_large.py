@@ -12,11 +12,11 @@ import sys
 from collections import OrderedDict, deque
 
 TOO_BIG = 1009
-"""The close code of a WebSocket whose client received a message larger than its limit (RFC 6455, 7.4.1)."""
+"""The WebSocket close code of a client that received a message larger than its limit (RFC 6455, 7.4.1)."""
 
 _LARGE_BYTES = 1_000_000
 _SUSPECT_BYTES = 32_000
-"""The lowest default limits of WebSocket libraries: 1 MiB in most, 32 KiB in one."""
+"""The lowest default limits of WebSocket libraries: 1 MiB in most libraries, 32 KiB in one."""
 
 # Number of connections that must break at the same message, without a close code, until the message counts as rejected.
 # Smaller messages need more: an unreliable network is more likely than a client with a limit below 1 MiB.
@@ -25,7 +25,7 @@ _TIMES = 5
 _REMEMBERED = 1000  # messages; bounds the memory
 
 Place = tuple[str, str, int]
-"""Kernel, session and seq."""
+"""A kernel, a session and a seq."""
 
 
 class InFlight:

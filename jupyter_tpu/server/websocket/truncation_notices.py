@@ -11,7 +11,7 @@ from jupyter_tpu.outputs.rendering import format_bytes
 from jupyter_tpu.server.websocket.page_messages import PageMessage
 
 READABLE_BYTES = 4_000_000
-"""A larger message is beyond what the agent reads of a request (`request_listing.TAIL_BYTES`), so no route has it."""
+"""Maximum size of a message that a route can return; the agent reads no more (`request_listing.TAIL_BYTES`)."""
 
 _LINES = 20  # lines of text in a notice: a preview of the kernel's output that doesn't fill the screen
 _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?")

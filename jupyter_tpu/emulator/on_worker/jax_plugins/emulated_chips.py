@@ -17,7 +17,7 @@ from typing import Any
 import emulated_tpu  # type: ignore[import-not-found]  # the worker's Python path begins in the folder above
 
 PRIORITY = 300
-"""The priority of JAX's own TPU backend."""
+"""The same priority as JAX's own TPU backend."""
 
 
 def initialize() -> None:

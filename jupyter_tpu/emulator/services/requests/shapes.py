@@ -12,7 +12,7 @@ from typing import Any
 from jupyter_tpu.emulator.services.requests.errors import invalid_value, unknown_name
 
 Kind = Any
-"""A check below, a mapping of names to kinds, or a list with the kind of its items."""
+"""A check function of this module, a mapping of field names to kinds, or a list with the kind of its items."""
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _INT64 = re.compile(r"-?[0-9]{1,19}")
