@@ -14,7 +14,14 @@ from jupyter_tpu.provisioning import Provisioning, can_start_again
 
 EMULATED = Text("Costs are simulated: the cloud is emulated.")
 
+_EMULATED_AT_RATE = Text("Costs are simulated: the cloud is emulated, and its clock runs at {rate}× real time.")
+
 _FULL_NAME = re.compile(r"projects/[^/]+/locations/(?P<zone>[^/]+)/(?:nodes|queuedResources)/(?P<id>[^/]+)")
+
+
+def emulated_text(clock_rate: float) -> str:
+    """Return a sentence about costs that an emulated cloud has counted by its clock, which may run faster."""
+    return EMULATED if clock_rate == 1 else _(_EMULATED_AT_RATE, rate=f"{clock_rate:g}")
 
 
 def price_text(price: Price | None) -> str:

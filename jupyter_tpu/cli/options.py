@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from jupyter_tpu.cloud.settings import CloudSettings
 
 
+def types_hint(option: str) -> Text:
+    """Return the hint for a command line without `option`: the accelerator types of nodes with one VM."""
+    kinds = accelerators.accelerators().values()
+    return Text(
+        "Add {option} with one of: {types}; or with a slice of several VMs, such as v5litepod-16.",
+        option=option,
+        types=", ".join(kind.type for kind in kinds if kind.workers == 1),
+    )
+
+
 def node_options(options: argparse.Namespace) -> NodeOptions:
     """Return the options of the new node."""
     return NodeOptions.pick(vars(options))

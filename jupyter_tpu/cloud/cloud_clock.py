@@ -140,6 +140,11 @@ class CloudClock:
         """Like `ahead_s`, but always 0 for an emulated cloud with virtual time."""
         return self.ahead_s if self._virtual is None else 0.0
 
+    @property
+    def rate(self) -> float:
+        """Seconds of the cloud's time per real second: 1, except in an emulated cloud; 0 while its time is paused."""
+        return 1.0 if self._virtual is None else self._virtual.rate
+
     def _ahead_s(self, wall: float, steady: float) -> float:
         if self._virtual is not None:
             return wall - self._virtual.at(steady)

@@ -41,8 +41,8 @@ from jupyter_tpu.errors import (
 )
 
 LOGIN_HINT = (
-    "Run `gcloud auth application-default login`. If you have no account, run `jupyter tpu demo` and "
-    "use a terminal in the JupyterLab that it opens."
+    "Run `gcloud auth application-default login`, or `jupyter tpu setup` to use a credentials file. If you have no "
+    "account, run `jupyter tpu demo` and use a terminal in the JupyterLab that it opens."
 )
 LOGIN_ACTIONS = (copy_command("gcloud auth application-default login"),)
 

@@ -62,12 +62,13 @@ class Step:
 
 
 def is_complete(steps: Iterable[Step]) -> bool:
-    """Return whether nodes can be created: the API responds, all steps are done and no check has failed.
+    """Return whether nodes can be created: the API responds, no check has failed and no necessary step is missing.
 
-    Ignores steps whose state these credentials may not read, such as billing.
+    Ignores steps whose state these credentials may not read, such as billing. A budget is recommended, not necessary.
     """
     states = {step.key: step.state for step in steps}
-    return states.get("api") == "done" and not {"to_do", "failed"} & set(states.values())
+    missing = {key for key, state in states.items() if state == "to_do"}
+    return states.get("api") == "done" and "failed" not in states.values() and missing <= {"budget"}
 
 
 def waiting(key: Key, text: str) -> Step:

@@ -115,6 +115,14 @@ function isBeing(
   return isRequested || list?.nodes.find(one => one.name === name)?.state === state;
 }
 
+/** The names of the nodes that are being created or started, by request or by the cloud's own account. */
+export function inProgress(verb: 'create' | 'start', list: INodeList | null): string[] {
+  const state = verb === 'create' ? 'CREATING' : 'STARTING';
+  const intents = list?.intents.filter(intent => !intent.settled && intent.verb === verb) ?? [];
+  const nodes = list?.nodes.filter(node => node.state === state) ?? [];
+  return [...new Map([...nodes, ...intents].map(pair)).values()].map(({ node_id }) => node_id);
+}
+
 export function failedCreations({ intents }: INodeList): IFailedIntent[] {
   return intents.filter(
     (intent): intent is IFailedIntent =>

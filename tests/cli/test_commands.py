@@ -346,6 +346,7 @@ def test_without_credentials_it_says_how_to_sign_in(terminal: Terminal) -> None:
 
     assert refused.returncode == 1
     assert "gcloud auth application-default login" in refused.stderr
+    assert "jupyter tpu setup" in refused.stderr
     assert "jupyter tpu demo" in refused.stderr
 
 

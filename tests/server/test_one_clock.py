@@ -58,6 +58,21 @@ def cost_in_terminal(server: Server, cloud: Cloud) -> float:
     return float(json.loads(done.stdout)["nodes"][-1]["usd"])
 
 
+def notes_in_terminal(server: Server, cloud: Cloud, command: str) -> str:
+    argv = [sys.executable, "-m", "jupyter_tpu.cli", command]
+    done = run_warm(argv, env=environment_of(server, cloud), cwd=server.folder, timeout=240)
+    assert done.returncode == 0, done.stderr
+    return str(done.stderr)
+
+
+@pytest.mark.parametrize("command", ["cost", "list"])
+def test_a_terminal_says_how_fast_the_clock_runs_that_costs_follow(server: Server, cloud: Cloud, command: str) -> None:
+    cloud.control.set_time_scale(10)
+    assert "its clock runs at 10× real time" in notes_in_terminal(server, cloud, command)
+    cloud.control.set_time_scale(1)
+    assert "Costs are simulated: the cloud is emulated.\n" in notes_in_terminal(server, cloud, command)
+
+
 def cost_in_panel(server: Server) -> list[float]:
     (node,) = server.tpu("GET", "nodes").json["nodes"]
     return [node["cost_usd"], server.tpu("GET", "spend").json["nodes"][-1]["usd"]]

@@ -162,6 +162,7 @@ def test_a_new_project_is_set_up_step_by_step(settings: CloudSettings, emulator:
     assert states(steps) == ["done", "done", "done", "done", "to_do"]
     assert "v5e" in steps["quota"].text
     assert steps["quota"].action == "add_grant"  # optional
+    assert is_complete(steps.values())  # a budget is recommended, not necessary
 
     perform(settings, "set_budget", usd=50)
     steps = check(settings)

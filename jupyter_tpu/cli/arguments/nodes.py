@@ -40,7 +40,7 @@ COMMANDS = (
         help="create a node and wait until it is READY",
         arguments=(
             argument("node", metavar="NODE", help="name of the new node"),
-            argument("--type", required=True, metavar="TYPE", help=_TYPE),
+            argument("--type", metavar="TYPE", help=_TYPE),
             argument("--zone", help="zone (default: the first that offers the type)"),
             *_NEW_NODE,
             argument(

@@ -20,6 +20,7 @@ from jupyter_tpu.cli.options import (
     cloud_settings,
     node_options,
     provisioning_at_once,
+    types_hint,
 )
 from jupyter_tpu.cli.terminal import note, note_do, note_now, plain, warn
 from jupyter_tpu.cloud.services.buckets import read_egress
@@ -106,6 +107,8 @@ class Wanted:
 
 def _wanted(options: argparse.Namespace) -> Wanted:
     """Fill in the defaults. Reject an invalid request if this is possible without querying the cloud."""
+    if not options.type:
+        raise BadInput("A new node requires --type.", exists="Nothing was done.", hint=types_hint("--type"))
     kind = accelerators.accelerator(options.type)
     zone = options.zone or _first_zone(kind.type)
     NodeName(project="any-project", zone=zone, node_id=options.node)  # raises BadInput for an invalid name or zone

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu import accelerators
-from jupyter_tpu.cli.node_texts import EMULATED, dollars_text, price_text, total_text
+from jupyter_tpu.cli.node_texts import dollars_text, emulated_text, price_text, total_text
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.spend.ledger_access import costs_of_list, costs_of_nodes, reminders_of, warn_of_clock
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
@@ -32,7 +32,7 @@ def run_list(options: argparse.Namespace) -> int:
     from jupyter_tpu.kernels.kernelspecs import kernelspec_names
 
     settings = cloud_settings(options)
-    listed, costs, reminders = asyncio.run(_list_nodes(options))
+    listed, costs, reminders, clock_rate = asyncio.run(_list_nodes(options))
     specs = kernelspec_names(settings)
     if options.json:
         reminded = [{"name": str(name), **each.to_json(name.node_id)} for name, each in reminders.items()]
@@ -43,7 +43,7 @@ def run_list(options: argparse.Namespace) -> int:
         for node in listed.nodes:
             if node.name in reminders:
                 note(_reminder_text(node, reminders[node.name]))
-        _note_emulated(settings)
+        _note_emulated(settings, clock_rate)
     return 0
 
 
@@ -59,12 +59,12 @@ def _reminder_text(node: Node, reminder: Reminder) -> str:
     return plain(_(template, reminder=reminder.text(node_id), node=node_id))
 
 
-def _note_emulated(settings: CloudSettings) -> None:
+def _note_emulated(settings: CloudSettings, clock_rate: float) -> None:
     if settings.is_emulated:
-        note(EMULATED)
+        note(emulated_text(clock_rate))
 
 
-async def _list_nodes(options: argparse.Namespace) -> tuple[NodeList, NodeCosts, dict[NodeName, Reminder]]:
+async def _list_nodes(options: argparse.Namespace) -> tuple[NodeList, NodeCosts, dict[NodeName, Reminder], float]:
     from jupyter_tpu.fleet.assembly import open_cloud
 
     async with open_cloud(cloud_settings(options)) as cloud:
@@ -75,7 +75,7 @@ async def _list_nodes(options: argparse.Namespace) -> tuple[NodeList, NodeCosts,
         warn_of_clock(cloud)
         asked_at = cloud.clock.moment(asked).wall
         costs = await costs_of_list(cloud, listed, asked_at, zone=options.zone)
-        return listed, costs, reminders_of(cloud, listed.nodes, costs, asked_at)
+        return listed, costs, reminders_of(cloud, listed.nodes, costs, asked_at), cloud.clock.rate
 
 
 def _list_view(listed: NodeList, specs: dict[str, str], costs: NodeCosts) -> dict[str, Any]:
@@ -110,17 +110,17 @@ def run_describe(options: argparse.Namespace) -> int:
     from jupyter_tpu.kernels.kernelspecs import kernelspec_names
 
     settings = cloud_settings(options)
-    node, cost_usd = asyncio.run(_get_node(options))
+    node, cost_usd, clock_rate = asyncio.run(_get_node(options))
     view = node_view(node, kernelspec=kernelspec_names(settings).get(str(node.name)), cost_usd=cost_usd)
     if options.json:
         say_json({**view, "emulated": settings.is_emulated})
     else:
         _say_node(node, view)
-        _note_emulated(settings)
+        _note_emulated(settings, clock_rate)
     return 0
 
 
-async def _get_node(options: argparse.Namespace) -> tuple[Node, float | None]:
+async def _get_node(options: argparse.Namespace) -> tuple[Node, float | None, float]:
     from jupyter_tpu.cli.nodes.find import find_node
     from jupyter_tpu.fleet.assembly import open_cloud
 
@@ -128,7 +128,7 @@ async def _get_node(options: argparse.Namespace) -> tuple[Node, float | None]:
         asked = cloud.clock.steady()
         node = await find_node(cloud, options.node, options.zone)
         asked_at = cloud.clock.moment(asked).wall
-        return node, node_cost(await costs_of_nodes(cloud, (node,), asked_at), node)
+        return node, node_cost(await costs_of_nodes(cloud, (node,), asked_at), node), cloud.clock.rate
 
 
 def _say_node(node: Node, view: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from jupyter_tpu.cli.options import (
     chosen_runtime_version,
     cloud_settings,
     node_options,
+    types_hint,
 )
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, say, say_json, say_table
 from jupyter_tpu.errors import BadInput, QueuedNotFound, Text
@@ -90,7 +91,7 @@ def _note_text(queued: QueuedResource) -> str:
 
 def _add(options: argparse.Namespace) -> int:
     if not options.zone or not options.type:
-        raise BadInput("`queue add` requires --zone and --type.", exists=_NOTHING)
+        raise BadInput("`queue add` requires --zone and --type.", exists=_NOTHING, hint=types_hint("--type"))
     kind = accelerators.accelerator(options.type)
     NodeName(project="any-project", zone=options.zone, node_id=options.name)  # rejects an invalid name or zone
     provisioning = _provisioning(options)

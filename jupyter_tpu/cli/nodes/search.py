@@ -18,6 +18,7 @@ from jupyter_tpu.cli.options import (
     cloud_settings,
     node_options,
     provisioning_at_once,
+    types_hint,
 )
 from jupyter_tpu.cli.terminal import note, note_do, plain, say, say_json, say_table, warn
 from jupyter_tpu.errors import BadInput, OutOfCapacity, Text, TpuError, WrongState, joined
@@ -66,7 +67,7 @@ def _candidates(options: argparse.Namespace) -> tuple[Candidate, ...]:
         raise BadInput(
             "A search requires --types.",
             exists="No request was sent to the cloud.",
-            hint="Add --types, for example --types v6e-8.",
+            hint=types_hint("--types"),
         )
     provisioning = provisioning_at_once(options)
     wanted = tuple(

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from jupyter_tpu.cli.node_texts import EMULATED, dollars_text
+from jupyter_tpu.cli.node_texts import dollars_text, emulated_text
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.spend.billed import run_billed
 from jupyter_tpu.cli.spend.budget import say_budgets
@@ -52,7 +52,7 @@ def _run_spend(options: argparse.Namespace) -> int:
     if failure:
         note(_("Today's prices are unknown. {failure}", failure=plain(_(failure))))
     if is_emulated:
-        note(EMULATED)
+        note(emulated_text(seen.clock_rate))
     return 0
 
 

@@ -32,11 +32,13 @@ class ObservedSpend:
         account: spending and budgets.
         as_of: when the nodes were listed, on the cloud's clock; None if the cloud didn't respond.
         is_complete: whether all zones responded.
+        clock_rate: seconds of the cloud's time per real second.
     """
 
     account: Account
     as_of: float | None
     is_complete: bool
+    clock_rate: float = 1.0
 
 
 @contextmanager
@@ -111,7 +113,9 @@ async def observe_spend(options: argparse.Namespace) -> ObservedSpend:
         asked_at = cloud.clock.moment(asked).wall
         await record_observation(cloud, ledger, observation_of(listed, as_of=asked_at))
         account = ledger.account(cloud.clock.now())
-        return ObservedSpend(account=account, as_of=asked_at, is_complete=not listed.unreachable)
+        return ObservedSpend(
+            account=account, as_of=asked_at, is_complete=not listed.unreachable, clock_rate=cloud.clock.rate
+        )
 
 
 async def costs_of_list(cloud: CloudApi, listed: NodeList, as_of: float, *, zone: str) -> NodeCosts:

@@ -360,8 +360,8 @@ describe('the section of spend', () => {
     expect(notice.textContent).toContain(
       'You have already used this amount. These nodes will be stopped or deleted now'
     );
-    expect(notice.textContent).toContain('Stopped, disk kept: my-node in us-central1-a.');
-    expect(notice.textContent).toContain('Deleted with disk and files: cheap in us-central1-a.');
+    expect(notice.textContent).toContain('Will be stopped; disk and files are kept: my-node in us-central1-a.');
+    expect(notice.textContent).toContain('Will be deleted with disk and files: cheap in us-central1-a.');
     expect(notice.textContent).not.toContain('resting');
     await click('Set budget');
     expect(doing.onSetBudget).not.toHaveBeenCalled();
@@ -868,6 +868,23 @@ describe('the item of the status bar', () => {
       screen.getByRole('button', { name: 'TPU $9.60/h' });
       cleanup();
     }
+  });
+
+  it.each([
+    ['TPU: creating my-node', [intent('my-node')], ''],
+    ['TPU: creating my-node', [intent('my-node')], 'CREATING'],
+    ['TPU: creating 2 nodes', [intent('my-node'), intent('other')], ''],
+    ['TPU: starting my-node', [], 'STARTING'],
+    ['TPU: starting my-node', [intent('my-node', { verb: 'start' })], 'STOPPED'],
+    ['TPU: nothing running', [intent('my-node', { settled: true })], ''],
+    ['TPU: nothing running', [], 'STOPPED']
+  ])('says "%s" while no node is READY', (name, intents, state) => {
+    const given = list({ intents, nodes: state ? [node('my-node', { state })] : [] });
+    const idle = spend({ usd_per_hour: 0 });
+    render(
+      <Item spend={idle} model={modelOf({}, [])} list={given} trans={trans} onOpen={jest.fn()} />
+    );
+    screen.getByRole('button', { name });
   });
 
   it('counts the queued nodes that wait', () => {

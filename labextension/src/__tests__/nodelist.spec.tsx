@@ -178,14 +178,14 @@ describe('the list of nodes', () => {
     });
     const texts = [...document.querySelectorAll('.jp-tpu-Progress-text')];
     expect(texts.map(({ textContent }) => textContent)).toEqual([
-      'provisioning the node · 0:41 of about 1:20',
-      'booting · 0:41',
+      'Provisioning the node · 0:41 of about 1:20',
+      'Booting · 0:41',
       '0:41'
     ]);
     const values = screen.getAllByRole('progressbar').map(bar => bar.getAttribute('aria-valuenow'));
     expect(values).toEqual(['51', null, null]);
     const names = screen.getAllByRole('progressbar').map(bar => bar.getAttribute('aria-label'));
-    expect(names).toEqual(['Creating · provisioning the node', 'Creating · booting', 'Deleting']);
+    expect(names).toEqual(['Creating · Provisioning the node', 'Creating · Booting', 'Deleting']);
     jest.useRealTimers();
   });
 });

@@ -417,12 +417,12 @@ export function formatVerb(verb: Verb, trans: TranslationBundle): string {
 /** The phase of an intent; empty if it says no more than the verb. */
 export function phaseName(phase: string, trans: TranslationBundle): string {
   const names: { readonly [phase: string]: string } = {
-    requested: trans.__('requested'),
-    asking: trans.__('sending the request'),
-    checking: trans.__('checking'),
-    provisioning: trans.__('provisioning the node'),
-    rolling_back: trans.__('rolling back'),
-    booting: trans.__('booting'),
+    requested: trans.__('Requested'),
+    asking: trans.__('Sending the request'),
+    checking: trans.__('Checking'),
+    provisioning: trans.__('Provisioning the node'),
+    rolling_back: trans.__('Rolling back'),
+    booting: trans.__('Booting'),
     deleting: '',
     stopping: '',
     starting: ''

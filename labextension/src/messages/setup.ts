@@ -2,6 +2,7 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ISetupStep } from '../api.generated';
+import { openNotebookButton } from './panel';
 
 // First steps
 
@@ -35,7 +36,8 @@ export function notebookStep(trans: TranslationBundle): string {
 
 export function notebookHint(trans: TranslationBundle): string {
   return trans.__(
-    "Use the node's card below. Run the notebook on the node as you would on a local kernel."
+    "Click %1 on the node's card below. The notebook then runs on the node, as on a local kernel.",
+    openNotebookButton(trans)
   );
 }
 

@@ -105,6 +105,19 @@ export function nothingRuns(trans: TranslationBundle): string {
   return trans.__('TPU: nothing running');
 }
 
+/** Instead of a rate while nothing is billed yet. */
+export function creating(names: readonly string[], trans: TranslationBundle): string {
+  return names.length === 1
+    ? trans.__('TPU: creating %1', names[0])
+    : trans._n('TPU: creating %1 node', 'TPU: creating %1 nodes', names.length);
+}
+
+export function starting(names: readonly string[], trans: TranslationBundle): string {
+  return names.length === 1
+    ? trans.__('TPU: starting %1', names[0])
+    : trans._n('TPU: starting %1 node', 'TPU: starting %1 nodes', names.length);
+}
+
 export function queued(count: number, trans: TranslationBundle): string {
   return trans._n('%1 queued', '%1 queued', count);
 }

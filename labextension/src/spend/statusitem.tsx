@@ -6,7 +6,7 @@ import React from 'react';
 import { INodeAutostop, INodeList, ISpend } from '../api.generated';
 import { nextToStop } from '../autostop/rules';
 import { useNow } from '../components/now';
-import { isEnding } from '../fleet';
+import { inProgress, isEnding } from '../fleet';
 import { tpuIcon } from '../icons';
 import { autostopSummary } from '../messages/autostop';
 import * as messages from '../messages/spend';
@@ -85,7 +85,7 @@ export function Item({ spend, model, list, trans, onOpen }: IProps): JSX.Element
     (percent ?? 0) >= 80 ||
     autostops.some(({ is_warning, reminder }) => is_warning || reminder !== null);
   const texts = [
-    isRunning(spend) ? shortRate(spend, trans) : surfaces.nothingRuns(trans),
+    isRunning(spend) ? shortRate(spend, trans) : progressText(list, trans),
     waiting > 0 ? surfaces.queued(waiting, trans) : '',
     problem ? messages.outOfDate(trans) : '',
     cut ? messages.disconnected(shortName({ node_id: cut }), trans) : '',
@@ -147,6 +147,18 @@ function firstCut(
     return cutOf(cuts, name, autostop, now_s) !== undefined;
   };
   return spend.nodes.find(({ is_open, name }) => is_open && isCut(name))?.node_id;
+}
+
+/** What is on its way while no node is READY. */
+function progressText(list: INodeList | null, trans: TranslationBundle): string {
+  const names = (verb: 'create' | 'start'): string[] =>
+    inProgress(verb, list).map(node_id => shortName({ node_id }));
+  const [created, started] = [names('create'), names('start')];
+  return created.length > 0
+    ? surfaces.creating(created, trans)
+    : started.length > 0
+      ? surfaces.starting(started, trans)
+      : surfaces.nothingRuns(trans);
 }
 
 function endText(next: INodeAutostop | undefined, now_s: number, trans: TranslationBundle): string {

@@ -1,4 +1,4 @@
-"""`jupyter tpu setup` says what is missing, does it when told to, and its exit code says whether that was all."""
+"""`jupyter tpu setup` says what is missing, does it when told to, and exits with 0 if nodes can be created."""
 
 from __future__ import annotations
 
@@ -21,6 +21,18 @@ def test_without_consent_nothing_is_done(terminal: Terminal) -> None:
     assert "jupyter tpu setup --budget 50" in shown.stderr
     assert "no account" not in shown.stderr
     assert terminal.cloud.project()["api_enabled"] is False
+
+
+def test_without_a_budget_nodes_can_be_created(terminal: Terminal) -> None:
+    terminal.cloud.set_project(api_enabled=True)
+
+    shown = terminal.tpu("setup", JUPYTER_TPU_EMULATOR=terminal.rest)
+
+    assert shown.returncode == 0, shown.stderr
+    assert "No budget is set." in shown.stdout
+    assert "jupyter tpu setup --budget 50" in shown.stderr
+    assert "Ready" in shown.stdout
+    assert terminal.tpu_json("setup", JUPYTER_TPU_EMULATOR=terminal.rest)["is_complete"]
 
 
 def test_with_consent_the_api_is_enabled_and_a_budget_set(terminal: Terminal) -> None:
