@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 # Characters of an engine's last output in a notice: the last few lines, not the log.
 _LAST_OUTPUT = 600
+# Lines that ipyparallel writes to the output of every engine.
+_NOISE = ("[KernelNanny.", "Message signing is disabled.")
 
 
 class Slice:
@@ -279,13 +281,23 @@ class Slice:
         except TpuError as error:
             log.info("how worker %s of kernel %s ended is unknown: %s", worker, self._kernel_id, error)
             return
-        ended = (answer.get("engine") or {}).get("exit") or {}
+        engine = answer.get("engine") or {}
+        ended = engine.get("exit") or {}
+        if not ended or ended.get("asked") or kernel.exit_code is not None:
+            return
+        lines = [line for line in stderr_of(ended).splitlines() if not any(noise in line for noise in _NOISE)]
+        output = "\n".join(lines).strip()[-_LAST_OUTPUT:]
+        tail = f" Its last output:\n{output}" if output else ""
+        message = f"The process of worker {worker} ended ({exit_text(exit_code_of(ended))}). Restart the kernel.{tail}"
         # Exit code 0: the kernel is shutting down, or a cell has called `exit`, which the kernel reports.
-        if ended and not ended.get("asked") and kernel.exit_code is None and exit_code_of(ended) != 0:
-            output = stderr_of(ended).strip()[-_LAST_OUTPUT:]
-            tail = f" Its last output:\n{output}" if output else ""
-            how = exit_text(exit_code_of(ended))
-            await self._notify(f"The process of worker {worker} ended ({how}). Restart the kernel.{tail}")
+        loss = {"worker": worker, "message": message, "is_shown": exit_code_of(ended) != 0}
+        try:
+            await self._call(0, "report_loss", {**loss, "start_id": engine.get("start_id", "")})
+        except BadInput:  # an agent of an earlier version
+            if loss["is_shown"]:
+                await self._notify(message)
+        except TpuError as error:
+            log.info("kernel %s does not learn that worker %s ended: %s", self._kernel_id, worker, error)
 
     async def _stop_engines(self) -> None:
         await asyncio.gather(*(self._stop_one(worker) for worker in self.others))

@@ -197,6 +197,20 @@ def test_a_notebook_runs_on_all_workers_of_a_node_that_was_made_larger(cloud: Cl
     cloud.delete_node(node.name)
 
 
+def test_an_engine_that_ends_before_it_has_joined_ends_the_cell_with_its_last_words(
+    manager: KernelManager, homes: Homes
+) -> None:
+    startup = homes.homes[1].parent / ".ipython" / "profile_default" / "startup" / "last.py"
+    startup.parent.mkdir(parents=True, exist_ok=True)
+    startup.write_text("import os\nos.write(2, b'my last words\\n')\nos.kill(os.getpid(), 9)")
+    client = started(manager)
+    reply = client.execute_interactive("print('together')", timeout=60)["content"]
+    startup.unlink()
+    text = "The process of worker 1 ended (SIGKILL). Restart the kernel. Its last output:\nmy last words"
+    assert (reply["ename"], reply["evalue"]) == ("WorkerLost", text)
+    client.stop_channels()
+
+
 @pytest.mark.nightly
 def test_the_end_of_another_workers_process_is_reported_with_its_last_words(
     manager: KernelManager, homes: Homes
@@ -209,6 +223,10 @@ def test_the_end_of_another_workers_process_is_reported_with_its_last_words(
         if "worker 1 ended (SIGKILL)" in message["content"].get("text", ""):
             break
     assert "my last words" in message["content"]["text"]
+    # the next cell says the same, for pages that were not open
+    refused = client.execute_interactive("1", timeout=60)["content"]
+    assert refused["ename"] == "WorkerLost"
+    assert "my last words" in refused["evalue"]
     client.stop_channels()
 
 

@@ -71,7 +71,8 @@ class Pair:
 
     async def start(self, **params: Any) -> dict[str, Any]:
         """Start everything, as a Jupyter server does; returns what the controller's start has answered."""
-        controller = asyncio.create_task(self.links[0].call("start_controller", {**KERNEL, "workers": 2}))
+        engines = {"workers": 2, "engines": params}
+        controller = asyncio.create_task(self.links[0].call("start_controller", {**KERNEL, **engines}))
         await asyncio.sleep(0)
         await self.client.start(workers=2)
         answer = await controller
@@ -179,7 +180,7 @@ async def test_after_a_restart_all_end_with_the_kernel_although_no_client_is_the
 
 
 async def test_the_next_agents_find_controller_and_engine_and_learn_how_they_end(pair: Pair) -> None:
-    await pair.start()
+    await pair.start(start_id="1")
     assert await pair.on_engine("__import__('os').write(2, b'my last words\\n')")
     before = [(await pair.info(0))["controller"]["pid"], (await pair.info(1))["engine"]["pid"]]
     for one in pair.workers:
@@ -191,8 +192,14 @@ async def test_the_next_agents_find_controller_and_engine_and_learn_how_they_end
     assert not ended["alive"]
     assert (ended["exit"]["signal"], ended["exit"]["asked"]) == ("SIGKILL", False)
     assert "my last words" in ended["exit"]["stderr"]
+    # What clients report of it is recorded once, and not if it is about an earlier start.
+    for start_id, message in [("of an earlier start", "1"), (ended["start_id"], "2"), (ended["start_id"], "3")]:
+        loss = {"worker": 1, "start_id": start_id, "message": message, "is_shown": True}
+        await pair.links[0].call("report_loss", {**KERNEL, **loss})
     await pair.links[0].call("kill_kernel", KERNEL)
     assert (await pair.info(0, wait=True))["controller"]["exit"]["asked"]
+    await pair.client.event("exited")
+    assert [each["message"] for each in pair.client.messages if each.get("event") == "words"] == ["2"]
 
 
 async def test_another_client_finishes_the_start_of_one_that_was_killed(pair: Pair) -> None:

@@ -42,6 +42,8 @@ CONTROLLER = "controller"
 """Name of the folder of a slice's controller, inside the kernel's folder."""
 CLIENT_FILE = "profile/security/ipcontroller-client.json"
 """Path of the connection file that ipyparallel's controller writes for clients, relative to the controller's folder."""
+STATE_FILE = "process.json"
+"""Name of the file with the state of a slice's process, inside the process's folder."""
 # Bytes to read of the file of requests. Each client uses only one small slot in it (`wire.requests`).
 _REQUESTS_BYTES = 16 * 1024 * 1024
 
@@ -159,8 +161,13 @@ class KernelDirectory:
         return self.connection_file
 
     def _write_slice_file(self, workers: int) -> None:
-        client_file = self.controller / CLIENT_FILE
-        content = {"version": 1, "workers": workers, "client_file": str(client_file), "kernel_id": self._path.name}
+        content = {
+            "version": 1,
+            "workers": workers,
+            "client_file": str(self.controller / CLIENT_FILE),
+            "state_file": str(self.controller / STATE_FILE),
+            "kernel_id": self._path.name,
+        }
         if workers > 1:
             write_private(self.slice_file, json.dumps(content))
         else:

@@ -4,7 +4,9 @@ On worker 0, the agent runs an ipyparallel controller beside the kernel; on ever
 client calls ``prepare_slice`` on all workers, then ``start_controller`` and ``start_kernel`` on worker 0, then
 ``start_engine`` on the other workers, and ``finish_start`` on worker 0. If the client is killed in between, the next
 client starts the missing engines with the settings from ``unfinished_start``. The controller stops when its kernel
-exits, even without a client; engines exit when they miss the controller's heartbeats.
+exits, even without a client; engines exit when they miss the controller's heartbeats. If an engine exits earlier, a
+client tells worker 0 with ``report_loss``, because the controller does not notice the exit of an engine that has not
+joined yet.
 """
 
 from __future__ import annotations
@@ -79,6 +81,7 @@ class Slices:
             "start_engine": self.start_engine,
             "unfinished_start": self.unfinished_start,
             "finish_start": self.finish_start,
+            "report_loss": self.report_loss,
             "stop_slice": self.stop_slice,
             "slice_info": self.slice_info,
         }
@@ -120,7 +123,9 @@ class Slices:
             folder = controller.make_folder()
             python = str(params.get("python") or self._python)
             argv, engines = controller_argv(python, folder, address), params.get("engines")
-            self._start(controller, argv, controller_env(os.environ), after=after, engines=engines)
+            start_id = engines.get("start_id", "") if isinstance(engines, dict) else ""
+            env = controller_env(os.environ)
+            self._start(controller, argv, env, after=after, engines=engines, start_id=start_id)
         return {"engine_connection": await self._connection_of(controller), "address": address}
 
     async def start_engine(self, params: Params) -> dict[str, Any]:
@@ -162,6 +167,23 @@ class Slices:
         """Record that all engines were started, and delete their settings, which may contain the user's secrets."""
         if controller := self._controllers.get(checked_kernel_id(params.get("kernel_id"))):
             controller.save(engines=None)
+        return {}
+
+    async def report_loss(self, params: Params) -> dict[str, Any]:
+        """Store how the engine of a ``worker`` exited, for the kernel here; with ``is_shown``, show its user, too.
+
+        Only the first ``message`` about a worker counts, and only if it is about the current start, ``start_id``.
+        """
+        kernel_id, worker = checked_kernel_id(params.get("kernel_id")), str(params.get("worker"))
+        controller = self._controllers.get(kernel_id)
+        # The id is empty if the agent of the other worker is of an earlier version.
+        if controller is None or params.get("start_id") not in ("", controller.state.get("start_id")):
+            return {}
+        losses, message = controller.state.get("losses", {}), str(params.get("message"))
+        if worker not in losses:
+            controller.save(losses={**losses, worker: message})
+            if params.get("is_shown"):
+                self._kernels.get(kernel_id).event("words", message=message)
         return {}
 
     async def stop_slice(self, params: Params) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_tpu.agent.clock import boot_id, this_moment
-from jupyter_tpu.agent.kernels.kernel_dir import tail_of, trim
+from jupyter_tpu.agent.kernels.kernel_dir import STATE_FILE, tail_of, trim
 from jupyter_tpu.agent.kernels.process import Exit, Process, ReportedExits, end_of
 from jupyter_tpu.agent.paths import private_folder
 from jupyter_tpu.autostop import moment_from_json
@@ -119,7 +119,8 @@ class SliceProcess:
 
     def describe(self) -> dict[str, Any]:
         """Return the process's state for ``slice_info``; ``exit`` has the same format as a kernel's."""
-        return {"alive": self.is_running, "pid": self.pid, "exit": self.state.get("exit")}
+        start_id = self.state.get("start_id", "")
+        return {"alive": self.is_running, "pid": self.pid, "exit": self.state.get("exit"), "start_id": start_id}
 
     def save(self, **changes: Any) -> None:
         """Change details of the process, in its folder too, where a later agent finds them."""
@@ -148,7 +149,7 @@ class SliceProcess:
 
     @property
     def _file(self) -> Path:
-        return self.folder / "process.json"
+        return self.folder / STATE_FILE
 
     @property
     def _output(self) -> Path:

@@ -14,7 +14,8 @@ from typing import Any
 FILE_VARIABLE = "TPU_SLICE_FILE"
 """The variable in a slice's kernel with the path of a JSON file.
 
-The file has the number of `workers`, and the controller's `client_file`.
+The file has the number of `workers`, and the controller's `client_file` and `state_file`. The latter contains the
+`losses`: how engines have exited, by worker.
 """
 
 WORKER_VARIABLE = "TPU_SLICE_WORKER"

@@ -7,6 +7,7 @@ import inspect
 import json
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from functools import partial
@@ -40,6 +41,7 @@ _LOST_S = 10.0
 _EXITS_S = 2.0
 _JOIN_S = 180.0
 _SLOW_S = 10.0
+_LOOK_EVERY_S = 0.5
 # Extra time for an engine's response, in addition to its agent's time limit.
 _ENGINE_ANSWERS_S = 2.0
 
@@ -63,6 +65,7 @@ class Slice:
         self._kernel = shell.kernel
         self._target: Target | None = None
         self._failure: Text | None = None
+        self._state_file = Path(facts.get("state_file", ""))
         self._number = 0
         self._has_compared = False
         self._limits = Limits(grace_s=_seconds(GRACE_VARIABLE, Limits().grace_s))
@@ -197,6 +200,19 @@ class Slice:
         except Exception as error:  # noqa: BLE001 - whatever it is, the next cell must report it
             self._failure = Text("The other workers can't be reached: {reason}", reason=repr(error))
         self._changed()
+        while self._missing({*range(1, self.count)}):
+            # The controller does not notice the exit of an engine that has not joined.
+            for worker in self._losses().keys() - self.joined.keys() - self.lost:
+                self._on_lost(worker)
+            time.sleep(_LOOK_EVERY_S)  # there is no event for a changed file
+
+    def _losses(self) -> dict[int, str]:
+        """Return how engines have exited, as far as a client has told the agent."""
+        try:
+            losses = json.loads(self._state_file.read_text(encoding="utf-8")).get("losses", {})
+        except (OSError, ValueError):
+            return {}
+        return {int(worker): message for worker, message in losses.items()}
 
     def _on_joined(self, worker: int, facts: Mapping[str, Any]) -> None:
         self.joined[worker] = facts
@@ -332,9 +348,12 @@ class Slice:
                 text = Text("{worker} differs from worker 0: {versions}", worker=names_of([worker]), versions=versions)
                 publisher.note(text)
 
-    def _problem(self) -> tuple[str, Text] | None:
+    def _problem(self) -> tuple[str, Text | str] | None:
         if self._failure is not None:
             return "WorkersMissing", self._failure
+        losses = self._losses() if self.lost else {}
+        if self.lost and self.lost <= losses.keys():
+            return "WorkerLost", "\n".join(losses[worker] for worker in sorted(self.lost))
         if self.lost:
             text = Text(
                 "{workers}: the process has ended or does not respond, and its variables are lost. Restart the kernel:"
