@@ -14,7 +14,7 @@ from jupyter_tpu.provisioning import Provisioning, can_start_again
 
 EMULATED = Text("Costs are simulated: the cloud is emulated.")
 
-_EMULATED_AT_RATE = Text("Costs are simulated: the cloud is emulated, and its clock runs at {rate}× real time.")
+_EMULATED_AT_RATE = Text("Costs are simulated: the cloud is emulated, and its clock runs at {rate} × real time.")
 
 _FULL_NAME = re.compile(r"projects/[^/]+/locations/(?P<zone>[^/]+)/(?:nodes|queuedResources)/(?P<id>[^/]+)")
 

@@ -68,7 +68,7 @@ def notes_in_terminal(server: Server, cloud: Cloud, command: str) -> str:
 @pytest.mark.parametrize("command", ["cost", "list"])
 def test_a_terminal_says_how_fast_the_clock_runs_that_costs_follow(server: Server, cloud: Cloud, command: str) -> None:
     cloud.control.set_time_scale(10)
-    assert "its clock runs at 10× real time" in notes_in_terminal(server, cloud, command)
+    assert "its clock runs at 10 × real time" in notes_in_terminal(server, cloud, command)
     cloud.control.set_time_scale(1)
     assert "Costs are simulated: the cloud is emulated.\n" in notes_in_terminal(server, cloud, command)
 

@@ -360,8 +360,12 @@ describe('the section of spend', () => {
     expect(notice.textContent).toContain(
       'You have already used this amount. These nodes will be stopped or deleted now'
     );
-    expect(notice.textContent).toContain('Will be stopped; disk and files are kept: my-node in us-central1-a.');
-    expect(notice.textContent).toContain('Will be deleted with disk and files: cheap in us-central1-a.');
+    expect(notice.textContent).toContain(
+      'Will be stopped; disk and files are kept: my-node in us-central1-a.'
+    );
+    expect(notice.textContent).toContain(
+      'Will be deleted with disk and files: cheap in us-central1-a.'
+    );
     expect(notice.textContent).not.toContain('resting');
     await click('Set budget');
     expect(doing.onSetBudget).not.toHaveBeenCalled();

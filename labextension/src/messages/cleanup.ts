@@ -100,8 +100,12 @@ export function endsText({ stopped, deleted }: IEnds, trans: TranslationBundle):
   const names = (nodes: IEnds['stopped']): string =>
     nodes.map(({ node_id, zone }) => inPlace(node_id, zone, trans)).join(', ');
   return [
-    ...(stopped.length > 0 ? [trans.__('Will be stopped; disk and files are kept: %1.', names(stopped))] : []),
-    ...(deleted.length > 0 ? [trans.__('Will be deleted with disk and files: %1.', names(deleted))] : [])
+    ...(stopped.length > 0
+      ? [trans.__('Will be stopped; disk and files are kept: %1.', names(stopped))]
+      : []),
+    ...(deleted.length > 0
+      ? [trans.__('Will be deleted with disk and files: %1.', names(deleted))]
+      : [])
   ];
 }
 
