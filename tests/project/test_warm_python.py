@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import termios
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ import pytest
 from warm_python import WarmPopen, run_warm
 
 PROGRAM = """
-import atexit, json, os, sys, threading, time
+import atexit, json, os, signal, sys, threading, time
 
 def last_words():
     print("the end", file=sys.stderr)
@@ -24,6 +27,10 @@ if sys.argv[1:] == ["raise"]:
     raise ValueError("as it is")
 if sys.argv[1:] == ["words"]:
     sys.exit("in words")
+if sys.argv[1:] == ["log"]:
+    signal.signal(signal.SIGTERM, lambda *_: print("asked to stop", file=sys.stderr))
+    print("a line" * 100_000, file=sys.stderr)
+    sys.exit()
 if sys.argv[1:] == ["wait"]:
     print("ready", flush=True)
     time.sleep(60)
@@ -77,3 +84,19 @@ def test_a_signal_ends_it(program: dict[str, Any], number: signal.Signals) -> No
             process.wait(timeout=0.01)
         process.send_signal(number)
         assert process.wait(timeout=120) == -number
+
+
+def test_a_signal_handler_may_log_in_the_middle_of_a_log_line(program: dict[str, Any]) -> None:
+    with WarmPopen(command("log"), stderr=subprocess.PIPE, **program) as process:
+        assert process.stderr is not None
+        log = process.stderr.fileno()
+        while _unread(log) < fcntl.fcntl(log, fcntl.F_GETPIPE_SZ):  # it waits for us, in the middle of its line
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        _, logged = process.communicate(timeout=120)
+    assert (process.returncode, logged.count(b"asked to stop")) == (0, 1)
+
+
+def _unread(fd: int) -> int:
+    """The number of bytes that wait in a pipe."""
+    return int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)

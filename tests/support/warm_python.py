@@ -193,12 +193,15 @@ def _become(request: dict[str, Any]) -> str:
     sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), encoding="utf-8")
     for number, name in ((1, "stdout"), (2, "stderr")):
         raw = io.FileIO(number, "w", closefd=False)
+        # Jupyter Server logs in its handler of SIGTERM. Where the signal comes in the middle of another log line, a
+        # buffered stream refuses that ("reentrant call"), and the server goes on as if nobody had asked it to stop.
+        unbuffered = at_once or name == "stderr"
         stream = io.TextIOWrapper(
-            raw if at_once else io.BufferedWriter(raw),
+            raw if unbuffered else io.BufferedWriter(raw),
             encoding="utf-8",
             errors="backslashreplace" if number == 2 else "strict",
             line_buffering=number == 2,
-            write_through=at_once,
+            write_through=unbuffered,
         )
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
