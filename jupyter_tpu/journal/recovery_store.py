@@ -24,6 +24,15 @@ from jupyter_tpu.money.grants_applied import as_billed
 from jupyter_tpu.money.spans import Window, cost
 
 KIND = "recovery"
+# phase → action of the audit log
+_ACTIONS = {
+    "clearing": "preempted",
+    "waiting": "recover-wait",
+    "making": "recreate",
+    "watching": "recreated",
+    "given_up": "recover-give-up",
+    "off": "recover-off",
+}
 
 
 class Recoveries:
@@ -124,6 +133,14 @@ class Recoveries:
         billed = as_billed(self._grants.read().grants, spans, now)
         own = (span for span in billed if span.name == name)
         return cost(own, Window(starts_at=since), now).usd
+
+
+def entry_of(recovery: Recovery, now: float) -> Entry:
+    """Return the audit log entry for the phase that a recovery has entered; `now` is in Unix seconds."""
+    counts = {"attempts": recovery.attempts, "max_attempts": recovery.max_attempts, "max_usd": recovery.max_usd}
+    return Entry(
+        at=now, action=_ACTIONS[recovery.phase], subject=str(recovery.name), reason=recovery.message, detail=counts
+    )
 
 
 def _text(recovery: Recovery) -> str:

@@ -25,8 +25,10 @@ from jupyter_tpu.errors import (
     WrongState,
 )
 from jupyter_tpu.lifecycle.actions import CreateNode, DeleteNode
+from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.recovery_state import (
     ATTEMPT_LABEL,
+    CancelAttempt,
     DeleteQueued,
     Observation,
     Phase,
@@ -57,9 +59,7 @@ def decide(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
         return recovery, None
     # check this in any phase: a node whose deletion was requested must never be recreated
     if seen.deletion is not None:
-        return _turned_off(
-            recovery, seen.at, Text("{node} was deleted by request; it will not be recreated.", node=_id(recovery))
-        ), None
+        return turned_off_by_deletion(recovery, seen.at), _late_attempt(recovery, seen.deletion, seen.making)
     match recovery.phase:
         case "clearing":
             return _clearing(recovery, seen)
@@ -68,6 +68,12 @@ def decide(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
         case "making":
             return _making(recovery, seen, limits)
     return _watching(recovery, seen, limits)
+
+
+def turned_off_by_deletion(recovery: Recovery, at: float) -> Recovery:
+    """Return the state after the user requested the deletion of the node; `at` is in Unix seconds."""
+    message = Text("{node} was deleted by request; it will not be recreated.", node=_id(recovery))
+    return _moved(replace(recovery, is_on=False), "off", message, at)
 
 
 def refused(recovery: Recovery, error: TpuError, at: float) -> Recovery:
@@ -264,6 +270,12 @@ def _watch(recovery: Recovery, node: Node, at: float) -> Recovery:
     return _moved(watched, "watching", watching_text(watched), at)
 
 
+def _late_attempt(recovery: Recovery, deletion: Intent, attempt: Intent | None) -> CancelAttempt | None:
+    """Cancel an attempt that the deletion didn't, because the attempt was saved after the deletion had finished."""
+    is_late = deletion.settled and attempt is not None and not attempt.settled
+    return CancelAttempt(recovery.name) if is_late else None
+
+
 # -- end of a recovery, and its messages
 
 
@@ -285,10 +297,6 @@ def _too_dear(recovery: Recovery, seen: Observation) -> Recovery:
 
 def _given_up(recovery: Recovery, at: float, message: str) -> Recovery:
     return _moved(recovery, "given_up", message, at)
-
-
-def _turned_off(recovery: Recovery, at: float, message: str) -> Recovery:
-    return _moved(replace(recovery, is_on=False), "off", message, at)
 
 
 def _moved(recovery: Recovery, phase: Phase, message: str, at: float, **changes: Any) -> Recovery:

@@ -151,7 +151,14 @@ class DeleteQueued:
     name: QueuedName
 
 
-Step = tuple[Recovery, DeleteNode | DeleteQueued | CreateNode | None]
+@dataclass(frozen=True, slots=True)
+class CancelAttempt:
+    """A request to cancel an attempt to recreate a node: its intent, and the node if it already exists."""
+
+    name: NodeName
+
+
+Step = tuple[Recovery, DeleteNode | DeleteQueued | CreateNode | CancelAttempt | None]
 """The recovery to save, and the request to send afterwards."""
 
 

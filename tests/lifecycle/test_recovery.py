@@ -23,6 +23,7 @@ from jupyter_tpu.lifecycle.auto_recovery import decide, refused
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.recovery_state import (
     ATTEMPT_LABEL,
+    CancelAttempt,
     DeleteQueued,
     Observation,
     Recovery,
@@ -125,6 +126,20 @@ SITUATIONS = [
     ),
     ("also of the leftover", recovery(phase="clearing"), Observation(at=9, deletion=intent("delete")), "off", None),
     ("also of the new one", recovery(phase="making"), Observation(at=9, deletion=intent("delete")), "off", None),
+    (
+        "and ends an attempt that began after it",
+        recovery(phase="making", attempts=1),
+        Observation(at=9, deletion=intent("delete", phase="deleted", settled=True), making=attempt()),
+        "off",
+        CancelAttempt,
+    ),
+    (
+        "but not one that it cancels itself",
+        recovery(phase="making", attempts=1),
+        Observation(at=9, deletion=intent("delete"), making=attempt()),
+        "off",
+        None,
+    ),
     ("no choice, nothing", recovery(is_on=False, phase="off"), Observation(at=9, node=node("PREEMPTED")), "off", None),
     (
         "a leftover that goes",
@@ -322,7 +337,7 @@ sights = st.builds(
     node=st.none() | nodes,
     missing_s=st.sampled_from([0.0, LONG_S]),
     queued=st.none() | st.sampled_from(["ACTIVE", "SUSPENDING", "SUSPENDED", "DELETING"]).map(queued),
-    deletion=st.none() | st.none() | st.none() | st.just(intent("delete")),
+    deletion=st.none() | st.none() | st.none() | st.sampled_from([intent("delete"), intent("delete", settled=True)]),
     stop=st.none() | st.just(intent("stop")),
     making=st.none() | makings,
     spent_usd=st.none() | st.floats(0, 20),
@@ -362,6 +377,9 @@ def test_no_order_of_events_makes_two_nodes_or_one_too_many(choice: Recovery, st
         if isinstance(asked, CreateNode) and before.phase == "waiting" and choice.max_usd is not None:
             assert seen.spent_usd is not None
             assert seen.spent_usd < choice.max_usd
+        if isinstance(asked, CancelAttempt):
+            assert seen.making is not None
+            assert not seen.making.settled
         if isinstance(asked, DeleteNode):
             assert seen.node is not None
             assert seen.node.state != "READY"

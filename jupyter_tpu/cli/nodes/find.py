@@ -37,7 +37,7 @@ async def find_node(cloud: CloudApi, text: str, zone: str) -> Node:
 
 
 async def find_node_or_intent(cloud: CloudApi, text: str, zone: str) -> Node:
-    """Return the node as in `find_node`, or a node that is being created, so that its creation can be cancelled."""
+    """Return the node as in `find_node`, or one that is being created or recreated, so that this can be cancelled."""
     try:
         return await find_node(cloud, text, zone)
     except NodeNotFound:
@@ -49,24 +49,29 @@ async def find_node_or_intent(cloud: CloudApi, text: str, zone: str) -> Node:
 
 
 def _intended(settings: CloudSettings, node_id: str) -> list[Node]:
-    """Return the nodes with this id whose creation has started but isn't complete."""
+    """Return the nodes with this id whose creation has started but isn't complete, or that will be recreated."""
     from jupyter_tpu.journal import Journal
+    from jupyter_tpu.journal.recovery_store import Recoveries
 
     with closing(Journal.of_user()) as journal:
         for notice in journal.notices:
             warn(_(notice))
         listed = journal.listed(time.time(), endpoint=settings.endpoint, project=settings.project)
+        recoveries = Recoveries(journal, endpoint=settings.endpoint, project=settings.project).all()
+    creating = {intent.spec.name: intent.spec for intent in listed if intent.spec and not intent.settled}
+    lost = {each.name: each.spec for each in recoveries if each.is_being_recreated and each.name not in creating}
     return [
         # set only the fields that the prompt and the deletion need
         Node(
             name=spec.name,
-            state="CREATING",
+            state=state,
             accelerator_type=spec.accelerator_type,
             labels=spec.labels,
             **flags_of(spec.provisioning),
         )
-        for spec in (intent.spec for intent in listed if not intent.settled)
-        if spec and spec.name.node_id == node_id
+        for state, specs in (("CREATING", creating), ("PREEMPTED", lost))
+        for spec in specs.values()
+        if spec.name.node_id == node_id
     ]
 
 

@@ -19,8 +19,7 @@ from jupyter_tpu.error_actions import show_queue
 from jupyter_tpu.errors import BadInput, CloudRefused, JournalUnwritable, NodeNotFound, PermissionDenied, Text, TpuError
 from jupyter_tpu.fleet.reconciler.records import FleetChange
 from jupyter_tpu.fleet.spend.grant_usage import is_covered
-from jupyter_tpu.journal.audit import Entry
-from jupyter_tpu.journal.recovery_store import Recoveries
+from jupyter_tpu.journal.recovery_store import Recoveries, entry_of
 from jupyter_tpu.lifecycle.actions import CreateNode, DeleteNode
 from jupyter_tpu.lifecycle.auto_recovery import decide, refused
 from jupyter_tpu.lifecycle.intent_texts import terms
@@ -28,6 +27,7 @@ from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.recovery_state import (
     ATTEMPT_LABEL,
     DEFAULT_ATTEMPTS,
+    CancelAttempt,
     DeleteQueued,
     Observation,
     Recovery,
@@ -52,15 +52,6 @@ MOST_ATTEMPTS = 100
 # this process has observed a node's disappearance only if it saw the node within this time. The time is long enough for
 # a few failed list requests, but shorter than a usual sleep of this computer.
 _MOST_GAP_S = 60.0
-# phase → action of the audit log
-_ACTIONS = {
-    "clearing": "preempted",
-    "waiting": "recover-wait",
-    "making": "recreate",
-    "watching": "recreated",
-    "given_up": "recover-give-up",
-    "off": "recover-off",
-}
 
 
 class RecreateController:
@@ -103,10 +94,13 @@ class RecreateController:
 
     async def _is_idle(self, fleet: Fleet, recovery: Recovery, now: float) -> bool:
         """Return whether the known state shows that nothing needs to be done; this saves a call to the cloud."""
-        if recovery.phase == "waiting":
-            return now < recovery.retry_at
-        if recovery.phase == "making":
-            intent = _making(recovery, await asyncio.to_thread(self._recoveries.intents, recovery))
+        if recovery.phase in ("waiting", "making"):
+            intents = await asyncio.to_thread(self._recoveries.intents, recovery)
+            if _deletion(intents) is not None:
+                return False
+            if recovery.phase == "waiting":
+                return now < recovery.retry_at
+            intent = _making(recovery, intents)
             return intent is not None and not intent.settled
         return recovery.phase == "watching" and self._is_well(fleet, recovery, now)
 
@@ -136,7 +130,7 @@ class RecreateController:
             is_witnessed=self._is_witnessed(recovery.name, now),
             was_deleted=node is None and not recovery.is_queued and await self._was_deleted(recovery.name),
             queued=await queued_of(self._cloud, recovery.name) if recovery.is_queued else None,
-            deletion=next((intent for intent in intents if intent.verb == "delete"), None),
+            deletion=_deletion(intents),
             stop=next((intent for intent in intents if intent.verb == "stop" and not intent.error), None),
             making=_making(recovery, intents),
             spent_usd=await asyncio.to_thread(self._recoveries.spent_usd, recovery.name, self._chosen_at(recovery)),
@@ -214,6 +208,8 @@ class RecreateController:
             await self._cloud.delete_queued_resource(action.name)
         elif isinstance(action, CreateNode):
             await self._create(fleet, decided, action, now)
+        elif isinstance(action, CancelAttempt):
+            await fleet.delete(action.name)
 
     async def _create(self, fleet: Fleet, decided: Recovery, action: CreateNode, now: float) -> None:
         try:
@@ -227,7 +223,7 @@ class RecreateController:
     async def _swap(self, old: Recovery, new: Recovery, now: float) -> bool:
         if new == old:
             return True
-        entries = () if new.phase == old.phase else (_entry(new, now),)
+        entries = () if new.phase == old.phase else (entry_of(new, now),)
         return await asyncio.to_thread(self._recoveries.swap, old, new, entries, now=now)
 
     def _notify(self, fleet: Fleet, step: Step) -> None:
@@ -247,19 +243,16 @@ async def queued_of(cloud: CloudApi, name: NodeName) -> QueuedResource | None:
     return next((each for each in listed.items if name.node_id in each.node_ids), None)
 
 
+def _deletion(intents: tuple[Intent, ...]) -> Intent | None:
+    return next((intent for intent in intents if intent.verb == "delete"), None)
+
+
 def _making(recovery: Recovery, intents: tuple[Intent, ...]) -> Intent | None:
     """Return the intent of the latest attempt to recreate the node, or None."""
     creations = (intent for intent in intents if intent.spec is not None)
     return next(
         (intent for intent in creations if intent.spec and intent.spec.labels.get(ATTEMPT_LABEL) == recovery.attempt),
         None,
-    )
-
-
-def _entry(recovery: Recovery, now: float) -> Entry:
-    counts = {"attempts": recovery.attempts, "max_attempts": recovery.max_attempts, "max_usd": recovery.max_usd}
-    return Entry(
-        at=now, action=_ACTIONS[recovery.phase], subject=str(recovery.name), reason=recovery.message, detail=counts
     )
 
 
@@ -362,7 +355,7 @@ def _off(recovery: Recovery, now: float) -> Recovery:
 
 async def _store(recoveries: Recoveries, recovery: Recovery, now: float) -> Recovery:
     action = "recover-on" if recovery.is_on else "recover-off"
-    entry = replace(_entry(recovery, now), action=action)
+    entry = replace(entry_of(recovery, now), action=action)
     await asyncio.to_thread(recoveries.put, recovery, entry)
     return recovery
 

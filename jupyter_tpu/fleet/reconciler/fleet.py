@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from jupyter_tpu.cloud.api import CloudApi
+from jupyter_tpu.error_actions import delete_node
 from jupyter_tpu.errors import CloudUnavailable, IntentNotFound, NodeNotFound, RateExceeded, Text, TpuError
 from jupyter_tpu.fleet.reconciler import executor
 from jupyter_tpu.fleet.reconciler.admission_check import AdmissionCheck
@@ -24,6 +25,9 @@ from jupyter_tpu.fleet.reconciler.new_intents import name_taken, new_create_inte
 from jupyter_tpu.fleet.reconciler.polling import Polling
 from jupyter_tpu.fleet.reconciler.records import FleetChange, FleetSnapshot
 from jupyter_tpu.journal import Journal
+from jupyter_tpu.journal.recovery_store import Recoveries, entry_of
+from jupyter_tpu.lifecycle import intent_texts
+from jupyter_tpu.lifecycle.auto_recovery import turned_off_by_deletion
 from jupyter_tpu.lifecycle.conflicts import settle_conflict
 from jupyter_tpu.lifecycle.intent_events import Event, Resumed, Started
 from jupyter_tpu.lifecycle.intents import Intent, Verb
@@ -53,6 +57,18 @@ async def _cancelled(tasks: set[asyncio.Task[None]]) -> None:
 
 def _ignore(_change: FleetChange) -> None:
     """Do nothing, for fleets without a listener."""
+
+
+def _may_be_recreated(name: NodeName) -> NodeNotFound:
+    return NodeNotFound(
+        Text("There is no node named {node} at the moment.", node=name.node_id),
+        exists="Auto-recovery is on for it and may recreate it.",
+        hint=Text(
+            "Delete it with {command}; this also turns auto-recovery off.",
+            command=intent_texts.command("delete", name),
+        ),
+        actions=(delete_node(name),),
+    )
 
 
 class Controller(Protocol):
@@ -211,7 +227,7 @@ class Fleet:
             because: reason shown to the users of the node's kernels; None if the user requested the deletion.
 
         Raises:
-            NodeNotFound: there is no such node and none is being created.
+            NodeNotFound: there is no such node, and none is being created or recreated.
             JournalUnwritable: the intent can't be saved, so nothing was requested.
         """
         return await self._begin_on_node("delete", name, because)
@@ -317,7 +333,7 @@ class Fleet:
         return await self._begin(wanted)
 
     async def _require_node(self, verb: Verb, name: NodeName) -> None:
-        """Read the node; raises as `CloudApi.get_node` does."""
+        """Read the node; raises as `CloudApi.get_node` does, but a node that would be recreated may be deleted."""
         requested = self._cloud.clock.steady()
         try:
             node = await self._cloud.get_node(name)
@@ -325,6 +341,18 @@ class Fleet:
             # send and retry a stop or deletion even if the cloud lists the node but refuses to read it
             if verb == "start" or self._state.node_cache.get(name) is None:
                 raise
+        except NodeNotFound:
+            recoveries = Recoveries(self._journal, endpoint=self._cloud.settings.endpoint, project=name.project)
+            recovery = await asyncio.to_thread(recoveries.get, name)
+            if recovery is None or not recovery.is_on or recovery.phase == "given_up":
+                raise
+            if verb != "delete":
+                raise _may_be_recreated(name) from None
+            # an attempt in progress is cancelled by the controller that began it
+            if recovery.phase != "making":
+                now = self._clock()
+                off = turned_off_by_deletion(recovery, now)
+                await asyncio.to_thread(recoveries.swap, recovery, off, (entry_of(off, now),), now=now)
         else:
             self._state.node_seen(node, self._cloud.clock.moment(requested))
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING
+
+from jupyter_tpu.journal import Journal
 
 if TYPE_CHECKING:
     from terminal import Terminal
@@ -25,6 +29,26 @@ def test_a_choice_is_made_shown_and_taken_back(terminal: Terminal) -> None:
     terminal.tpu("delete", "mine", "--yes")
     assert terminal.tpu_json("recover", "mine", "--off")["is_on"] is False
     assert terminal.cloud.billing() == []
+
+
+def test_a_node_is_deleted_between_two_attempts_to_recreate_it(terminal: Terminal) -> None:
+    """It doesn't exist then, but would cost money again in a few minutes."""
+    terminal.tpu("create", "mine", "--type", "v5litepod-8", "--zone", ZONE, "--spot")
+    terminal.tpu("recover", "mine", "--on")
+    terminal.tpu("delete", "mine", "--yes")
+    with closing(Journal.open(terminal.home / "tpu")) as journal, journal.writing() as database:
+        (text,) = database.execute("SELECT body FROM documents WHERE kind = 'recovery'").fetchone()
+        now = time.time()
+        waiting = {"is_on": True, "phase": "waiting", "attempts": 1, "chosen_at": now, "retry_at": now + 900}
+        body = json.dumps({**json.loads(text), **waiting})
+        database.execute("UPDATE documents SET body = ? WHERE kind = 'recovery'", (body,))
+
+    stopped = terminal.tpu("stop", "mine", "--yes")
+    assert (stopped.returncode, "Auto-recovery is on for it" in stopped.stderr) == (1, True), stopped.stderr
+    deleted = terminal.tpu("delete", "mine", "--yes")
+    assert (deleted.returncode, deleted.stdout) == (0, "mine is deleted.\n"), deleted.stderr
+    assert " off " in terminal.tpu("recover", "mine").stdout
+    assert terminal.tpu("delete", "mine", "--yes").returncode == 1
 
 
 def test_a_cap_that_cannot_be_checked_is_refused_at_once(terminal: Terminal) -> None:

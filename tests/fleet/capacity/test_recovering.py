@@ -20,7 +20,7 @@ from jupyter_tpu.journal.grant_store import Grants
 from jupyter_tpu.journal.recovery_store import Recoveries
 from jupyter_tpu.lifecycle.recovery_state import Recovery
 from jupyter_tpu.lifecycle.time_limits import Limits
-from jupyter_tpu.models import NodeList, NodeOptions
+from jupyter_tpu.models import NodeList, NodeName, NodeOptions, NodeSpec
 from jupyter_tpu.money.days import day_of, day_text
 from jupyter_tpu.money.grants import grant_from_json
 
@@ -163,6 +163,57 @@ async def test_nothing_is_made_again_that_was_deleted_or_not_chosen(
         assert choices.of().phase == "off"
         assert [each["state"] for each in bench.emulator.control.state()["nodes"]] == ["PREEMPTED"]
     assert lives(bench) == [False]
+
+
+async def test_a_deletion_between_two_attempts_ends_them(bench: Any, choices: Choices) -> None:
+    """There is neither a node nor a request for one then, but auto-recovery would make one in a minute."""
+    fleet = await bench.fleet(quick)
+    await made(bench, fleet)
+    await choices.choose()
+    bench.emulator.control.stock_out(bench.emulator.zone)
+    bench.emulator.control.preempt(str(bench.name()))
+    await choices.until("waiting", attempts=1)
+    with pytest.raises(NodeNotFound) as refused:
+        await fleet.stop(bench.name())
+    assert "may recreate it" in refused.value.exists
+    assert (await fleet.wait((await fleet.delete(bench.name())).intent_id)).succeeded
+    recovery = await choices.until("off")
+    assert recovery.message == "my-node was deleted by request; it will not be recreated."
+    with pytest.raises(NodeNotFound):
+        await fleet.delete(bench.name())
+    assert lives(bench) == [False]
+
+
+class DeletesFirst:
+    """Has another process delete the node when a creation is checked, before its intent is in the journal."""
+
+    notices = ()
+
+    def __init__(self, other: Fleet) -> None:
+        self._other = other
+        self.has_deleted = False
+
+    async def check_create(self, spec: NodeSpec, *, accept_unknown_price: bool) -> None:
+        if not self.has_deleted:
+            self.has_deleted = True
+            await self._other.wait((await self._other.delete(spec.name)).intent_id)
+
+    async def check_start(self, name: NodeName) -> None:
+        """Nothing is started here."""
+
+
+async def test_an_attempt_that_a_deletion_came_before_is_cancelled(bench: Any, choices: Choices) -> None:
+    other = await bench.fleet()
+    await made(bench, other)
+    await choices.choose()
+    check = DeletesFirst(other)
+    await bench.fleet(quick, admission_checks=[check])
+    bench.emulator.control.preempt(str(bench.name()))
+    await choices.until("off")
+    await bench.until(lambda: not any(not each.settled for each in other.snapshot().intents))
+    await bench.until(lambda: not bench.emulator.control.state()["nodes"])
+    assert check.has_deleted
+    assert not any(lives(bench))
 
 
 async def test_what_went_while_nobody_looked_may_have_ended_by_its_rules(bench: Any, choices: Choices) -> None:

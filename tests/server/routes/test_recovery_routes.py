@@ -33,7 +33,7 @@ async def test_a_preempted_node_is_made_again_by_the_server(server: Server, clou
         assert (chosen.json["state"], chosen.json["max_attempts"], chosen.json["max_usd"]) == ("watching", 2, 50)
 
         cloud.control.preempt(f"projects/{cloud.project}/locations/{ZONE}/nodes/taken")
-        await events.until(lambda event: "was recreated (attempt 1 of 2" in event.get("message", ""))
+        await events.until(lambda event: "recreated (attempt 1 of 2" in event.get("message", ""))
         listed = server.tpu("GET", "recovery").json
         assert_fits(listed, "Recoveries")
         assert [each["attempts"] for each in listed["choices"]] == [1]
