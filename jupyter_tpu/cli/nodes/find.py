@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli.terminal import warn
-from jupyter_tpu.errors import BadInput, JournalUnwritable, NodeNotFound, Text
+from jupyter_tpu.errors import BadInput, JournalUnwritable, NodeNotFound, Text, TpuError
 from jupyter_tpu.i18n import _
 from jupyter_tpu.models import Node, NodeList, NodeName
 from jupyter_tpu.provisioning import flags_of
@@ -40,12 +40,36 @@ async def find_node_or_intent(cloud: CloudApi, text: str, zone: str) -> Node:
     """Return the node as in `find_node`, or one that is being created or recreated, so that this can be cancelled."""
     try:
         return await find_node(cloud, text, zone)
-    except NodeNotFound:
+    except NodeNotFound as error:
         with suppress(JournalUnwritable):  # if the journal is unreadable, use the cloud's response
             intended = [node for node in _intended(cloud.settings, text) if zone in ("", node.name.zone)]
             if len(intended) == 1:
                 return intended[0]
+        # without this, the user would believe that the node won't come and cost money
+        if request := await _pending_request(cloud, text, zone):
+            what, command = request
+            hint = Text("Cancel it with `{command}`.", command=command)
+            raise NodeNotFound(error.message, exists=what, hint=hint) from None
         raise
+
+
+async def _pending_request(cloud: CloudApi, node_id: str, zone: str) -> tuple[Text, str] | None:
+    """Return a search or a queued resource that may still create this node, and the command that cancels it."""
+    from jupyter_tpu.fleet.capacity.search_service import SearchService
+    from jupyter_tpu.journal import Journal
+
+    with suppress(TpuError):  # the requests are only listed to complete another error
+        with closing(Journal.of_user()) as journal:
+            searches = await SearchService(cloud, journal).all()
+        for search in searches:
+            if search.node_id == node_id and not search.has_ended:
+                command = f"jupyter tpu search --cancel {search.search_id}"
+                return Text("A search that will create a node with this name is running."), command
+        for queued in (await cloud.list_queued_resources(zone or "-")).items:
+            if node_id in queued.node_ids and not queued.is_leftover:
+                command = f"jupyter tpu queue remove {queued.name.queued_id} --zone {queued.name.zone}"
+                return Text("A queued resource that will create a node with this name is waiting."), command
+    return None
 
 
 def _intended(settings: CloudSettings, node_id: str) -> list[Node]:

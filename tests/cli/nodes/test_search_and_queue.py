@@ -76,6 +76,29 @@ def test_a_search_in_vain_says_what_to_do(terminal: Terminal, tpu: Callable[...,
     assert terminal.cloud.billing() == []
 
 
+def test_to_delete_a_node_that_may_still_come_its_request_is_cancelled(
+    terminal: Terminal, tpu: Callable[..., Ended]
+) -> None:
+    terminal.cloud.pause()
+    tpu("queue", "add", "queued", *HERE)
+    refused = tpu("delete", "queued", "--yes")
+    assert (refused.returncode, f"`jupyter tpu queue remove queued --zone {ZONE}`" in refused.stderr) == (1, True)
+    terminal.cloud.reset()
+
+    terminal.cloud.set_capacity(ZONE, "v5e", 0)
+    with terminal.start("search", "sought", "--types", "v5litepod-8", "--zones", ZONE, "--for", "1h") as it:
+        assert it.stderr is not None
+        while "no capacity" not in (line := it.stderr.readline()):
+            assert line, "the search ended"
+        searches = json.loads(tpu("search", "--json").stdout)["searches"]
+        refused = tpu("delete", "sought", "--yes")
+        it.send_signal(signal.SIGINT)
+        it.communicate(timeout=100)
+    (sought,) = [each["search_id"] for each in searches if each["node_id"] == "sought"]
+    cancel = f"`jupyter tpu search --cancel {sought}`"
+    assert (refused.returncode, cancel in refused.stderr) == (1, True), refused.stderr
+
+
 def test_the_removal_of_what_is_not_queued_says_that(terminal: Terminal) -> None:
     refused = terminal.tpu_json("queue", "remove", "nosuch")["error"]
     assert (refused["code"], refused["exists"]) == ("queued_resource_not_found", "Nothing was removed.")
