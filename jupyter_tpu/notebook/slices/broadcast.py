@@ -60,7 +60,7 @@ class Slice:
         self.joined: dict[int, Mapping[str, Any]] = {}
         self.lost: set[int] = set()
         self.cell: RunningCell | None = None
-        self.cluster = Cluster(self._on_joined, self._on_lost)
+        self.cluster = Cluster(range(1, self.count), self._on_joined, self._on_lost)
         self._shell = shell
         self._kernel = shell.kernel
         self._target: Target | None = None

@@ -26,6 +26,7 @@ class Cluster:
     """The engines of a slice.
 
     Args:
+        workers: the numbers of the slice's other workers.
         on_joined: called with the number of a worker and its reply to `HELLO` when the worker has replied on every
             channel.
         on_lost: called with the number of a worker whose process has exited.
@@ -34,7 +35,13 @@ class Cluster:
         address: the address at which the engines register; empty until it is known.
     """
 
-    def __init__(self, on_joined: Callable[[int, Mapping[str, Any]], None], on_lost: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        workers: Iterable[int],
+        on_joined: Callable[[int, Mapping[str, Any]], None],
+        on_lost: Callable[[int], None],
+    ) -> None:
+        self._workers = workers
         self._on_joined = on_joined
         self._on_lost = on_lost
         self.address = ""
@@ -72,8 +79,10 @@ class Cluster:
         self._controller_events.on_recv(lambda _: self._lose_all())
 
     def _lose_all(self) -> None:
-        for worker in list(self._registered):
-            self._lose(worker)
+        self._registered.clear()
+        self._joined.clear()
+        for worker in self._workers:  # also those that have not joined, because now they can't
+            self._on_lost(worker)
 
     def _lose(self, worker: int) -> None:
         if self._registered.pop(worker, None) is not None:

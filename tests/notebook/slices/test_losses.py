@@ -90,6 +90,17 @@ def test_a_lost_controller_ends_the_cell(make_slice):
     assert running.run("1").error.startswith("WorkerLost: worker 1")
 
 
+def test_a_controller_that_is_lost_before_the_engines_join_ends_the_cell(make_slice):
+    running = make_slice(2)
+    # worker 0 is connected to the controller
+    wait = "import time\nwhile slices.current().cluster._controller_events is None: time.sleep(0.02)"
+    assert running.run(f"%%worker 0\nfrom jupyter_tpu.notebook import slices\n{wait}").error == ""
+    request = running.send("1")
+    running.wait_for_output(request, "1 of 2 workers are ready; waiting for worker 1.")
+    running.kill_controller()
+    assert running.result(request).error.startswith("WorkerLost: worker 1")
+
+
 @pytest.mark.nightly
 def test_a_kernel_that_hangs_after_a_loss_ends_with_the_reason(make_slice):
     running = make_slice(2, JUPYTER_TPU_LOST_WORKER_S="1")
