@@ -347,19 +347,13 @@ def _lapsing(rules: Rules, activity: Activity, ready_since: float, now: float) -
     limit_s = max(rules.idle_after_s or 0.0, rules.unattended_after_s or 0.0)
     is_running, is_hidden = activity.execution.state == "active", activity.accelerator.state == "unknown"
     signs = [Text("{cell}, but", cell=activity.execution.detail or Text("a cell is running"))] if is_running else []
-    if is_hidden:
-        cause = activity.accelerator.detail
-        signs.append(Text("chip use can't be measured ({cause}); output and CPU time count instead:", cause=cause))
+    # Why chip use is unknown is a detail of its source.
     quiet = (
-        Text("there is no output, no CPU time is used,")
+        Text("no output, CPU time or connected client for {duration}; chip use can't be measured")
         if is_hidden
-        else Text("the chips are idle, there is no output,")
+        else Text("the chips are idle, there is no output, and no client has been connected for {duration}")
     )
-    reason = Text(
-        "{signs} and no client has been connected for {duration}",
-        signs=joined([*signs, quiet], " "),
-        duration=duration_text(now - since),
-    )
+    reason = joined([*signs, quiet.with_arguments(duration=duration_text(now - since))], " ")
     verdict = "idle" if now >= since + limit_s else "busy" if is_running else "unknown"
     return _Use(verdict=verdict, reason=reason, since=since, limit_s=limit_s)
 

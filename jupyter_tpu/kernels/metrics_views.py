@@ -23,9 +23,23 @@ _LONGEST_TEXT = 500
 _WRONG_S = 60.0
 
 
+def name_kernels_alike(holders: Iterable[dict[str, Any]]) -> None:
+    """Give all TPU processes of a kernel, listed from worker 0 on, the same notebook.
+
+    Front ends report the notebook's path in Jupyter only to worker 0. The other workers know its path on the client's
+    disk.
+    """
+    notebooks: dict[str, str] = {}
+    for holder in holders:
+        if holder["kernel_id"]:
+            holder["notebook"] = notebooks.get(holder["kernel_id"]) or holder["notebook"]
+            notebooks[holder["kernel_id"]] = holder["notebook"]
+
+
 def metrics_view(answers: Iterable[Answer], accelerator_type: str, as_of: float) -> dict[str, Any]:
     """Return the metrics of all workers of a node; `as_of` is in Unix seconds."""
     workers = [worker_view(answer) for answer in answers]
+    name_kernels_alike(holder for worker in workers if worker["sample"] for holder in worker["sample"]["holders"])
     return {
         "as_of": as_of,
         "is_complete": all(worker["error"] is None for worker in workers),

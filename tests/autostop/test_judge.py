@@ -144,8 +144,7 @@ SITUATIONS = (
             cpu=ago(1),
         ),
         verdict="unknown",
-        reason="chip use can't be measured (other workers are not seen); output and CPU time count instead: there is "
-        "no output, no CPU time is used, and no client has been connected for 1 h",
+        reason="no output, CPU time or connected client for 1 h; chip use can't be measured",
         ends_in_h=1,
         why="idle",
     ),

@@ -24,8 +24,11 @@ NO_PROCESS = "No process uses the chips."
 
 def run_ps(options: argparse.Namespace) -> int:
     """Print the processes that use the chips; return exit code 1 if a worker didn't respond."""
+    from jupyter_tpu.kernels.metrics_views import name_kernels_alike
+
     answers = asyncio.run(_list_processes(options))
     views = [_worker_view(answer) for answer in answers]
+    name_kernels_alike(holder for view in views for holder in view["holders"])
     if options.json:
         say_json({"workers": views})
     else:

@@ -160,6 +160,14 @@ describe('those who hold chips', () => {
       [[0, 2]]
     ]);
   });
+
+  it('count a kernel on all workers of a slice once, under the name of its notebook', () => {
+    const kernel = { kernel_id: 'k', notebook: 'a.ipynb' };
+    const own = sample({ holders: [holder({ ...kernel, command: 'python kernel' })] });
+    const other = sample({ holders: [holder({ ...kernel, command: 'python engine' })] });
+    const programs = programsOf(metrics(worker(0, { sample: own }), worker(1, { sample: other })));
+    expect(programs.map(({ processes }) => processes.map(one => one.worker_id))).toEqual([[0, 1]]);
+  });
 });
 
 const NO_NODES = { list: null, stateChanged: new Signal({}) } as unknown as ITpuModel;

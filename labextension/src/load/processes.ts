@@ -21,7 +21,7 @@ export function workerProcesses({ workers }: IMetrics): IWorkerProcess[] {
   );
 }
 
-/** A program on a slice runs once on each worker; two processes on one worker are two programs. */
+/** A program, or a kernel, on a slice runs once on each worker; two processes on one worker are two programs. */
 export function programsOf(metrics: IMetrics): IProgram[] {
   const programs = new Map<string, IWorkerProcess[]>();
   for (const processes of workerProcesses(metrics)) {
@@ -35,9 +35,11 @@ function keyFor(
   { worker_id, process }: IWorkerProcess,
   taken: ReadonlyMap<string, readonly IWorkerProcess[]>
 ): string {
-  const { user, command, kernel_id, notebook } = process;
+  const { user, command, kernel_id, notebook, is_kernel } = process;
+  // a kernel's processes on the other workers have another command line
+  const what = is_kernel && kernel_id ? [user, kernel_id] : [user, command, kernel_id, notebook];
   for (let number = 0; ; number++) {
-    const key = JSON.stringify([user, command, kernel_id, notebook, number]);
+    const key = JSON.stringify([...what, number]);
     if (!taken.get(key)?.some(other => other.worker_id === worker_id)) {
       return key;
     }

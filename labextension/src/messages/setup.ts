@@ -2,7 +2,7 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ISetupStep } from '../api.generated';
-import { openNotebookButton } from './panel';
+import { openButton } from './panel';
 
 // First steps
 
@@ -37,7 +37,7 @@ export function notebookStep(trans: TranslationBundle): string {
 export function notebookHint(trans: TranslationBundle): string {
   return trans.__(
     "Click %1 on the node's card below. The notebook then runs on the node, as on a local kernel.",
-    openNotebookButton(trans)
+    openButton(trans)
   );
 }
 

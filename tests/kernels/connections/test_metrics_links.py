@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from jupyter_tpu.errors import AgentBroken
 from jupyter_tpu.kernels.connections.metrics_pool import Answer, MetricsPool
 from jupyter_tpu.kernels.connections.worker import WorkerKey
-from jupyter_tpu.kernels.metrics_views import worker_view
-from jupyter_tpu.metrics import Host, Sample
+from jupyter_tpu.kernels.metrics_views import metrics_view, worker_view
+from jupyter_tpu.metrics import Holder, Host, Sample
 
 HOST = Host(
     cpus=1,
@@ -69,3 +70,21 @@ def test_samples_are_fresh_and_the_clock_is_called_wrong_of_a_worker_whose_clock
     assert view["history"]["at"] == pytest.approx([now - 2, now - 1])
     older = worker_view(Answer(worker_id=0, content={**said, "now": None}, at=now))
     assert (older["error"], older["clock_ahead_s"]) == (None, 0.0)
+
+
+def test_the_processes_of_a_kernel_have_one_notebook_on_all_workers() -> None:
+    def answer(worker_id: int, notebook: str, kernel_id: str = "k") -> Answer:
+        holder = Holder(pid=7, command="python", kernel_id=kernel_id, notebook=notebook, is_kernel=True)
+        sample = Sample(at=1.0, host=HOST, holders=(holder,)).to_json()
+        content = {"worker": {"hostname": "w"}, "now": 1.0, "sample": sample, "history": None}
+        return Answer(worker_id=worker_id, content=content, at=1.0)
+
+    answers = [
+        answer(0, "digits.ipynb"),
+        answer(1, "/home/ada/digits.ipynb"),
+        answer(2, "/home/ada/b.ipynb", kernel_id="other"),
+        Answer(worker_id=3, error=AgentBroken("it is silent")),
+    ]
+    workers = metrics_view(answers, "v5litepod-16", 1.0)["workers"]
+    shown = [holder["notebook"] for worker in workers[:3] for holder in worker["sample"]["holders"]]
+    assert shown == ["digits.ipynb", "digits.ipynb", "/home/ada/b.ipynb"]

@@ -105,7 +105,7 @@ function Program({ program, isBusy, now_s, trans, onRelease }: IProgramProps): J
           <span className="jp-tpu-Badge jp-mod-near">{messages.anotherUser(trans)}</span>
         )}
       </div>
-      {name !== first.command && (
+      {name !== first.command && !first.is_kernel && (
         <div className="jp-tpu-Command jp-tpu-Muted" title={first.command}>
           {first.command}
         </div>
