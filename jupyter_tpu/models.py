@@ -381,7 +381,7 @@ class Operation:
     """A long-running operation of the Cloud TPU API. `error` is set only if `done` is true.
 
     Attributes:
-        asked_at: when the cloud accepted the operation (Unix seconds); None if the cloud reports no time.
+        created_at: when the cloud accepted the operation (Unix seconds); None if the cloud reports no time.
         ended_at: when the operation finished (Unix seconds); None if it has not finished or the cloud reports no time.
     """
 
@@ -390,7 +390,7 @@ class Operation:
     target: str
     done: bool = False
     error: TpuError | None = None
-    asked_at: float | None = None
+    created_at: float | None = None
     ended_at: float | None = None
 
 

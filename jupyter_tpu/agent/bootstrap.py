@@ -23,7 +23,7 @@ OLDEST = (3, 10)
 ARCHIVE = "archive.zip"
 
 
-def say(**content: object) -> None:
+def send(**content: object) -> None:
     """Send one JSON line to the client."""
     sys.stdout.write(json.dumps(content) + "\n")
     sys.stdout.flush()
@@ -31,7 +31,7 @@ def say(**content: object) -> None:
 
 def fail(message: str, hint: str, code: str = "environment_failed") -> NoReturn:
     """Report an error to the client and exit."""
-    say(failed={"code": code, "message": message, "hint": hint})
+    send(failed={"code": code, "message": message, "hint": hint})
     sys.exit(1)
 
 
@@ -50,13 +50,13 @@ def wait_for_turn(lock: IO[str]) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        say(phase="agent", message="Waiting while another client prepares this worker", fraction=0.0)
+        send(phase="agent", message="Waiting while another client prepares this worker", fraction=0.0)
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def receive_archive(size: int, digest: str) -> bytes:
     """Ask the client for the archive and check it against its SHA-256."""
-    say(want="archive")
+    send(want="archive")
     content = sys.stdin.buffer.read(size)
     if hashlib.sha256(content).hexdigest() != digest:
         fail("The agent's code arrived damaged on the worker.", "Try again.")

@@ -63,7 +63,7 @@ class Stream:
         received: offset up to which the client has acknowledged the record.
         is_paused: whether the client has paused the stream.
         expressed: seq of the newest urgent entry that was sent early.
-        asked_at: when each delayed request was made (seconds of the boot clock), by the request's number.
+        requested_at: when each delayed request was made (seconds of the boot clock), by the request's number.
     """
 
     kernel: Kernel
@@ -71,7 +71,7 @@ class Stream:
     received: int
     is_paused: bool = False
     expressed: int = 0
-    asked_at: dict[int, float] = field(default_factory=dict)
+    requested_at: dict[int, float] = field(default_factory=dict)
 
 
 class Session:
@@ -254,7 +254,7 @@ class Session:
             content = frame.json()
             kernel = self._kernels.get(content.get("kernel_id"))
             stream = self._open(frame.stream, kernel, max(frame.number, 1))
-            stream.asked_at = _asked_at(content.get("ages"))
+            stream.requested_at = _requested_at(content.get("ages"))
         except TpuError as error:
             self._refuse(frame.stream, error)
 
@@ -309,8 +309,8 @@ class Session:
         if stream is None:
             return
         channel, parts = decode_request(frame.payload)
-        asked_at = stream.asked_at.pop(frame.number, None)
-        stream.kernel.request(self.client_id, frame.number, channel, parts, asked_at=asked_at)
+        requested_at = stream.requested_at.pop(frame.number, None)
+        stream.kernel.request(self.client_id, frame.number, channel, parts, requested_at=requested_at)
         self._writer.write(encode_frame(Kind.REQACK, frame.stream, frame.number))
 
     def _ping(self, frame: Frame) -> None:
@@ -386,7 +386,7 @@ def _locate(record: Record, seq: int) -> tuple[int, int]:
     return record.locate(record.next_seq)
 
 
-def _asked_at(ages: Any) -> dict[int, float]:
+def _requested_at(ages: Any) -> dict[int, float]:
     """Return when requests were made, from pairs of ``[number, age in seconds]``; older clients send none."""
     now = boot_clock()
     try:

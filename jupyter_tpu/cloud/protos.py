@@ -97,7 +97,7 @@ def operation_of(message: operations_pb2.Operation, request: Request) -> Operati
         target=metadata.target,
         done=message.done,
         error=error_of_status(request, message.error) if failed else None,
-        asked_at=_moment(metadata, "create_time"),
+        created_at=_moment(metadata, "create_time"),
         ended_at=_moment(metadata, "end_time"),
     )
 

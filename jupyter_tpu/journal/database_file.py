@@ -139,7 +139,7 @@ def _prepare(database: sqlite3.Connection, path: Path) -> None:
     found = schema.version_of(database)
     if found > schema.VERSION:
         raise _newer(path, found)
-    if not schema.is_as_it_says(database):
+    if not schema.matches_its_version(database):
         raise Damaged(f"its tables are not those of layout {found}")
     database.execute("PRAGMA journal_mode = WAL")
     # FULL: an intent must be on the disk before its request is sent

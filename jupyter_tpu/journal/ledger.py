@@ -33,7 +33,7 @@ class Ledger:
         self._endpoint = endpoint
         self._prefix = f"projects/{project}/"
 
-    def record(self, look: NodesObservation) -> Accrual:
+    def record(self, observation: NodesObservation) -> Accrual:
         """Update the spans from an observation. Ignore it if it is older than the last observation.
 
         Raises:
@@ -42,19 +42,19 @@ class Ledger:
         with self._journal.writing() as database:
             # read, decide and write in one transaction, so that two processes don't open two usage intervals
             spans = {span.name: span for span in self._read(database, "AND is_open = 1")}
-            accrual = accrue(spans, self._gone_at(database), look)
-            self._save(database, (*accrual.extended, *accrual.closed), look)
+            accrual = accrue(spans, self._gone_at(database), observation)
+            self._save(database, (*accrual.extended, *accrual.closed), observation)
             database.executemany(
                 f"INSERT INTO spans (endpoint, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 [(self._endpoint, *_row(span)) for span in accrual.opened],
             )
         return accrual
 
-    def preview(self, look: NodesObservation) -> Accrual:
+    def preview(self, observation: NodesObservation) -> Accrual:
         """Return the changes that an observation would make, without writing them; raises `JournalUnwritable`."""
         with self._journal.reading() as database:
             spans = {span.name: span for span in self._read(database, "AND is_open = 1")}
-            return accrue(spans, self._gone_at(database), look)
+            return accrue(spans, self._gone_at(database), observation)
 
     def spans(self) -> tuple[Span, ...]:
         """Return all spans, ordered by start time.
@@ -65,14 +65,14 @@ class Ledger:
         with self._journal.reading() as database:
             return tuple(self._read(database, "ORDER BY began_at, rowid"))
 
-    def spans_if_recorded(self, look: NodesObservation) -> tuple[Span, ...]:
-        """Return all spans as they would be after recording the observation `look`.
+    def spans_if_recorded(self, observation: NodesObservation) -> tuple[Span, ...]:
+        """Return all spans as they would be after recording an observation.
 
         Used while the disk is full, because the observation can't be written then.
 
         Raises the same errors as `spans`.
         """
-        accrual = self.preview(look)
+        accrual = self.preview(observation)
         moved = {span.name: span for span in (*accrual.extended, *accrual.closed)}
         known = (moved.get(span.name, span) if span.is_open else span for span in self.spans())
         return (*known, *accrual.opened)
@@ -105,7 +105,7 @@ class Ledger:
         )
         return {NodeName.parse(name): float(at) for name, at in rows if at is not None}
 
-    def _save(self, database: sqlite3.Connection, spans: Iterable[Span], look: NodesObservation) -> None:
+    def _save(self, database: sqlite3.Connection, spans: Iterable[Span], observation: NodesObservation) -> None:
         database.executemany(
             "UPDATE spans SET began_at = ?, ended_at = ?, is_open = ?, body = ?"
             " WHERE endpoint = ? AND node_name = ? AND is_open = 1",
@@ -114,7 +114,7 @@ class Ledger:
                     span.began_at,  # moved to an earlier time if it was written while the clock was ahead
                     span.ended_at,
                     span.is_open,
-                    _body(span, look.seen_at(span.name)),
+                    _body(span, observation.seen_at(span.name)),
                     self._endpoint,
                     str(span.name),
                 )

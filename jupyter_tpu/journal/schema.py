@@ -107,7 +107,7 @@ def columns() -> dict[str, tuple[Column, ...]]:
         return {table: columns_of(database, table) for table in TABLES}
 
 
-def is_as_it_says(database: sqlite3.Connection) -> bool:
+def matches_its_version(database: sqlite3.Connection) -> bool:
     """Return whether the tables in a file match the file's version number."""
     found = version_of(database)
     names = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}

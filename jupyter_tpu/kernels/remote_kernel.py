@@ -327,8 +327,8 @@ class RemoteKernel:
         Args:
             parts: a control request from a program on this machine, dated by the same clock as the launches.
         """
-        asked_at = date_of(parts) if asks_to_interrupt(parts) or asks_to_restart(parts) else None
-        return asked_at is not None and asked_at < self._launched_at
+        sent_at = date_of(parts) if asks_to_interrupt(parts) or asks_to_restart(parts) else None
+        return sent_at is not None and sent_at < self._launched_at
 
     def hold_cells(self) -> None:
         """Start queueing cells for the next process, because the user has requested a restart.

@@ -236,7 +236,7 @@ class Slice:
             await self._start_engines(start)
 
     async def _start_engines(self, start: Mapping[str, Any]) -> None:
-        """Start the engines with an answer of ``unfinished_start``. An engine that exists already stays as it is."""
+        """Start the engines with the result of ``unfinished_start``. Existing engines are left unchanged."""
         engines = {**start["engines"], "connection": start["engine_connection"]}
         pythons = engines.pop("pythons")
         await all_of(

@@ -57,7 +57,7 @@ class LinkSettings:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open dialogue with an agent, what the agent says about itself, and whether the worker was just prepared."""
+    """An open dialogue with an agent, the agent's description of itself, and whether the worker was just prepared."""
 
     dialogue: Dialogue
     agent: Mapping[str, Any]

@@ -228,11 +228,11 @@ class KernelStream:
         """
         now = self._clock()
         mine = (request for request in self._outbox.pending() if request.stream == self.number)
-        return [(request.number, now - request.asked_at) for request in islice(mine, _MOST_AGES)]
+        return [(request.number, now - request.requested_at) for request in islice(mine, _MOST_AGES)]
 
     def _post(self, payload: bytes) -> None:
         """Send a request. First wait for the stream's first sequence number, which is needed to receive the reply."""
-        request = self._outbox.add(self.number, payload, asked_at=self._clock())
+        request = self._outbox.add(self.number, payload, requested_at=self._clock())
         if self._has_begun:
             self._send_request(request)
         else:

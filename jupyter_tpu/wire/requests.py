@@ -16,12 +16,12 @@ SLOT_BYTES = _SLOT.size
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A message for a kernel; `asked_at` is in seconds, from a clock that also runs while the machine sleeps."""
+    """A message for a kernel; `requested_at` is in seconds, from a clock that also runs while the machine sleeps."""
 
     number: int
     stream: int
     payload: bytes
-    asked_at: float
+    requested_at: float
 
 
 class Outbox:
@@ -43,10 +43,10 @@ class Outbox:
         """The number of the newest request, even if it is acknowledged, or 0 before the first request."""
         return self._last_number
 
-    def add(self, stream: int, payload: bytes, *, asked_at: float) -> Request:
+    def add(self, stream: int, payload: bytes, *, requested_at: float) -> Request:
         """Number a message and store it until it is acknowledged."""
         self._last_number += 1
-        request = Request(self._last_number, stream, payload, asked_at)
+        request = Request(self._last_number, stream, payload, requested_at)
         self._pending[request.number] = request
         self.size += len(payload)
         return request

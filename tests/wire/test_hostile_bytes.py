@@ -156,7 +156,7 @@ def test_an_outbox_knows_its_size(steps: list[tuple[int, bytes, int]]) -> None:
         elif what == 1:
             outbox.drop(number % 3)
         else:
-            outbox.add(number % 3, payload, asked_at=0.0)
+            outbox.add(number % 3, payload, requested_at=0.0)
         pending = list(outbox.pending())
         assert outbox.size == sum(len(request.payload) for request in pending)
         assert pending == sorted(pending, key=lambda request: request.number)

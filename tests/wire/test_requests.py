@@ -18,7 +18,7 @@ ANN, BOB = "a" * 32, "b" * 32
 
 def test_requests_are_kept_until_they_are_acknowledged() -> None:
     outbox = Outbox()
-    first, second, third = (outbox.add(1, payload, asked_at=0.0) for payload in (b"a", b"b", b"c"))
+    first, second, third = (outbox.add(1, payload, requested_at=0.0) for payload in (b"a", b"b", b"c"))
     outbox.acknowledged(second.number)
     outbox.acknowledged(99)
     assert list(outbox.pending()) == [first, third]
@@ -26,8 +26,8 @@ def test_requests_are_kept_until_they_are_acknowledged() -> None:
 
 def test_requests_of_a_closed_stream_are_dropped() -> None:
     outbox = Outbox()
-    outbox.add(1, b"a", asked_at=0.0)
-    kept = outbox.add(2, b"b", asked_at=0.0)
+    outbox.add(1, b"a", requested_at=0.0)
+    kept = outbox.add(2, b"b", requested_at=0.0)
     outbox.drop(1)
     assert list(outbox.pending()) == [kept]
 

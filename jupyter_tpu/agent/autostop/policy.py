@@ -95,7 +95,7 @@ class AutostopPolicy:
 
 
 def _end_now(end_at: float, given_at: Moment, now: Moment) -> float:
-    """Return an end that was set at `given_at` by the wall clock at `now`: setting that clock doesn't move the end."""
+    """Convert an end set at `given_at` to the wall clock at `now`, so that setting the clock doesn't move the end."""
     return now.wall + (end_at - given_at.wall) - given_at.age_s(now)
 
 

@@ -18,7 +18,7 @@ PIECE_BYTES = 256 * 1024
 FOLDER = Path.home() / ".jupyter-tpu" / "wheels"
 
 
-def say(**content: object) -> None:
+def send(**content: object) -> None:
     """Send one JSON line to the client."""
     sys.stdout.write(json.dumps(content) + "\n")
     sys.stdout.flush()
@@ -27,7 +27,7 @@ def say(**content: object) -> None:
 def hello() -> None:
     """Describe the worker and its files, so that the client sends only suitable files that the worker lacks."""
     uv = [Path.home() / ".local/bin/uv", Path.home() / ".cargo/bin/uv", FOLDER.parent / "uv/bin/uv"]
-    say(
+    send(
         python="{}.{}".format(*sys.version_info[:2]),
         machine=platform.machine(),
         has_uv=shutil.which("uv") is not None or any(map(Path.is_file, uv)),
@@ -40,7 +40,7 @@ def take(name: str, size: int, sha256: str) -> None:
     """Receive the remaining part of one file, and rename the file once it is complete and its hash matches."""
     part = FOLDER / (name + ".part")
     offset = part.stat().st_size if part.is_file() and part.stat().st_size <= size else 0
-    say(offset=offset)
+    send(offset=offset)
     with part.open("r+b" if offset else "wb") as file:
         file.seek(offset)
         while file.tell() < size:
@@ -50,10 +50,10 @@ def take(name: str, size: int, sha256: str) -> None:
             file.write(piece)
     if hashlib.sha256(part.read_bytes()).hexdigest() == sha256:
         part.replace(FOLDER / name)
-        say(taken=name)
+        send(taken=name)
     else:
         part.unlink()
-        say(spoiled=name)
+        send(spoiled=name)
 
 
 def main() -> None:

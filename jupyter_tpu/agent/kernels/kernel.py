@@ -243,9 +243,9 @@ class Kernel:
         self.event("words", message=reason)
         self.send_signal(signal.SIGTERM)
 
-    def notify_hook(self, words: bytes) -> bool:
+    def notify_hook(self, data: bytes) -> bool:
         """Notify the process's checkpoint hook that the node is about to stop; return whether there is a hook."""
-        return self._process is not None and self._folder.notify_hook(words)
+        return self._process is not None and self._folder.notify_hook(data)
 
     def event(self, name: str, **content: Any) -> None:
         """Record an agent event about this kernel."""
@@ -318,14 +318,14 @@ class Kernel:
     # -- messages ------------------------------------------------------------------------------------------------------
 
     def request(
-        self, client_id: str, number: int, channel: Channel, parts: list[bytes], *, asked_at: float | None = None
+        self, client_id: str, number: int, channel: Channel, parts: list[bytes], *, requested_at: float | None = None
     ) -> None:
         """Pass a client's message to the kernel, unless it has already been passed on.
 
         Args:
             number: the client's number for the request, used to recognise repetitions.
-            asked_at: when a delayed request was made (seconds of the boot clock). The request is aborted if a failed
-                cell would have aborted it at that time.
+            requested_at: when a delayed request was made (seconds of the boot clock). The request is aborted if a
+                failed cell would have aborted it at that time.
         """
         if self.is_closed or not self._folder.is_new_request(client_id, number):
             return
@@ -343,7 +343,7 @@ class Kernel:
         if number <= self._folder.state.get("abort_until", {}).get(client_id, 0):
             if is_cell:
                 self._replies().abort(parts)
-        elif is_cell and asked_at is not None and self.requests.would_abort_at(asked_at):
+        elif is_cell and requested_at is not None and self.requests.would_abort_at(requested_at):
             self._replies().abort(parts)
         elif self._takeover is None or not self._takeover.hold(channel, parts):
             self._send(channel, parts)

@@ -137,11 +137,11 @@ class Kernels:
         for kernel in self._kernels.values():
             kernel.restore()
 
-    def notify_users(self, words: str) -> None:
+    def notify_users(self, text: str) -> None:
         """Show a message to the users of all running kernels."""
         for kernel in self._kernels.values():
             if kernel.is_alive:
-                kernel.event("words", message=words)
+                kernel.event("words", message=text)
 
     def describe(self) -> list[dict[str, Any]]:
         """Return the state of all kernels for `list_kernels`."""

@@ -30,9 +30,11 @@ class SampleHistory:
         self._count = 0
 
     def add(self, sample: Sample, at: float) -> None:
-        """Add a sample that was taken `at` that second of the boot clock; in a full buffer, it replaces the oldest one.
+        """Add a sample; if the buffer is full, it replaces the oldest one.
 
-        By the wall clock, the samples would be out of order after someone set it.
+        Args:
+            at: when the sample was taken, in seconds of the boot clock. The wall clock may be set, and the samples
+                would then be out of order.
         """
         self._at[self._next] = at
         # A series without a value in this sample must not keep its value from an hour ago.

@@ -99,8 +99,8 @@ class Notices:
         # The next agent announces a pre-emption again. The same ID prevents hooks from running twice.
         notice_id = f"{kind}-{boot_id()}" if kind == PREEMPTED else uuid.uuid4().hex
         notice = Notice(notice_id=notice_id, reason=reason, ends=now + seconds, repeated=now)
-        words = json.dumps({"notice_id": notice_id, "reason": reason, "ends_in_s": seconds}).encode()
-        notice.waiting = {kernel.kernel_id for kernel in self._kernels.all() if kernel.notify_hook(words)}
+        data = json.dumps({"notice_id": notice_id, "reason": reason, "ends_in_s": seconds}).encode()
+        notice.waiting = {kernel.kernel_id for kernel in self._kernels.all() if kernel.notify_hook(data)}
         self.notified += len(notice.waiting)
         if notice.waiting:
             asyncio.get_running_loop().call_later(seconds, self._is_over, notice)

@@ -246,11 +246,11 @@ async def _worker(settings: CloudSettings, node: Node) -> list[Finding]:
     agents = WorkerAgents(settings, (node,))
     try:
         examined = await agents.call(node.name, "examine", {}) or {"findings": []}
-        asked_at = time.time()
+        sent_at = time.time()
         sampled = await agents.call(node.name, "metrics", {"history_s": 0, "points": 1}) or {}
         answered_at = time.time()
         found = [Finding.from_json(each) for each in examined["findings"]]
-        ahead_s = float(sampled["sample"]["at"]) - (asked_at + answered_at) / 2
+        ahead_s = float(sampled["sample"]["at"]) - (sent_at + answered_at) / 2
     except TpuError as error:
         return [_of_error("SSH and agent", error)]
     except (KeyError, TypeError, ValueError):

@@ -73,9 +73,9 @@ async def _list_nodes(options: argparse.Namespace) -> tuple[NodeList, NodeCosts,
         asked = cloud.clock.steady()
         listed = await cloud.list_nodes(options.zone or "-")
         warn_of_clock(cloud)
-        asked_at = cloud.clock.moment(asked).wall
-        costs = await costs_of_list(cloud, listed, asked_at, zone=options.zone)
-        return listed, costs, reminders_of(cloud, listed.nodes, costs, asked_at), cloud.clock.rate
+        requested_at = cloud.clock.moment(asked).wall
+        costs = await costs_of_list(cloud, listed, requested_at, zone=options.zone)
+        return listed, costs, reminders_of(cloud, listed.nodes, costs, requested_at), cloud.clock.rate
 
 
 def _list_view(listed: NodeList, specs: dict[str, str], costs: NodeCosts) -> dict[str, Any]:
@@ -127,8 +127,8 @@ async def _get_node(options: argparse.Namespace) -> tuple[Node, float | None, fl
     async with open_cloud(cloud_settings(options)) as cloud:
         asked = cloud.clock.steady()
         node = await find_node(cloud, options.node, options.zone)
-        asked_at = cloud.clock.moment(asked).wall
-        return node, node_cost(await costs_of_nodes(cloud, (node,), asked_at), node), cloud.clock.rate
+        requested_at = cloud.clock.moment(asked).wall
+        return node, node_cost(await costs_of_nodes(cloud, (node,), requested_at), node), cloud.clock.rate
 
 
 def _say_node(node: Node, view: dict[str, Any]) -> None:

@@ -61,7 +61,7 @@ def _view(seen: ObservedSpend) -> dict[str, Any]:
 
 
 def _prices_failure(options: argparse.Namespace) -> str:
-    """Read the Billing Catalog if the options say so. Return why the last read failed, or an empty string."""
+    """Read the Billing Catalog if requested. Return why the last read failed, or an empty string."""
     pricing, now = PriceUpdater.of_user(cloud_settings(options)), time.time()
     if options.refresh_prices:
         try:
@@ -114,7 +114,7 @@ def _spent_text(spent: dict[str, Any]) -> str:
 
 
 def doubts(view: dict[str, Any], *, all_answered: bool) -> Iterable[str]:
-    """Return sentences that say what the sums omit and why they may be wrong.
+    """Return sentences that explain what the sums omit and why they may be wrong.
 
     Args:
         view: see `spend_view`.

@@ -110,11 +110,11 @@ async def observe_spend(options: argparse.Namespace) -> ObservedSpend:
             warn(_("The nodes could not be listed: {message}", message=_(error.message)))
             return ObservedSpend(account=ledger.account(cloud.clock.now()), as_of=None, is_complete=False)
         warn_of_clock(cloud)
-        asked_at = cloud.clock.moment(asked).wall
-        await record_observation(cloud, ledger, observation_of(listed, as_of=asked_at))
+        requested_at = cloud.clock.moment(asked).wall
+        await record_observation(cloud, ledger, observation_of(listed, as_of=requested_at))
         account = ledger.account(cloud.clock.now())
         return ObservedSpend(
-            account=account, as_of=asked_at, is_complete=not listed.unreachable, clock_rate=cloud.clock.rate
+            account=account, as_of=requested_at, is_complete=not listed.unreachable, clock_rate=cloud.clock.rate
         )
 
 
@@ -131,14 +131,14 @@ async def costs_of_nodes(cloud: CloudApi, nodes: tuple[Node, ...], as_of: float)
     return await _costs(cloud, observation_of(NodeList(nodes=nodes), as_of=0.0, read_at=seen_at))
 
 
-async def _costs(cloud: CloudApi, look: NodesObservation) -> NodeCosts:
+async def _costs(cloud: CloudApi, observation: NodesObservation) -> NodeCosts:
     """Update the ledger and return the costs; if the ledger can't be written, only warn, so that nodes are shown."""
     with open_ledger(cloud.settings) as ledger:
         unwritten = None
         try:
-            await record_observation(cloud, ledger, look)
+            await record_observation(cloud, ledger, observation)
         except JournalUnwritable as error:
-            unwritten = replace(look, now=cloud.clock.now())
+            unwritten = replace(observation, now=cloud.clock.now())
             if error.message not in ledger.notices:  # otherwise this notice was printed when the journal was opened
                 warn(_("The cost of the nodes is not saved: {message}", message=_(error.message)))
         return ledger.node_costs(cloud.clock.now(), unwritten=unwritten)

@@ -62,7 +62,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
         self._fill_new_columns()
 
     def date_by(self, now: Callable[[], float]) -> None:
-        """From now on, store the virtual time of this clock with every transaction."""
+        """Store the virtual time that `now` returns with every transaction from now on."""
         self._now = now
 
     def close(self) -> None:

@@ -67,7 +67,7 @@ class QueuedRows:
         return [(float(moment), str(name)) for moment, name in self._db.execute(query, (limit,))]
 
     def held_by_queue(self) -> list[Held]:
-        """For the quotas, count the nodes that queued resources request but that do not exist yet, by zone and kind."""
+        """Count the nodes that queued resources request and that do not exist yet, by zone and kind, for the quotas."""
         return [Held(like(Kind(*kind)), zone, count) for zone, *kind, count in self._db.execute(_HELD)]
 
     def _queued(self, where: str, values: Sequence[object]) -> list[QueuedRecord]:

@@ -151,7 +151,7 @@ def _mark(machine: Machine) -> Path:
 
 
 async def _clock_set(machine: Machine) -> None:
-    """Set a worker's clock right when this is cancelled."""
+    """Wait until cancelled, then correct the worker's clock."""
     try:
         await asyncio.Event().wait()
     finally:

@@ -156,9 +156,9 @@ class RecreateController:
             log.info("The operations in %s could not be listed: %s", name.zone, error)
             return False
         return any(
-            each.verb == "delete" and each.target == str(name) and self._cloud.clock.to_local(each.asked_at) >= since
+            each.verb == "delete" and each.target == str(name) and self._cloud.clock.to_local(each.created_at) >= since
             for each in operations
-            if each.asked_at is not None and each.error is None
+            if each.created_at is not None and each.error is None
         )
 
     async def _node(self, name: NodeName) -> Node | None:

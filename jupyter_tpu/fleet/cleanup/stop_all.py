@@ -136,7 +136,7 @@ async def stop_all(
 
 
 async def _call_off(
-    opened: Opened, executor: TerminationExecutor, tell: Callable[[Result], None]
+    opened: Opened, executor: TerminationExecutor, on_result: Callable[[Result], None]
 ) -> AsyncIterator[Result]:
     """Cancel searches and auto-recovery, which would create nodes later."""
     service, settings = SearchService(opened.cloud, opened.journal), opened.cloud.settings
@@ -146,7 +146,7 @@ async def _call_off(
         chosen = [each for each in await asyncio.to_thread(recoveries.all) if each.is_on]
     except TpuError as error:  # don't leave the nodes running because of this error
         unread = Result(name=Text("the journal's searches and auto-recovery settings"), error=error)
-        tell(unread)
+        on_result(unread)
         yield unread
         return
     for search in searches:

@@ -149,11 +149,11 @@ class BudgetEnforcer:
 
     async def _record(self, snapshot: FleetSnapshot) -> None:
         """Record the last known state of the nodes, unless it is already recorded."""
-        look, before = observation_of_fleet(snapshot, before=self._recorded), self._recorded
-        if not look.as_of or (look.as_of, look.read_at) == (before.as_of, before.read_at):
+        observation, before = observation_of_fleet(snapshot, before=self._recorded), self._recorded
+        if not observation.as_of or (observation.as_of, observation.read_at) == (before.as_of, before.read_at):
             return
-        await record_observation(self._cloud, self._ledger, look)
-        self._recorded = look
+        await record_observation(self._cloud, self._ledger, observation)
+        self._recorded = observation
 
     async def _log_levels(self, usages: Sequence[tuple[Budget, Usage]], account: Account) -> None:
         """Log each exceeded threshold of a budget once per budget window.

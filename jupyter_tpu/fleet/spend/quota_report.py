@@ -29,18 +29,18 @@ class QuotaReport:
     Attributes:
         holdings: the nodes and queued resources that use the quota.
         limits: the quota limits; None if they could not be read, see `limits_error`.
-        limits_asked_at: when the limits were read (Unix seconds).
+        limits_read_at: when the limits were read (Unix seconds).
     """
 
     holdings: Holdings
     limits: QuotaLimits | None
     limits_error: TpuError | None
-    limits_asked_at: float
+    limits_read_at: float
 
     @property
     def as_of(self) -> float:
         """Return when the limits or the usage were read, whichever is earlier (Unix seconds)."""
-        return min(self.holdings.as_of, self.limits_asked_at)
+        return min(self.holdings.as_of, self.limits_read_at)
 
     @property
     def uncounted(self) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ class QuotaService:
             oldest = time.time() - self._keep_s
             # usage and limits expire separately: usage changes with each node, limits rarely
             holdings = known.holdings if known and known.holdings.as_of > oldest and seen == self._seen else None
-            limits = known if known and known.limits_asked_at > oldest else None
+            limits = known if known and known.limits_read_at > oldest else None
             self._report = await _report(self._cloud, holdings, limits)
             self._seen = seen
             return self._report
@@ -109,8 +109,8 @@ async def read_quota(cloud: CloudApi) -> QuotaReport:
 
 async def _report(cloud: CloudApi, holdings: Holdings | None, known: QuotaReport | None) -> QuotaReport:
     limits, found = await asyncio.gather(_limits(cloud, known), _holdings(cloud, holdings))
-    value, error, asked_at = limits
-    return QuotaReport(holdings=found, limits=value, limits_error=error, limits_asked_at=asked_at)
+    value, error, read_at = limits
+    return QuotaReport(holdings=found, limits=value, limits_error=error, limits_read_at=read_at)
 
 
 async def _holdings(cloud: CloudApi, known: Holdings | None) -> Holdings:
@@ -119,12 +119,12 @@ async def _holdings(cloud: CloudApi, known: Holdings | None) -> Holdings:
 
 async def _limits(cloud: CloudApi, known: QuotaReport | None) -> tuple[QuotaLimits | None, TpuError | None, float]:
     if known:
-        return known.limits, known.limits_error, known.limits_asked_at
-    asked_at = time.time()
+        return known.limits, known.limits_error, known.limits_read_at
+    read_at = time.time()
     try:
-        return await read_limits(cloud.settings), None, asked_at
+        return await read_limits(cloud.settings), None, read_at
     except TpuError as error:
-        return None, error, asked_at
+        return None, error, read_at
 
 
 def quota_view(report: QuotaReport, *, everything: bool = False) -> JSON:

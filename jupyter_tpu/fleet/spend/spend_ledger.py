@@ -86,17 +86,17 @@ class SpendLedger:
         self._grants = Grants(journal, endpoint=endpoint, project=project)
         self._losses = Losses(journal, endpoint=endpoint, project=project)
 
-    def record(self, look: NodesObservation) -> None:
+    def record(self, observation: NodesObservation) -> None:
         """Record an observation of the nodes.
 
         Raises:
             JournalUnwritable: the observation was not recorded.
         """
-        self._ledger.record(look)
+        self._ledger.record(observation)
 
-    def preview(self, look: NodesObservation) -> Accrual:
+    def preview(self, observation: NodesObservation) -> Accrual:
         """Return the changes that an observation would make, without recording it; raises `JournalUnwritable`."""
-        return self._ledger.preview(look)
+        return self._ledger.preview(observation)
 
     def has_budgets(self) -> bool:
         """Return whether there are budgets, including unreadable and lost budgets; raises `JournalUnwritable`."""
@@ -314,8 +314,10 @@ def observation_of(
     `before` is the last observation by this process. If it is old, for example because this computer slept, a node that
     is now READY may have been READY since then or since its creation.
     """
-    look = NodesObservation(as_of=as_of, unreachable=listed.unreachable, **changes)
-    return replace(look, ready=tuple(_sight(node, look, before) for node in listed.nodes if node.is_billed))
+    observation = NodesObservation(as_of=as_of, unreachable=listed.unreachable, **changes)
+    return replace(
+        observation, ready=tuple(_sight(node, observation, before) for node in listed.nodes if node.is_billed)
+    )
 
 
 def observation_of_fleet(snapshot: FleetSnapshot, *, before: NodesObservation = NEVER) -> NodesObservation:
@@ -338,7 +340,7 @@ def _as_ready(node: Node, now: float) -> Span:
     )
 
 
-def _sight(node: Node, look: NodesObservation, before: NodesObservation) -> ObservedNode:
+def _sight(node: Node, observation: NodesObservation, before: NodesObservation) -> ObservedNode:
     price = node_price(node)
     return ObservedNode(
         name=node.name,
@@ -346,7 +348,7 @@ def _sight(node: Node, look: NodesObservation, before: NodesObservation) -> Obse
         accelerator_type=node.accelerator_type,
         spot=node.spot or node.preemptible,
         usd_per_hour=price.usd_per_hour if price else None,
-        unwatched_s=_unwatched_s(node, look.seen_at(node.name), before.seen_at(node.name)),
+        unwatched_s=_unwatched_s(node, observation.seen_at(node.name), before.seen_at(node.name)),
         price_source=price.origin if price else "",
         provisioning=node.provisioning,
     )

@@ -26,26 +26,26 @@ log = logging.getLogger(__name__)
 Operations = dict[str, tuple[Operation, ...]]
 
 
-async def record_observation(cloud: CloudApi, ledger: SpendLedger, look: NodesObservation) -> None:
+async def record_observation(cloud: CloudApi, ledger: SpendLedger, observation: NodesObservation) -> None:
     """Record an observation in the ledger, with limits on the unobserved time before it.
 
     Raises:
         JournalUnwritable: nothing was recorded.
     """
     # preview first, so that operations are listed only for nodes with unobserved time
-    outcome = await asyncio.to_thread(ledger.preview, replace(look, now=cloud.clock.now()))
+    outcome = await asyncio.to_thread(ledger.preview, replace(observation, now=cloud.clock.now()))
     closed = [span for span in outcome.closed if span.unwatched_s]
     opened = [span for span in outcome.opened if span.unwatched_s]
     if closed or opened:
         operations = await _operations(cloud, {span.name.zone for span in (*closed, *opened)})
-        look = replace(
-            look,
+        observation = replace(
+            observation,
             ended=_ends(closed, operations),
-            ready=tuple(_bounded(sight, look, operations) for sight in look.ready),
+            ready=tuple(_bounded(sight, observation, operations) for sight in observation.ready),
         )
     # use the current time, not the observation's: while this process was suspended, another process may have recorded
     # newer observations
-    await asyncio.to_thread(ledger.record, replace(look, now=cloud.clock.now()))
+    await asyncio.to_thread(ledger.record, replace(observation, now=cloud.clock.now()))
 
 
 async def _operations(cloud: CloudApi, zones: Iterable[str]) -> Operations:
@@ -64,11 +64,11 @@ def _ends(closed: Iterable[Span], operations: Operations) -> dict[NodeName, floa
     return {name: at for name, at in ends.items() if at is not None}
 
 
-def _bounded(sight: ObservedNode, look: NodesObservation, operations: Operations) -> ObservedNode:
+def _bounded(sight: ObservedNode, observation: NodesObservation, operations: Operations) -> ObservedNode:
     began_at = began_at_earliest(sight.name, operations.get(sight.name.zone, ()))
     if began_at is None:
         return sight
-    return replace(sight, unwatched_s=min(sight.unwatched_s, max(0.0, look.seen_at(sight.name) - began_at)))
+    return replace(sight, unwatched_s=min(sight.unwatched_s, max(0.0, observation.seen_at(sight.name) - began_at)))
 
 
 def ended_at_latest(span: Span, operations: Iterable[Operation]) -> float | None:
@@ -90,7 +90,7 @@ def ended_at_latest(span: Span, operations: Iterable[Operation]) -> float | None
 
 def began_at_earliest(name: NodeName, operations: Iterable[Operation]) -> float | None:
     """Return when the node's last creation or start was requested (Unix seconds), or None if unknown."""
-    asked = [each.asked_at for each in _done(name, operations) if each.verb in ("create", "start")]
+    asked = [each.created_at for each in _done(name, operations) if each.verb in ("create", "start")]
     return max((at for at in asked if at is not None), default=None)
 
 

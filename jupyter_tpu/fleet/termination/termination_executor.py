@@ -112,7 +112,7 @@ class TerminationExecutor:
         accepted_s: float = ACCEPTED_S,
         refused_s: float = LAST_RESORT_OF_STOP_ALL_S,
     ) -> None:
-        self._tell = on_result
+        self._on_result = on_result
         self._refused_s = refused_s
         self._accepted_s = accepted_s
         self._fleet = opened.fleet
@@ -131,7 +131,7 @@ class TerminationExecutor:
         async def one(work: Awaitable[Result]) -> Result:
             async with self._room:
                 result = await work
-            self._tell(result)
+            self._on_result(result)
             return result
 
         return tuple(await asyncio.gather(*(one(work) for work in works)))
@@ -180,7 +180,7 @@ class TerminationExecutor:
     async def done(self, action: str, name: str, work: Awaitable[object]) -> Result:
         """Await `work`, which performs an action; add its result to the audit log and return the result."""
         result = Result(name=name, action=action, error=await self._logged(action, name, work))
-        self._tell(result)
+        self._on_result(result)
         return result
 
     async def _attempt(self, verb: Verb, kind: Kind, name: str) -> TpuError | None:

@@ -84,12 +84,12 @@ class KernelEnvironment:
         self._is_due = False
         self._learning: asyncio.Task[None] | None = None
 
-    async def provide(self, launch: Launch, call: Call, on_progress: OnProgress, say: Notify) -> Launch:
+    async def provide(self, launch: Launch, call: Call, on_progress: OnProgress, notify: Notify) -> Launch:
         """Create the environment if needed. Return `launch`, changed to use the environment's Python.
 
         Args:
             call: calls the worker's agent.
-            say: prints a message in the notebook, for example which packages could not be restored.
+            notify: prints a message in the notebook, for example which packages could not be restored.
 
         Raises:
             EnvironmentFailed: the environment cannot be created, or the folder's requirements conflict with it.
@@ -101,15 +101,15 @@ class KernelEnvironment:
         if not self._python:
             needs = await asyncio.to_thread(folder_needs, launch.folder)
             _show(needs, on_progress)
-            self._python = await self._found_or_made(needs, on_progress, say)
+            self._python = await self._found_or_made(needs, on_progress, notify)
         return replace(launch, python=self._python)
 
-    async def report_lost_packages(self, codes: Iterable[str], on_progress: OnProgress, say: Notify) -> None:
-        """Tell the user which packages these cells had installed in the lost node's system Python."""
+    async def report_lost_packages(self, codes: Iterable[str], on_progress: OnProgress, notify: Notify) -> None:
+        """Notify the user of packages that these cells had installed in the lost node's system Python."""
         text = "" if self._framework else lost_packages_notice(codes)
         if text:
             on_progress(_step_of(text))
-            await say(text)
+            await notify(text)
 
     def attach(self, call: Call) -> None:
         """Attach to a kernel that was started by another process."""
@@ -135,12 +135,12 @@ class KernelEnvironment:
             self._learning.cancel()
         self._call = None
 
-    async def _found_or_made(self, needs: FolderNeeds, on_progress: OnProgress, say: Notify) -> str:
+    async def _found_or_made(self, needs: FolderNeeds, on_progress: OnProgress, notify: Notify) -> str:
         remembered = await asyncio.to_thread(self._memory.find, self._framework)
         if remembered is None or await self._is_there():
             made = await self._make({"requirements": list(needs.lines)}, on_progress)
             return str(made["path"])
-        return await self._restored(remembered, needs, on_progress, say)
+        return await self._restored(remembered, needs, on_progress, notify)
 
     async def _is_there(self) -> bool:
         assert self._call
@@ -148,7 +148,7 @@ class KernelEnvironment:
         return any(each["is_ready"] for each in found)
 
     async def _restored(
-        self, remembered: SavedEnvironment, needs: FolderNeeds, on_progress: OnProgress, say: Notify
+        self, remembered: SavedEnvironment, needs: FolderNeeds, on_progress: OnProgress, notify: Notify
     ) -> str:
         """Recreate the environment that was lost with its node; return the path of its Python, or "" on failure."""
         python = ""
@@ -163,11 +163,11 @@ class KernelEnvironment:
                 made = await self._make(order, on_progress)
             except (EnvironmentFailed, BadInput) as error:
                 instead = "without them" if python else "with the worker's own Python"
-                await _notify(f"{error.message} The kernel starts {instead}.", on_progress, say, error.code)
+                await _notify(f"{error.message} The kernel starts {instead}.", on_progress, notify, error.code)
                 return python
             python = str(made["path"])
             for note in made["notes"]:
-                await _notify(note, on_progress, say, EnvironmentFailed.code)
+                await _notify(note, on_progress, notify, EnvironmentFailed.code)
         return python
 
     async def _make(self, order: Mapping[str, Any], on_progress: OnProgress) -> dict[str, Any]:
@@ -199,9 +199,9 @@ def _show(needs: FolderNeeds, on_progress: OnProgress) -> None:
         on_progress(_step_of(f"{needs.source}: skipped on the worker: {', '.join(needs.left_out)}"))
 
 
-async def _notify(text: str, on_progress: OnProgress, say: Notify, error_code: str) -> None:
+async def _notify(text: str, on_progress: OnProgress, notify: Notify, error_code: str) -> None:
     on_progress({**_step_of(text), "error_code": error_code})
-    await say(text)
+    await notify(text)
 
 
 def _step_of(text: str) -> dict[str, Any]:

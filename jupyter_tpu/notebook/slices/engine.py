@@ -102,7 +102,7 @@ class Engine:
             raise
         finally:
             self._leave_cell()
-            self._tell_end(error)
+            self._publish_end(error)
 
     def _begin(self, cell: Mapping[str, Any]) -> bool:
         """Start a cell; return False if it has already been interrupted."""
@@ -122,7 +122,7 @@ class Engine:
         with self._changing_cell:
             self._cell = None
 
-    def _tell_end(self, error: dict[str, Any] | None) -> None:
+    def _publish_end(self, error: dict[str, Any] | None) -> None:
         self._live_left = 0  # until the next cell, output is only recorded
         output = self._record_anew()
         try:

@@ -234,7 +234,7 @@ class _OpenElements(HTMLParser):
 
 @lru_cache(maxsize=16)  # the same output is drawn many times
 def _is_complete(page: str) -> bool:
-    """Return whether HTML ends all that it begins. If not, it could hide the output and errors of workers below it."""
+    """Return whether HTML closes all its elements. If not, it could hide the output and errors of other workers."""
     parser = _OpenElements(page)
     return not (parser.rawdata.startswith("<") or any(parser.open.values()))
 

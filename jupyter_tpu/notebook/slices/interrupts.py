@@ -1,8 +1,8 @@
-"""Hold back SIGINT in a cell of a slice while no code of the user runs.
+"""Hold back SIGINT in a cell of a slice, except while the user's code is running.
 
-In the slice's own code and in ipykernel's, a KeyboardInterrupt would end the handling of a cell halfway, and the cell
-would never get a reply. IPython ignores one while it prepares a cell: the worker would go on when the others have
-ended.
+A KeyboardInterrupt in the slice's or ipykernel's own code would stop the handling of the cell, which would then never
+get a reply. While IPython prepares a cell, it ignores a KeyboardInterrupt, so this worker would continue after the
+others were interrupted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Interrupts:
         self._kernel.pre_handler_hook = self._before_request
 
     def _before_request(self) -> None:
-        """Replace the kernel's method, which lets SIGINT interrupt any code; its counterpart restores the handler."""
+        """Set the SIGINT handler for a request; ipykernel's own method would let SIGINT interrupt any code."""
         self.have_arrived = False
         self._users_handler = signal.default_int_handler
         is_cell = self._kernel.get_parent("shell")["header"]["msg_type"] == "execute_request"

@@ -1,4 +1,4 @@
-"""Format a traceback before the first interrupt needs one, because IPython's first one takes long."""
+"""Format a traceback in advance, because IPython's first traceback takes long and would delay the first interrupt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def prepare_tracebacks(shell: Any) -> None:
-    """Format a traceback in another thread, with all imports and compilations of the first one."""
+    """Format a traceback in another thread, so that its imports and compiled patterns are ready when one is needed."""
     threading.Thread(target=_format, args=(shell,), name="jupyter-tpu tracebacks", daemon=True).start()
 
 

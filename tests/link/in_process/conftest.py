@@ -124,7 +124,7 @@ class ScriptedKernel:
         self.is_closed = False
         self._on_output = on_output
         self._seen = SeenRequests()
-        self.asked_at: list[float | None] = []
+        self.requested_at: list[float | None] = []
 
     def say(self, channel: int, *bodies: bytes) -> None:
         for body in bodies:
@@ -140,10 +140,10 @@ class ScriptedKernel:
         segment.write_bytes(data)
 
     def request(
-        self, client_id: str, number: int, channel: int, parts: list[bytes], *, asked_at: float | None = None
+        self, client_id: str, number: int, channel: int, parts: list[bytes], *, requested_at: float | None = None
     ) -> None:
         if self._seen.accept(client_id, number):
-            self.asked_at.append(asked_at)
+            self.requested_at.append(requested_at)
             self.say(Channel.REQUEST, parts[-1])
 
     def close(self) -> None:

@@ -54,7 +54,7 @@ async def test_a_message_that_waited_over_a_sleep_is_as_old_as_the_sleep_was_lon
     slept_s = 3600.0
     await ear.count(2)
 
-    in_time, late = kernel.asked_at
+    in_time, late = kernel.requested_at
     assert in_time is None
     assert boot_seconds() - late == pytest.approx(3600, abs=60)
     await link.close()
