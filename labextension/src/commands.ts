@@ -40,7 +40,7 @@ export interface ICommandContext {
   readonly app: JupyterFrontEnd;
   readonly model: ITpuModel;
   readonly trans: TranslationBundle;
-  /** Absent where there are no notebooks. */
+  /** Null if there are no notebooks, as on some pages of Notebook 7. */
   readonly tracker: INotebookTracker | null;
 }
 
@@ -209,7 +209,7 @@ function addNodeCommands(context: ICommandContext): void {
   });
 }
 
-/** Stop several nodes after one question; skips those that can no longer be stopped. */
+/** Stop several nodes after one confirmation; skip those that can no longer be stopped. */
 async function stopNodes({ model, trans }: ICommandContext, args: Args): Promise<void> {
   const keys = Array.isArray(args.nodes) ? (args.nodes as Args[]).filter(isKey) : [];
   const nodes = keys.flatMap(key => model.findNode(key) ?? []).filter(isReady);
@@ -223,7 +223,7 @@ function isReady({ state }: INode): boolean {
   return state === 'READY';
 }
 
-/** A node that is being created has nothing on it yet, so it is deleted without a question. */
+/** Whether the node is still being created. It has no data yet, so it is deleted without a confirmation. */
 function isCreating({ app, model }: ICommandContext, args: Args): boolean {
   const key = locatorIn(app)(args);
   return isKey(key) && model.isCreating(key);
@@ -231,16 +231,16 @@ function isCreating({ app, model }: ICommandContext, args: Args): boolean {
 
 interface INodeCommand {
   label: string;
-  /** Its name in the menu of a node's card. */
+  /** The label in the menu of a node's card. */
   cardLabel: string;
   icon?: LabIcon;
   isEnabled?: () => boolean;
   isPossible: (node: INode) => boolean;
-  /** What it resolves to replaces the launcher that ran the command, if it is a widget. */
+  /** Performs the command. If the result is a widget, it replaces the launcher from which the command was run. */
   act: (node: INode, args: Args) => Promise<unknown>;
 }
 
-/** Add a command for one node; if its arguments name none, the user chooses one. */
+/** Add a command for one node; if the arguments don't specify a node, the user chooses one. */
 function addNodeCommand(context: ICommandContext, id: string, command: INodeCommand): void {
   const { app, model, trans } = context;
   const { label, cardLabel, icon, isEnabled, isPossible, act } = command;
@@ -256,7 +256,7 @@ function addNodeCommand(context: ICommandContext, id: string, command: INodeComm
   const ownLabel = commandLabel(messages.withEllipsis(label, trans), trans);
   app.commands.addCommand(id, {
     label: args => {
-      // a card of the launcher has the node's name
+      // the launcher shows the node's name on its card
       if (isKey(args) && args.isLauncher === true) {
         return args.node_id;
       }
@@ -277,7 +277,7 @@ function addNodeCommand(context: ICommandContext, id: string, command: INodeComm
   });
 }
 
-/** Tell menus and the palette when a command without a node has become possible or impossible. */
+/** Notify menus and the palette when a command without a node has become available or unavailable. */
 export function notifyOfChanges(
   { app: { commands }, model }: { app: { commands: CommandRegistry }; model: ITpuModel },
   id: string,
@@ -301,7 +301,7 @@ function isSpec(args: Args): args is Args & INodeSpec {
   return isKey(args) && typeof args.accelerator_type === 'string';
 }
 
-/** The arguments of a command, for its users. */
+/** Return the description of a command's arguments. */
 export function argsOf(properties: JSONObject): Partial<CommandRegistry.Description> {
   return { args: { type: 'object', properties } };
 }
@@ -312,7 +312,7 @@ function wayOf({ way }: Args): IFormRequest['way'] {
   return WAYS.find(one => one === way) ?? 'now';
 }
 
-/** The choice that an error suggests; the form fills in the rest. */
+/** Return the choice that an error's action suggests; the form fills in the rest. */
 export function suggestionOf(args: Args): Partial<INodeSpec> {
   const texts = ['zone', 'node_id', 'accelerator_type', 'runtime_version'] as const;
   const known = texts.filter(name => typeof args[name] === 'string' && args[name] !== '');

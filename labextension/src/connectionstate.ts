@@ -1,4 +1,4 @@
-/** Text for the connection of a notebook to its kernel; pure. */
+/** Describe the connection between a notebook and its kernel as text; pure. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ILink } from './api.generated';
@@ -7,28 +7,28 @@ import { formatDuration } from './messages/units';
 
 /** The connection between the notebook and its kernel. */
 export interface IConnection {
-  /** The link from the server to the worker, as last reported. */
+  /** The last reported state of the link between server and worker. */
   readonly link: ILink | null;
-  /** Since when the page has no connection to the server, in ms; null while connected. */
+  /** When the page lost its connection to the server, in ms; null while it is connected. */
   readonly offlineSince_ms: number | null;
 }
 
-/** One line for the toolbar. */
+/** One line for the notebook's toolbar. */
 export interface ILine {
-  /** Short, because the toolbar drops other items rather than ours. */
+  /** Short text, so that the toolbar does not hide this item to save space. */
   readonly text: string;
   /** The full text. */
   readonly title: string;
   readonly isFailure: boolean;
 }
 
-/** Shorter interruptions are not shown: a first connection takes a while, and JupyterLab usually reconnects at once. */
+/** Don't show shorter interruptions: a first connection takes a while, and JupyterLab usually reconnects at once. */
 const SHORT_MS = 3_000;
 
-/** Why a link is lost when its node is gone or stopped. */
+/** Error codes of a link that is lost because its node was stopped or deleted. */
 export const WITH_NODE = new Set(['node_not_found', 'wrong_state']);
 
-/** The line to show now; null if all is well. */
+/** Return the line to show now, or null if there is no problem. */
 export function describe(
   { link, offlineSince_ms }: IConnection,
   now_ms: number,
@@ -62,7 +62,7 @@ function describeLink(link: ILink, now_ms: number, trans: TranslationBundle): IL
       };
     case 'lost':
       if (WITH_NODE.has(link.error_code)) {
-        return null; // a line above the notebook says why the node has ended
+        return null; // the line above the notebook explains why the node was stopped or deleted
       }
       return {
         text: messages.connectionLost(trans),

@@ -3,7 +3,7 @@
 const CONSOLE = 'https://console.cloud.google.com';
 const TPU_API = 'tpu.googleapis.com';
 
-/** The page where an API is enabled, or a billing account linked; only ever a page of the console. */
+/** Return the URL of the console's page for enabling an API or linking a billing account; never any other page. */
 export function consoleUrl(page: unknown, project: unknown, service: unknown): string {
   const query = `?project=${encodeURIComponent(typeof project === 'string' ? project : '')}`;
   if (page === 'billing') {

@@ -1,4 +1,4 @@
-/** Notifications of failed creations while the panel, which has a card for each, is closed. */
+/** Notifications of failed creations while the panel is closed; the open panel has a card for each. */
 
 import { Notification } from '@jupyterlab/apputils';
 import { ErrorActions } from './erroractions';
@@ -7,7 +7,9 @@ import { ITpuModel } from './tokens';
 
 type Nodes = Pick<ITpuModel, 'list' | 'isWatched'>;
 
-/** One notification for each creation that fails after the page was loaded; withdrawn when the panel shows it. */
+/**
+ * Shows one notification for each creation that fails after the page was loaded, and withdraws it when the panel opens.
+ */
 export class CreationNotices {
   constructor(
     private readonly _nodes: Nodes,
@@ -37,7 +39,7 @@ export class CreationNotices {
     }
   };
 
-  /** Failed creations that were seen; null before the first list, whose failures are older than the page. */
+  /** Failed creations already seen; null before the first list, whose failures are older than the page. */
   private _known: Set<string> | null = null;
   /** Notifications by intent. */
   private readonly _shown = new Map<string, string>();

@@ -24,7 +24,7 @@ export const ACTION_COMMANDS: { readonly [command in IAction['command']]: string
   'tpu:refresh': CommandIDs.refresh
 };
 
-/** As many buttons as a notification has room for in one line; the card of a failed creation has the others, too. */
+/** The number of buttons that fit into one line of a notification; the card of a failed creation has them all. */
 const NOTIFIED_ACTIONS = 2;
 
 /** Runs the actions of errors. */
@@ -34,7 +34,7 @@ export class ErrorActions {
     private readonly _trans: TranslationBundle
   ) {}
 
-  /** The actions whose commands exist: a plugin may be disabled, and a server may be newer. */
+  /** The actions whose commands exist: a plugin may be disabled, or the server newer than this extension. */
   of(problem: IProblem): readonly IAction[] {
     return problem.actions.filter(
       ({ command }) => command in ACTION_COMMANDS && this._commands.hasCommand(command)
@@ -69,15 +69,15 @@ export class ErrorActions {
 /** The actions of the errors that a widget shows; null where errors have no buttons. */
 export const ErrorActionsContext = createContext<ErrorActions | null>(null);
 
-/** Commands of the panel's own actions, as hints name them for a terminal. */
+/** Matches the commands that hints name for use in a terminal. */
 const OWN_COMMAND =
   /`?jupyter tpu (list|create|start|stop|delete|quota|budget|cleanup|search|queue|grant|recover|autostop)\b/;
 const OTHERS_COMMAND = /`gcloud (services enable|auth application-default login)/;
 
 /**
- * The text about what to do, and the folded details: commands for a terminal are folded if a button does the same.
+ * The advice of an error, and its collapsed details; terminal commands are collapsed if a button does the same.
  *
- * @param hasActions whether the error has buttons
+ *  @param hasActions whether the error has buttons
  */
 export function hintOf(
   problem: IProblem,

@@ -5,24 +5,24 @@ import { Event } from '@jupyterlab/services';
 import { INode, INodeList } from './api.generated';
 import { IKernelEvent, INodeKey, KERNEL_NOT_STARTED, KERNEL_SCHEMA, NODE_ENDED } from './tokens';
 
-/** How texts of the server name the command: without the node, which a link to its worker does not know. */
+/** How the server's texts name the command: without the node, because a link to a worker does not know its node. */
 const SSH = '`jupyter tpu ssh`';
 
 /** The code of an error after which a later kernel may start. */
 const UNREACHABLE = 'worker_unreachable';
 
-/** JupyterLab cuts longer notifications, even inside a word. */
+/** The most characters in a notification: JupyterLab cuts longer ones, even inside a word. */
 const MAX_LENGTH = 140;
 
 interface INotice {
   id: string;
-  /** Kernels that the notice is about. */
+  /** The kernels that the notice is about. */
   readonly kernels: Set<string>;
-  /** Whether its worker could not be reached, which any kernel that starts there refutes. */
+  /** Whether a worker could not be reached; a kernel that starts there clears the notice. */
   isUnreachable: boolean;
-  /** Whether the node was listed since. */
+  /** Whether the node has been listed since. */
   wasListed: boolean;
-  /** Whether the node was listed in a state other than READY since. */
+  /** Whether the node has been listed in a state other than READY since. */
   wasAway: boolean;
 }
 
@@ -47,7 +47,7 @@ export class FailureNotices {
     }
     const start = event as unknown as IKernelEvent;
     if (start.phase === NODE_ENDED) {
-      return; // one line above the notebook says it
+      return; // the line above the notebook says it
     }
     if (start.phase === KERNEL_NOT_STARTED && this._isInNotebook(start)) {
       return; // JupyterLab's dialog says it
@@ -59,7 +59,7 @@ export class FailureNotices {
     }
   };
 
-  /** Withdraw notices that a new list of nodes has made obsolete: the node is READY again, or deleted. */
+  /** Withdraw notices that a new list of nodes makes obsolete: the node is READY again, or deleted. */
   onNodes(list: INodeList | null): void {
     this._list = list;
     for (const [name, notice] of this._shown) {
@@ -105,7 +105,7 @@ export class FailureNotices {
   private _list: INodeList | null = null;
 }
 
-/** The sentences that a notification has room for; the notebook has all of them. */
+/** The whole sentences that fit into a notification; the notebook shows all of them. */
 function wholeSentences(message: string): string {
   const sentences = message.split(/(?<=[.。]) /);
   let count = 1;

@@ -7,15 +7,15 @@ import * as messages from './messages/create';
 import * as panelMessages from './messages/panel';
 import { IDatedList, INodeKey } from './tokens';
 
-/** A list older than this shows its age, in seconds; the panel polls every 15 s. */
+/** The age from which a list shows how old it is, in seconds; the panel polls every 15 s. */
 export const STALE_AFTER_S = 45;
 
-/** How old the cloud's answer is, in seconds; null before the first one. */
+/** The age of the cloud's response, in seconds; null before the first one. */
 export function ageOf({ age_s, received_ms }: IDatedList, now_ms: number): number | null {
   return age_s === null ? null : age_s + Math.max(0, now_ms - received_ms) / 1000;
 }
 
-/** Whether the cloud has answered for a zone lately, so that the list shows how its nodes are now. */
+/** Whether the cloud has responded for a zone recently, so that the list shows the current state of its nodes. */
 export function isCurrent(list: IDatedList, zone: string, now_ms: number): boolean {
   const age = ageOf(list, now_ms);
   return (
@@ -38,11 +38,11 @@ export interface IRow extends INodeKey {
 
 export type IFailedIntent = IIntent & { readonly error: NonNullable<IIntent['error']> };
 
-/** What is billed now. */
+/** The nodes that are billed now, and their price. */
 export interface IBilling {
   readonly count: number;
   readonly usdPerHour: number;
-  /** Some price is unknown, so the sum is a lower bound. */
+  /** Whether some price is unknown, so that the sum is a lower bound. */
   readonly isPartial: boolean;
 }
 
@@ -61,9 +61,9 @@ export function hasKernel({ state, kernelspec }: Pick<INode, 'state' | 'kernelsp
 }
 
 /**
- * Rows in the order of their names, with nodes that are still to be created.
+ * The rows in the order of their names, including nodes that are still to be created.
  *
- * Failed creations come first, the newest on top: they answer what the user did last.
+ *  Failed creations come first, newest on top, because they concern what the user did last.
  */
 export function rowsOf(list: INodeList): IRow[] {
   const nodes = new Map(list.nodes.map(node => [keyOf(node), node]));
@@ -146,7 +146,7 @@ function byName(left: IRow, right: IRow): number {
   return compare(left.node_id, right.node_id) || compare(left.zone, right.zone);
 }
 
-/** Names are ASCII; comparing by locale is slow for thousands of nodes. */
+/** Compare two names. Names are ASCII, and comparing by locale is slow for thousands of nodes. */
 function compare(left: string, right: string): number {
   return left < right ? -1 : Number(left > right);
 }
@@ -160,14 +160,14 @@ export function billingOf(list: INodeList): IBilling {
   };
 }
 
-/** How nodes end when everything that is billed does. */
+/** How the nodes end when everything that is billed is stopped. */
 export interface IEnds {
   readonly stopped: readonly INode[];
-  /** The cloud can't stop these, so they are deleted with their disks. */
+  /** Nodes that the cloud cannot stop, so they are deleted together with their disks. */
   readonly deleted: readonly INode[];
 }
 
-/** How the nodes end that are billed or soon will be. */
+/** How the nodes end that are billed, or soon will be. */
 export function endsOf(nodes: readonly INode[]): IEnds {
   const ending = nodes.filter(({ billing, state }) => billing || COMING.has(state));
   return {
@@ -176,14 +176,14 @@ export function endsOf(nodes: readonly INode[]): IEnds {
   };
 }
 
-/** States that lead to a billed one. */
+/** States that lead to a state that is billed. */
 const COMING = new Set(['CREATING', 'STARTING', 'RESTARTING', 'REIMAGING', 'REPAIRING']);
 
 function canStop({ state, spot, accelerator, workers }: INode): boolean {
   return state !== 'CREATING' && !spot && (accelerator?.workers ?? workers.length) <= 1;
 }
 
-/** The kernelspecs of all nodes as one string, to compare. */
+/** The kernelspecs of all nodes as one string, for comparison. */
 export function kernelspecsOf(list: INodeList): string {
   return list.nodes
     .map(node => node.kernelspec ?? '')
@@ -204,7 +204,7 @@ export function announce(before: INodeList, after: INodeList, trans: Translation
   ].join(' ');
 }
 
-/** A name that no zone uses, and no queued node. */
+/** A name that is free in all zones and in the queue. */
 export function suggestName(list: INodeList | null, queued: readonly INodeKey[] = []): string {
   const known = [...(list?.nodes ?? []), ...(list?.intents ?? []), ...queued];
   const taken = new Set(known.map(({ node_id }) => node_id));

@@ -34,7 +34,7 @@ export function stateKind(state: string): StateKind {
   return KINDS.get(state) ?? 'unknown';
 }
 
-/** Dollars with cents; less than a cent is not shown as zero. */
+/** Dollars with cents; an amount below one cent is not shown as zero. */
 export function formatUsd(usd: number): string {
   if (usd > 0 && usd < 0.01) {
     return '<$0.01';

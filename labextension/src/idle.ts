@@ -1,8 +1,8 @@
-/** When to do what can wait: JupyterLab shows its user's work first. */
+/** Defers work that can wait until JupyterLab has shown the user's documents. */
 
 import { JupyterFrontEnd } from '@jupyterlab/application';
 
-/** On a busy page, how long to wait for a pause. */
+/** The longest wait for a pause on a busy page. */
 const LONGEST_MS = 2_000;
 
 /** Act once the layout is restored and the page has nothing more urgent to do. */

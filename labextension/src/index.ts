@@ -158,7 +158,7 @@ const panel: JupyterFrontEndPlugin<void> = {
     const watched = [nodes, money, load, setup].filter(model => model !== null);
     const widget = new TpuPanel(nodes, watched, loadView, texts.load(DOMAIN));
     whenIdle(app, () => void widget.load());
-    // the keyboard focus returns to the card whose menu is closed
+    // the keyboard focus returns to the card whose menu was closed
     app.contextMenu.menu.aboutToClose.connect(() =>
       cardOf(app)?.querySelector<HTMLElement>(`.${MORE}`)?.focus()
     );
@@ -301,7 +301,7 @@ const restoredOutputs: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** Apply the user's settings; without a settings registry, restore and trust. */
+/** Apply the user's settings; without a settings registry, outputs are restored and trusted. */
 async function follow(
   settings: ISettingRegistry | null,
   restorers: Restorers,

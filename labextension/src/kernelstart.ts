@@ -13,8 +13,8 @@ export type INotebookSession = Pick<ISessionContext, 'kernelDisplayName' | 'spec
 /**
  * Whether an event is about the kernel that a notebook has or waits for.
  *
- * The server tells a kernel's id to the browser only once the kernel has started, so until then
- * a notebook is known by the kernelspec that it asked for.
+ *  The browser learns a kernel's id only once the kernel has started; until then a notebook is recognised by the
+ * kernelspec that it requested.
  */
 export function isAbout(event: IKernelEvent, session: INotebookSession): boolean {
   const kernel = session.session?.kernel;
@@ -26,7 +26,7 @@ export function isAbout(event: IKernelEvent, session: INotebookSession): boolean
   return isWaiting && spec?.display_name === session.kernelDisplayName;
 }
 
-/** Whether the notebook needs no further status. */
+/** Whether the kernel's start is over, so that the notebook needs no further status. */
 export function isOver(event: IKernelEvent): boolean {
   return event.phase === 'ready' || event.phase === 'closed' || event.phase === NODE_ENDED;
 }

@@ -1,4 +1,4 @@
-/** State of the panel: polls the server extension, stores its responses, notifies listeners. */
+/** State of the panel: polls the server extension, stores its responses and notifies listeners. */
 
 import { Event } from '@jupyterlab/services';
 import { VDomModel } from '@jupyterlab/ui-components';
@@ -19,11 +19,11 @@ import {
   Phase
 } from './tokens';
 
-/** Default interval while the panel is visible; events of the server cause requests in between. */
+/** Default interval while the panel is visible; the server's events cause further requests. */
 const INTERVAL_MS = 15_000;
-/** The longest interval to which the poll backs off while nothing answers. */
+/** The longest interval to which polling backs off while the server does not respond. */
 const MAX_INTERVAL_MS = 120_000;
-/** Progress comes in bursts of events; one list answers them all. */
+/** How long to collect events, which come in bursts, before one list is requested for all. */
 const BURST_MS = 250;
 
 export class TpuModel extends VDomModel implements ITpuModel {
@@ -145,7 +145,7 @@ export class TpuModel extends VDomModel implements ITpuModel {
     }
   }
 
-  /** Start polling. The model is idle until then. */
+  /** Start polling; until then the model sends no requests. */
   start(): void {
     this._isDue = true;
     void this._poll.start();
@@ -165,7 +165,7 @@ export class TpuModel extends VDomModel implements ITpuModel {
     this._kernelspecsChanged.emit();
   }
 
-  /** A failure is shown as the model's problem, not thrown. */
+  /** Let the server ask the cloud. A failure becomes the model's problem and is not thrown. */
   async refreshFromCloud(): Promise<void> {
     if (this._isRefreshing) {
       return;
@@ -175,7 +175,7 @@ export class TpuModel extends VDomModel implements ITpuModel {
     try {
       const status = await this._currentStatus();
       const list = await this._client.refreshNodes();
-      // newer than any poll that was answered meanwhile
+      // newer than any response to a poll in the meantime
       this._onAnswer(++this._asked, status, list);
     } catch (error) {
       this._onFailure(++this._asked, error);
@@ -205,7 +205,7 @@ export class TpuModel extends VDomModel implements ITpuModel {
   }
 
   set interval_ms(value: number) {
-    // a poll refuses an interval longer than its longest
+    // the poll rejects an interval longer than its maximum
     const max = Math.max(MAX_INTERVAL_MS, value);
     this._poll.frequency = { ...this._poll.frequency, interval: value, max };
   }
@@ -287,7 +287,7 @@ export class TpuModel extends VDomModel implements ITpuModel {
     super.dispose();
   }
 
-  /** Run one action at a time per node; a refusal stays in the node's row. */
+  /** Run one action at a time per node; a refusal is shown on the node's card. */
   private async _run(key: INodeKey, send: () => Promise<unknown>): Promise<void> {
     const word = keyOf(key);
     if (this._busy.has(word)) {
@@ -307,18 +307,18 @@ export class TpuModel extends VDomModel implements ITpuModel {
     await this.refresh();
   }
 
-  /** Whether polling is worthwhile; otherwise only an action of the user requests again. */
+  /** Whether polling is useful; otherwise only an action of the user sends a request. */
   private get _isWorthPolling(): boolean {
     return this._isWatched && this._phase !== 'missing';
   }
 
-  /** A hidden page misses lists; one answers them all. */
+  /** Pause while the page is hidden; one list makes up for all those that it missed. */
   private _standby(): Poll.Standby | boolean {
     this._isDue ||= document.hidden && this._isWorthPolling;
     return this._isDue || this._isWorthPolling ? 'when-hidden' : true;
   }
 
-  /** Request once; throws so that the poll backs off. */
+  /** Send one request; throws so that polling backs off. */
   private async _fetch(): Promise<void> {
     const turn = ++this._asked;
     this._isDue = false;
@@ -332,12 +332,12 @@ export class TpuModel extends VDomModel implements ITpuModel {
     }
   }
 
-  /** The status changes only after an error: credentials, for instance, may appear. */
+  /** The status, requested again only after an error: credentials, for example, may have been added. */
   private async _currentStatus(): Promise<IStatus> {
     return this._status && !this._status.error ? this._status : this._client.status();
   }
 
-  /** Responses may overtake each other: one older than the last is dropped. */
+  /** Handle a response. Responses can arrive out of order: one older than the last is dropped. */
   private _onAnswer(turn: number, status: IStatus, list: IDatedList): void {
     if (turn < this._answered) {
       return;
@@ -385,7 +385,7 @@ export class TpuModel extends VDomModel implements ITpuModel {
     }
   }
 
-  /** What a hidden page has missed is requested as soon as it is visible. */
+  /** Request what a hidden page has missed as soon as it is visible. */
   private readonly _onVisibility = (): void => {
     if (this._isDue && !document.hidden) {
       void this.refresh();

@@ -1,4 +1,4 @@
-/** Dialogs before an action: choose a node, confirm the action. */
+/** Dialogs before an action, to choose a node or confirm the action. */
 
 import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';

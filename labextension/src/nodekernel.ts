@@ -2,10 +2,10 @@
 
 import { KernelSpec } from '@jupyterlab/services';
 
-/** The name of our kernel provisioner in kernelspecs. */
+/** The name of this project's kernel provisioner in kernelspecs. */
 const PROVISIONER = 'tpu';
 
-/** False only if the kernel certainly runs elsewhere: a kernelspec unknown here may be a node's. */
+/** Whether a kernel may run on a node: a kernelspec that is unknown here may be a node's. */
 export function mayRunOnNode(
   kernelName: string,
   specs: KernelSpec.ISpecModels | null | undefined

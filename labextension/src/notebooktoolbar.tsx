@@ -61,7 +61,7 @@ export class KernelStatus extends ReactWidget {
     }
   }
 
-  /** Whether an event is about this notebook's kernel; after a failed start it has none any more. */
+  /** Whether an event concerns this notebook's kernel; after a failed start the notebook has no kernel any more. */
   concerns(start: IKernelEvent): boolean {
     return start.kernel_id === this._start?.kernel_id || isAbout(start, this._session);
   }
@@ -79,7 +79,7 @@ export class KernelStatus extends ReactWidget {
     }
   }
 
-  /** Request the link: a new or reconnected page has missed its events. */
+  /** Request the connection: a new or reconnected page has missed its events. */
   private async _refreshLink(): Promise<void> {
     const kernel = this._session.session?.kernel;
     if (!kernel || !this._isOnNode) {
@@ -96,7 +96,7 @@ export class KernelStatus extends ReactWidget {
     }
   }
 
-  /** A kernel that answers has started, whatever the events said. */
+  /** A kernel that responds has started, whatever the events said. */
   private _onStatus(_: ISessionContext, status: string): void {
     if (status === 'idle' || status === 'busy') {
       this._show(null);
@@ -124,7 +124,7 @@ export class KernelStatus extends ReactWidget {
     return name !== undefined && mayRunOnNode(name, this._session.specsManager.specs);
   }
 
-  /** JupyterLab itself closes the connection to a dead kernel: the server is still there. */
+  /** Whether the kernel is dead: JupyterLab then closes the connection itself, although the server is reachable. */
   private get _isDead(): boolean {
     const kernel = this._session.session?.kernel;
     return kernel?.status === 'dead' || kernel?.isDisposed === true;
@@ -141,7 +141,7 @@ export class KernelStatus extends ReactWidget {
   }
 
   private _start: IKernelEvent | null = null;
-  /** Counts changes of the link: a response older than an event is dropped. */
+  /** Counts changes of the connection: a response older than an event is dropped. */
   private _version = 0;
   private _connection: IConnection = { link: null, offlineSince_ms: null };
 }
@@ -161,7 +161,7 @@ export function KernelStart({ start, trans }: IProps): JSX.Element {
   );
 }
 
-/** A kernel that a user ended, for example by *Release*, did not fail. */
+/** The style of a start's line. A kernel that a user ended, for example by *Release*, did not fail. */
 function classOf({ error_code, phase }: IKernelEvent): string {
   return error_code ? 'jp-mod-failed' : phase === KERNEL_ENDED ? 'jp-mod-cut' : 'jp-mod-working';
 }
@@ -171,7 +171,7 @@ interface IConnectionProps {
   trans: TranslationBundle;
 }
 
-/** What is wrong between the notebook and its kernel, and for how long. */
+/** What is wrong with the notebook's connection to its kernel, and for how long. */
 export function Connection({ connection, trans }: IConnectionProps): JSX.Element | null {
   const isAmiss = connection.offlineSince_ms !== null || isNotLive(connection.link);
   const line = describe(connection, useTime(isAmiss), trans);
@@ -194,7 +194,7 @@ function isNotLive(link: ILink | null): boolean {
   return link !== null && link.state !== 'live';
 }
 
-/** The time in ms, updated each second while `isCounting`. */
+/** The time in milliseconds, updated each second while `isCounting`. */
 function useTime(isCounting: boolean): number {
   const [, setNow] = useState(0);
   useEffect(() => {

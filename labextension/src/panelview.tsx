@@ -1,4 +1,4 @@
-/** What the panel shows: the models as React elements, and clicks as commands. Loaded when the panel is first shown. */
+/** The content of the panel: models as React elements, and clicks as commands. Loaded when the panel is first shown. */
 
 import { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
@@ -85,7 +85,7 @@ export class PanelView implements IDisposable {
     return this._isDisposed;
   }
 
-  /** The models outlive the panel. */
+  /** Disconnect from the models, which outlive the panel. */
   dispose(): void {
     this._commands.commandChanged.disconnect(this._onCommandChanged, this);
     this._memory?.changed.disconnect(this._update, this);
@@ -145,7 +145,7 @@ export class PanelView implements IDisposable {
     };
   }
 
-  /** Costs and auto-stop follow from the nodes, so they are requested after them. */
+  /** Request the nodes first, because costs and auto-stop follow from them. */
   private async _refresh(): Promise<void> {
     await this._commands.execute(CommandIDs.refresh);
     await this._money?.refresh();
@@ -207,7 +207,7 @@ export class PanelView implements IDisposable {
   };
 }
 
-/** Commands get only the key of a node; the model knows the rest. */
+/** The key of a node: commands get nothing else, because the model knows the rest. */
 function keyOnly({ zone, node_id }: INodeKey): ReadonlyPartialJSONObject {
   return { zone, node_id };
 }

@@ -1,13 +1,15 @@
-/** Reconnects pages as soon as the server answers, where JupyterLab would wait long or has given up. */
+/** Reconnects pages as soon as the server responds, where JupyterLab would wait long or has given up. */
 
 import { ISessionContext } from '@jupyterlab/apputils';
 import { Kernel } from '@jupyterlab/services';
 import { IDisposable } from '@lumino/disposable';
 import { Poll } from '@lumino/polling';
 
-/** Short, because a user may wait in front of a notebook without its kernel, and the probe is one small request. */
+/**
+ * Short, because a user may be waiting in front of a notebook without its kernel, and the probe is one small request.
+ */
 const INTERVAL_MS = 1_000;
-/** A connection attempt is not replaced by a new one before this. */
+/** How long a connection attempt is given before a new one replaces it. */
 const TIMEOUT_MS = 10_000;
 
 export class Reconnector implements IDisposable {
@@ -33,7 +35,7 @@ export class Reconnector implements IDisposable {
     return this._poll.isDisposed;
   }
 
-  /** Reconnect the kernel of a notebook, whichever it is. */
+  /** Reconnect the kernel of a notebook, also after it gets another kernel. */
   watch(session: ISessionContext): void {
     session.connectionStatusChanged.connect(this._onStatus, this);
   }
@@ -67,12 +69,12 @@ export class Reconnector implements IDisposable {
       this._cut.delete(kernel);
     } else if (Date.now() - triedAt_ms >= TIMEOUT_MS) {
       this._cut.set(kernel, Date.now());
-      kernel.reconnect().catch(() => undefined); // then the next turn tries again
+      kernel.reconnect().catch(() => undefined); // then the next round tries again
     }
   }
 
   private readonly _poll: Poll;
-  /** Kernels without a connection, and the time of the last attempt. */
+  /** Kernels without a connection, and the time of the last attempt in milliseconds. */
   private readonly _cut = new Map<Kernel.IKernelConnection, number>();
   private readonly _known = new WeakSet<Kernel.IKernelConnection>();
 }

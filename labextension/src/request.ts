@@ -1,4 +1,4 @@
-/** The REST client: routes in, records or typed errors out. The only module that sends requests. */
+/** The REST client, which returns records or typed errors. The only module that sends requests. */
 
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
@@ -10,7 +10,7 @@ import { IDatedList, INodeKey, INodeSpec, IProblem } from './tokens';
 
 const BASE = 'jupyter-tpu/v1';
 
-/** An error response of the server extension or the Jupyter server, or none at all. */
+/** An error response of the server extension or the Jupyter server, or a request without any response. */
 export class TpuRequestError extends Error {
   constructor(readonly problem: IProblem) {
     super(problem.message);
@@ -18,7 +18,7 @@ export class TpuRequestError extends Error {
   }
 }
 
-/** The Jupyter server runs without our server extension. */
+/** The Jupyter server is running without this project's server extension. */
 export class ServerExtensionMissing extends TpuRequestError {}
 
 /** The error to show for any thrown value. */
@@ -38,7 +38,7 @@ export function asProblem(data: Partial<IProblem>): IProblem {
 /**
  * The routes of the server extension.
  *
- * Errors are translated here, wherever they stand in an answer: nothing else has to know that the server speaks English.
+ *  All errors in a response are translated here, so no other module has to know that the server's texts are English.
  */
 export class TpuClient {
   constructor(
@@ -55,12 +55,12 @@ export class TpuClient {
     }
   }
 
-  /** The nodes as the server saw them last. */
+  /** The nodes as the server last listed them. */
   nodes(): Promise<IDatedList> {
     return this._list('nodes');
   }
 
-  /** The nodes after the server has asked the cloud. */
+  /** The nodes, after the server has asked the cloud. */
   refreshNodes(): Promise<IDatedList> {
     return this._list('refresh', { method: 'POST' });
   }
@@ -94,29 +94,29 @@ export class TpuClient {
     return this._json(`${kernelRoute(kernelId)}/link`);
   }
 
-  /** The recorded requests of a kernel: all of them, or only those named. */
+  /** The recorded requests of a kernel: all of them, or only those with the given ids. */
   outputs(kernelId: string, msgIds: readonly string[]): Promise<IOutputsAnswer> {
     const query = msgIds.map(msgId => `msg_id=${encodeURIComponent(msgId)}`).join('&');
     return this._json(`${kernelRoute(kernelId)}/outputs${query && `?${query}`}`);
   }
 
-  /** A response of the emulated cloud's control API; the route exists only where the cloud is emulated. */
+  /** A response of the emulated cloud's control API, whose routes exist only where the cloud is emulated. */
   emulator<T>(part: string, init: RequestInit = {}): Promise<T> {
     return this._json(`emulator/${part}`, init);
   }
 
-  /** URL of all the text that a request printed. */
+  /** URL of the complete text that a request printed. */
   textUrl(kernelId: string, msgId: string, query = ''): string {
     const route = `${kernelRoute(kernelId)}/requests/${encodeURIComponent(msgId)}/text${query}`;
     return URLExt.join(this._settings.baseUrl, BASE, route);
   }
 
-  /** The JSON response of any route; undefined without a body. */
+  /** The JSON response of any route; undefined if it has no body. */
   request<T>(route: string, init: RequestInit = {}): Promise<T> {
     return this._json(route, init);
   }
 
-  /** The same, with the server's time of the response. */
+  /** The response of any route with the server's time. */
   async requestDated<T>(
     route: string
   ): Promise<{ data: T; server_s: number; received_ms: number }> {
@@ -168,7 +168,7 @@ function kernelRoute(kernelId: string): string {
   return `kernels/${encodeURIComponent(kernelId)}`;
 }
 
-/** Both times by the server's clock: the browser's may be wrong. */
+/** The age of a list by the server's clock, because the browser's may be wrong. */
 function ageOf({ as_of }: INodeList, response: Response): number | null {
   if (as_of === null) {
     return null;
@@ -191,9 +191,9 @@ async function readProblem(response: Response, trans: TranslationBundle): Promis
   return asProblem({ code: `http_${response.status}`, message, raw: text.slice(0, 10_000) });
 }
 
-/** Parse an answer and translate the errors in it. */
+/** Parse a response and translate the errors in it. */
 function parse(text: string, trans: TranslationBundle): unknown {
-  // A reviver is slow, and most answers hold no error.
+  // A reviver is slow, and most responses contain no error.
   return text.includes('"templates"')
     ? JSON.parse(text, (_, value: unknown) =>
         isTranslatable(value) ? translated(value, trans) : value

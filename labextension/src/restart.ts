@@ -7,11 +7,13 @@ import { ISignal, Signal } from '@lumino/signaling';
 import * as messages from './messages/notebook';
 import { IRefusedRestarts } from './tokens';
 
-/** Set in our server extension's responses; a proxy in between also returns errors, but without this header. */
+/** A header of the server extension's error responses; errors of a proxy in between lack it. */
 const REFUSED = 'Jupyter-TPU-Error';
 
 /**
- * JupyterLab ends in the page whatever ran before it requests a restart, and does not undo that when the restart
+ * Repairs notebooks after a refused restart.
+ *
+ *  JupyterLab ends whatever ran in the page before it requests a restart, and does not undo that when the restart
  * fails: the notebook stays at "Restarting", and only the browser's console has the reason.
  */
 export class RefusedRestarts implements IRefusedRestarts {
@@ -25,13 +27,13 @@ export class RefusedRestarts implements IRefusedRestarts {
     return this._refused;
   }
 
-  /** Handle restarts of a notebook's kernel, whichever it is. */
+  /** Handle restarts of a notebook's kernel, also after it gets another kernel. */
   watch(session: ISessionContext): void {
     const restartKernel = session.restartKernel.bind(session);
     session.restartKernel = async () => {
       const kernel = session.session?.kernel;
       await restartKernel();
-      // JupyterLab drops the error there, and "Restart and run all" would run all in the old process
+      // JupyterLab drops the error there, and "Restart and run all" would run all cells in the old process
       const refusal = kernel && this._refusals.get(kernel);
       if (refusal) {
         throw refusal;
@@ -53,7 +55,7 @@ export class RefusedRestarts implements IRefusedRestarts {
       try {
         await restart();
       } catch (error) {
-        // asked only now, because the kernelspecs may load after the kernel
+        // not checked earlier, because the kernelspecs may load after the kernel
         if (this._concerns(kernel)) {
           this._onFailure(kernel, error);
         }
@@ -64,8 +66,8 @@ export class RefusedRestarts implements IRefusedRestarts {
 
   private _onFailure(kernel: Kernel.IKernelConnection, error: unknown): void {
     if (!kernel.isDisposed) {
-      // a new connection receives whether the kernel is idle or busy
-      kernel.reconnect().catch(() => undefined); // then JupyterLab or the reconnector tries again
+      // a new connection is told whether the kernel is idle or busy
+      kernel.reconnect().catch(() => undefined); // in that case JupyterLab or the reconnector tries again
     }
     if (isRefusal(error)) {
       this._refusals.set(kernel, error);
@@ -78,11 +80,14 @@ export class RefusedRestarts implements IRefusedRestarts {
 
   private readonly _refused = new Signal<this, Kernel.IKernelConnection>(this);
   private readonly _wrapped = new WeakSet<Kernel.IKernelConnection>();
-  /** Why the last restart of a kernel was refused. */
+  /** Why the last restart of each kernel was refused. */
   private readonly _refusals = new WeakMap<Kernel.IKernelConnection, Error>();
 }
 
-/** Whether our server refused, so the old kernel still runs. By a header: JupyterLab has consumed the body. */
+/**
+ * Whether this project's server extension refused, so that the old kernel is still running. A header tells, because
+ * JupyterLab has already read the body.
+ */
 function isRefusal(error: unknown): error is ServerConnection.ResponseError {
   return error instanceof ServerConnection.ResponseError && error.response.headers.has(REFUSED);
 }

@@ -27,7 +27,7 @@ export const KERNEL_SCHEMA = 'https://events.jupyter.org/jupyter_tpu/kernel/v1';
 
 export const LINK_SCHEMA = 'https://events.jupyter.org/jupyter_tpu/link/v1';
 
-/** The phase of an event of {@link KERNEL_SCHEMA}: the kernel ended with its node, which the notebook shows. */
+/** The phase of an event of {@link KERNEL_SCHEMA}: the kernel ended with its node, and the notebook says so. */
 export const NODE_ENDED = 'node_ended';
 
 /** The phase of an event of {@link KERNEL_SCHEMA}: a user ended the kernel, for example to release its chips. */
@@ -80,10 +80,10 @@ export namespace RestoreCommandIDs {
   export const addCell = 'tpu:add-cell';
 }
 
-/** What went wrong, what exists now, what to do, and the other system's own message. */
+/** What went wrong, what exists now, what to do, and the original message of the other system. */
 export type IProblem = Omit<IError, 'status'>;
 
-/** Where a node is; enough to name it in a route. */
+/** The zone and name of a node, enough for a route. */
 export interface INodeKey {
   readonly zone: string;
   readonly node_id: string;
@@ -99,30 +99,30 @@ export interface INodeSpec extends INewNode {
 /** What opens on a new node as soon as it is READY. */
 export interface IOpenChoice {
   readonly kind: 'none' | 'new' | 'example' | 'notebook';
-  /** The file, of an example or a notebook. */
+  /** The file of an example or a notebook. */
   readonly path?: string;
-  /** Whether all its cells run at once. */
+  /** Whether all its cells are run at once. */
   readonly runsAll: boolean;
 }
 
 /** What the form for a new node starts with. */
 export interface IFormRequest {
-  /** Rises with each request. */
+  /** Increases with each request. */
   readonly turn: number;
   readonly way: 'now' | 'search' | 'queue';
   readonly spec: Partial<INodeSpec>;
-  /** What to open on the node; the form's own suggestion if absent. */
+  /** What to open on the node; the form's own suggestion if undefined. */
   readonly open?: IOpenChoice;
 }
 
-/** The card whose form of auto-stop rules a command has opened. */
+/** A card whose form of auto-stop rules was opened by a command. */
 export interface IRevealedCard {
   readonly key: string;
-  /** Rises with each command. */
+  /** Increases with each command. */
   readonly turn: number;
 }
 
-/** An event of {@link KERNEL_SCHEMA}: how far a kernel's start has got. */
+/** An event of {@link KERNEL_SCHEMA}: the progress of a kernel's start. */
 export interface IKernelEvent {
   readonly kernel_id: string;
   readonly kernel_name: string;
@@ -176,17 +176,17 @@ export interface ITpuModel extends VDomRenderer.IModel {
   readonly formRequest: IFormRequest | null;
   /** Keys of the nodes whose cards are open. */
   readonly openCards: ReadonlySet<string>;
-  /** Null before the first. */
+  /** The card revealed last; null at first. */
   readonly revealedCard: IRevealedCard | null;
-  /** The node that this page created last, another object each time; its new card gets the focus. */
+  /** The node that this page created last, a new object each time; its new card gets the focus. */
   readonly createdNode: INodeKey | null;
   /** Whether an open notebook is not restored, because several people edit it at once. */
   isCollaborative: boolean;
-  /** What the user has set for new nodes: the form starts with it unless a choice is requested. */
+  /** The user's settings for new nodes: the form starts with them unless a choice is requested. */
   formDefaults: Partial<INodeSpec>;
-  /** Idle timeout in seconds that the user has set for new nodes; 0 for the server's. */
+  /** The user's idle timeout for new nodes, in seconds; 0 for the server's default. */
   idleDefault_s: number;
-  /** Interval of requests while the panel is visible. */
+  /** Interval of requests while the panel is visible, in milliseconds. */
   interval_ms: number;
   /** Emitted when the server has accepted a new node of this page. */
   readonly nodeCreated: ISignal<ITpuModel, INodeKey>;
@@ -195,14 +195,17 @@ export interface ITpuModel extends VDomRenderer.IModel {
   /** Whether the panel is visible; nothing is polled otherwise. */
   isWatched: boolean;
 
-  /** Whether the cloud is being asked because the user wants it. */
+  /** Whether the cloud is being asked at the user's request. */
   readonly isRefreshing: boolean;
 
-  /** Request the list that the server has. */
+  /** Request the list as the server has it. */
   refresh(): Promise<void>;
-  /** Forget the cloud, and request its status and list: the server uses another cloud, project or account. */
+  /**
+   * Drop all data and request status and list again, after the server has switched to another cloud, project or
+   * account.
+   */
   reload(): Promise<void>;
-  /** Let the server ask the cloud, and request that list. */
+  /** Let the server ask the cloud, then request the new list. */
   refreshFromCloud(): Promise<void>;
 
   /** Open the form, with a choice if one is given. */
@@ -221,14 +224,14 @@ export interface ITpuModel extends VDomRenderer.IModel {
   /** Send a request for a node; if it is accepted, earlier failed creations of that name are dismissed. */
   attempt(nodeId: string, send: () => Promise<unknown>): Promise<void>;
   dismissRefusal(key: INodeKey): void;
-  /** Drop what was refused for a reason that no longer holds. */
+  /** Drop the refusals with a code whose reason no longer applies. */
   dismissRefusals(code: string): void;
   findNode(key: INodeKey): INode | undefined;
   /** Whether a node is being created. */
   isCreating(key: INodeKey): boolean;
 }
 
-/** Restarts of kernels on nodes that the server refused: such a kernel keeps running. */
+/** Restarts of kernels on nodes that the server refused; such a kernel keeps running. */
 export interface IRefusedRestarts {
   /** Emitted once a kernel's connection to the page is being restored. */
   readonly refused: ISignal<IRefusedRestarts, Kernel.IKernelConnection>;

@@ -1,11 +1,11 @@
-/** Shows outputs of nodes as untrusted if the user wants that: sanitised HTML, and no JavaScript. */
+/** Shows outputs from nodes as untrusted if the user has chosen that: sanitised HTML, and no JavaScript. */
 
 import type { CodeCell } from '@jupyterlab/cells';
 import { NotebookPanel } from '@jupyterlab/notebook';
 import { Kernel } from '@jupyterlab/services';
 import { markUntrusted } from './restore/cell';
 
-/** The part of a notebook that this needs. */
+/** The part of a notebook needed here. */
 export type WatchedNotebook = Pick<NotebookPanel, 'content' | 'sessionContext' | 'disposed'>;
 
 export class UntrustedOutputs {
@@ -30,7 +30,7 @@ export class UntrustedOutputs {
       kernel: Kernel.IKernelConnection,
       { direction, msg }: Kernel.IAnyMessageArgs
     ): void => {
-      // JupyterLab trusts a cell as it sends its code, because the user ran it
+      // JupyterLab trusts a cell when it sends its code, because the user ran it
       if (direction === 'send' && msg.header.msg_type === 'execute_request') {
         this._onRun(notebook, kernel, (msg.metadata as { cellId?: unknown }).cellId);
       }
@@ -67,14 +67,14 @@ export class UntrustedOutputs {
     }
   }
 
-  /** Widgets contain scripts, some in their models, so none may be created from a node's messages. */
+  /** Switch off comms: widgets contain scripts, some in their models, so none may be created from a node's messages. */
   private _onKernel({ content }: WatchedNotebook, kernel: Kernel.IKernelConnection | null): void {
     if (kernel && this._isUntrusted(kernel)) {
       if (kernel.handleComms) {
         kernel.handleComms = false;
         this._muted.add(kernel);
       }
-      // what ran in this page may still print, or update its displays
+      // earlier cells of this page may still print, or update their displays
       content.widgets.filter(hasRun).forEach(markUntrusted);
     } else if (kernel && this._muted.delete(kernel)) {
       kernel.handleComms = true;

@@ -1,4 +1,4 @@
-/** The panel as a widget: light, because it is there when JupyterLab starts; what it shows is loaded later. */
+/** The panel as a widget: small, because it is created when JupyterLab starts; its content is loaded later. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { VDomRenderer } from '@jupyterlab/ui-components';
@@ -44,14 +44,14 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     super.dispose();
   }
 
-  /** Load what the panel shows, unless it is loaded. */
+  /** Load the content of the panel, unless it is loaded. */
   async load(): Promise<void> {
     this._loading ??= this._loadView(() => this.update());
     try {
       this._view = await this._loading;
       this.update();
     } catch {
-      // the next update tries again, such as that of a poll
+      // the next update tries again, for example after a poll
       this._loading = null;
       this._isUnreachable = true;
     }
@@ -67,7 +67,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     return this._isUnreachable ? <p className="jp-tpu-Muted">{noServer(this._trans)}</p> : null;
   }
 
-  /** A hidden panel is rendered once it is shown. */
+  /** A hidden panel is rendered only once it is shown. */
   protected onUpdateRequest(msg: Message): void {
     if (this.isVisible) {
       void (this._view ?? this.load());

@@ -30,7 +30,7 @@ function withSecondAttempt(renderer: IRenderMime.IRenderer): IRenderMime.IRender
   return renderer;
 }
 
-/** It shows an error instead of a widget. While it waits for a kernel it does not have the class. */
+/** Whether an error is shown in place of a widget. While a widget waits for a kernel, it does not have this class. */
 function hasGivenUp(renderer: IRenderMime.IRenderer): boolean {
   const isEmpty = renderer instanceof Panel && renderer.widgets.length === 0;
   return isEmpty && !renderer.isDisposed && renderer.hasClass('jupyter-widgets');

@@ -16,7 +16,7 @@ import { INodeKey } from '../tokens';
 import { activityData, IActivityData } from './activitydata';
 import { COLOURS } from './activityplot';
 
-/** Request and chart of the last hour. */
+/** The request for the last hour, and its chart. */
 export interface IActivityHistory {
   /** Resolves with null while the panel is hidden. */
   readonly fetch: (key: INodeKey) => Promise<IDated<IAutostopHistory> | null>;
@@ -26,12 +26,12 @@ export interface IActivityHistory {
 interface IProps {
   node: INodeKey;
   history: IActivityHistory;
-  /** When this changes, the last hour is requested again. */
+  /** The last hour is requested again whenever this changes. */
   news: unknown;
   trans: TranslationBundle;
 }
 
-/** The activity of a node in the last hour, as its agent recorded it. */
+/** A node's activity in the last hour, as recorded by its agent. */
 export function ActivityHistory({ node, history, news, trans }: IProps): JSX.Element {
   const part = useLastHour(node, history, news);
   return (

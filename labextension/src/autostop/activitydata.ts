@@ -1,18 +1,18 @@
-/** The last hour of a node as the numbers of a chart; pure. */
+/** Convert a node's last hour to the data of a chart; pure. */
 
 import { IActivityInterval, IAutostopHistory } from '../api.generated';
 
-/** The agents keep an hour of history, in seconds. */
+/** Length of the history that agents keep, in seconds. */
 export const HOUR_S = 3600;
 
-/** Intervals of activity, and how much of the idle timeout had passed. */
+/** Intervals of activity, and the elapsed part of the idle timeout. */
 export interface IActivityData {
   readonly now: number;
   readonly stretches: readonly IActivityInterval[];
-  /** Whether there is an idle timeout, and so a level. */
+  /** Whether there is an idle timeout; without one, `level` is not drawn. */
   readonly hasRule: boolean;
   readonly at: readonly number[];
-  /** The passed part of the idle timeout in percent; null if unknown. */
+  /** Elapsed part of the idle timeout in percent; null if unknown. */
   readonly level: readonly (number | null)[];
 }
 

@@ -1,4 +1,4 @@
-/** The chart of the last hour: a strip of activity, and above it how much of the idle timeout had passed. */
+/** The chart of the last hour: a strip with the activity, and above it the elapsed part of the idle timeout. */
 
 import type UPlot from 'uplot';
 import { IActivityInterval } from '../api.generated';
@@ -14,10 +14,10 @@ export const COLOURS = {
   level: '--jp-ui-font-color1'
 } as const;
 
-/** The strip is below zero, in percent of the idle timeout. */
+/** Vertical position of the strip: below zero, in percent of the idle timeout. */
 const STRIP = { top: -8, bottom: -32 } as const;
 const HATCH_PITCH = 5;
-/** The shortest time range of the chart, in seconds. */
+/** Minimum time range of the chart, in seconds. */
 const MIN_SPAN_S = 600;
 
 const DESIGN: IDesign<IActivityData> = {
@@ -51,7 +51,7 @@ const DESIGN: IDesign<IActivityData> = {
   }
 };
 
-/** A node with little data yet would be a thin line at the edge. */
+/** Show at least `MIN_SPAN_S`: little data would otherwise be a thin line at the edge. */
 function startOf(stretches: readonly IActivityInterval[], now: number): number {
   const first = stretches[0]?.starts_at ?? now;
   return Math.max(now - HOUR_S, Math.min(first, now - MIN_SPAN_S));
@@ -80,7 +80,7 @@ function drawStretch(
   ctx.restore();
 }
 
-/** A pattern, for users who can't tell the colours apart. */
+/** Return a hatching pattern, for users who can't distinguish the colours. */
 function hatch(
   ctx: CanvasRenderingContext2D,
   left: number,

@@ -28,11 +28,11 @@ interface IProps {
 }
 
 interface IBriefProps extends IProps {
-  /** Whether a kernel starts on the node. */
+  /** Whether a kernel is starting on the node. */
   isStarting?: boolean;
 }
 
-/** When a node stops, in a word or two, and a button that adds an hour. */
+/** When a node stops, in one or two words, and a button that adds an hour. */
 export function AutostopBrief(props: IBriefProps): JSX.Element | null {
   const { node, isStarting = false, autostops, actions, trans } = props;
   const known = useContext(ErrorActionsContext);
@@ -91,7 +91,7 @@ interface IAlertsProps extends Omit<IProps, 'actions' | 'node'> {
   actions: Pick<IMoneyActions, 'onKeepRunning' | 'onEnd'>;
 }
 
-/** What a closed card must not hide: a lost connection, an end that is near, a node billed for days. */
+/** Warnings that are visible even on a closed card: a lost connection, an imminent stop, a node billed for days. */
 export function AutostopAlerts(props: IAlertsProps): JSX.Element | null {
   const { node, autostops, cuts, actions, trans } = props;
   const { isSending, problem, send, dismiss } = useRequest();
@@ -127,7 +127,7 @@ interface ILostProps {
   trans: TranslationBundle;
 }
 
-/** That the connection to a READY node is lost, and for how long. */
+/** A warning that the connection to a READY node is lost, with the time since then. */
 function LostConnection({ node, cuts, autostop, trans }: ILostProps): JSX.Element | null {
   const now_ms = useNow();
   const cut = cutOf(cuts, node.name, autostop, now_ms / 1000);

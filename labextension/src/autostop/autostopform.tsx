@@ -18,7 +18,7 @@ interface IProps {
   onClose: () => void;
 }
 
-/** The form of a node's auto-stop rules. */
+/** The form for a node's auto-stop rules. */
 export function AutostopForm({ autostop, trans, onSet, onClose }: IProps): JSX.Element {
   const heading = useId();
   const form = useRef<HTMLFormElement>(null);

@@ -26,14 +26,14 @@ interface IProps {
   node: Pick<INode, 'name' | 'spot' | 'billing'>;
   parts: Pick<IParts, 'autostops' | 'recovery'>;
   actions: Pick<IMoneyActions, 'onKeepRunning' | 'onEnd' | 'onSetAutostop' | 'onSetRecovery'>;
-  /** The last hour, if it can be shown. */
+  /** The history of the last hour, if it is available. */
   history?: IActivityHistory;
-  /** Opens the form of the rules when it rises. */
+  /** The form for the rules opens whenever this number increases. */
   changeTurn?: number;
   trans: TranslationBundle;
 }
 
-/** When and why a node stops, in one sentence; how to keep it running, and how to change that. */
+/** When and why a node stops, in one sentence, with controls to keep it running and to change the rules. */
 export function AutostopRow(props: IProps): JSX.Element | null {
   const { node, parts, actions, history, changeTurn = 0, trans } = props;
   const autostop = parts.autostops.dated?.data.nodes.find(one => one.name === node.name);
@@ -107,7 +107,7 @@ interface IActivityProps extends Pick<IProps, 'history' | 'trans'> {
   news: unknown;
 }
 
-/** What counts as activity, and the last hour. */
+/** The sources of activity, and the last hour. */
 function Activity({ autostop, history, news, trans }: IActivityProps): JSX.Element {
   const [isOpen, setOpen] = useState(false);
   return (
@@ -138,7 +138,7 @@ function Activity({ autostop, history, news, trans }: IActivityProps): JSX.Eleme
   );
 }
 
-/** React bubbles the toggle events of nested details. */
+/** Ignore events of nested details elements: React lets toggle events bubble. */
 function isOwnToggle(event: React.SyntheticEvent<HTMLDetailsElement>, isOpen: boolean): boolean {
   return event.target === event.currentTarget ? event.currentTarget.open : isOpen;
 }
@@ -150,7 +150,7 @@ interface IRecreateProps {
   onChange: (isOn: boolean) => void;
 }
 
-/** Whether to recreate the node after pre-emption. */
+/** The setting for recreating the node after a pre-emption. */
 function Recreate({ recovery, isBusy, trans, onChange }: IRecreateProps): JSX.Element {
   return (
     <>

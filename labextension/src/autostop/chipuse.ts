@@ -1,11 +1,11 @@
-/** Whether the chips of a node are in use, from its auto-stop data; pure except for the model. */
+/** Whether a node's chips are in use, according to its auto-stop data; pure except for the model. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { IClosedSummary } from '../load/renderer';
 import { chipUse } from '../messages/load';
 import { IMoneyModel } from '../money/tokens';
 
-/** Shown only while it is fresh: the panel polls auto-stop anyway. */
+/** A summary for a section's title, shown only while the data is fresh. It needs no additional request. */
 export function chipUseSummary(model: IMoneyModel, trans: TranslationBundle): IClosedSummary {
   return {
     changed: model.stateChanged,

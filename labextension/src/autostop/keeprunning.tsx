@@ -14,18 +14,18 @@ const HOUR_S = 3600;
 
 interface IProps {
   autostop: INodeAutostop;
-  /** Whether there is an extension to cancel. */
+  /** Whether there is an extension that can be cancelled. */
   isKept: boolean;
   isBusy: boolean;
-  /** The server's time. */
+  /** The server's time in seconds. */
   now_s: number;
   trans: TranslationBundle;
   onKeepRunning: (request: IKeepRunning) => void;
-  /** Further buttons. */
+  /** Additional buttons. */
   children?: React.ReactNode;
 }
 
-/** For one hour, until a time, or until the current cell ends. */
+/** Buttons that keep the node running: for one hour, until a time, or until the current cell ends. */
 export function KeepRunningButtons(props: IProps): JSX.Element {
   const { autostop, isKept, isBusy, trans, onKeepRunning } = props;
   const [isAsking, setAsking] = useState(false);
@@ -83,7 +83,7 @@ function runsCell({ sources }: INodeAutostop): boolean {
   return sources.some(({ source, state }) => source === 'execution' && state === 'active');
 }
 
-/** Asks for a time of day: today, or tomorrow if it has passed. */
+/** A form for a time of day: today or, if that time has passed, tomorrow. */
 function UntilForm(props: IProps & { onClose: () => void }): JSX.Element {
   const { autostop, isBusy, now_s, trans, onKeepRunning, onClose } = props;
   const id = useId();

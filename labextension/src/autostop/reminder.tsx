@@ -1,4 +1,4 @@
-/** A reminder that a node was billed for a day or more without user activity, in its row and its notebooks. */
+/** A reminder that a node has been billed for a day or more without user activity, on its card and in its notebooks. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
@@ -16,7 +16,7 @@ interface IProps {
   onEnd: () => void;
 }
 
-/** Keeping the node running is user activity, so the reminder disappears for a day. */
+/** The reminder. Keeping the node running counts as user activity, which hides it for a day. */
 export function Reminder({
   autostop,
   isBusy,

@@ -1,22 +1,22 @@
 import { IAutostops, INodeAutostop } from '../api.generated';
 import { IPart } from '../money/tokens';
 
-/** Default time of warnings before the end. */
+/** Default time between the warning and the stop, in seconds. */
 export const WARNING_S = 600;
 
-/** Extending postpones only the idle timeout and the maximum session length. */
+/** Whether an extension would help: it postpones only the idle timeout and the maximum session length. */
 export function canKeepRunning({ ends_why }: INodeAutostop): boolean {
   return ends_why === 'idle' || ends_why === 'session';
 }
 
-/** The node that stops next. */
+/** Return the node that stops next. */
 export function nextToStop(autostops: readonly INodeAutostop[]): INodeAutostop | undefined {
   return [...autostops]
     .filter(({ ends_at }) => ends_at !== null)
     .sort((left, right) => (left.ends_at ?? 0) - (right.ends_at ?? 0))[0];
 }
 
-/** Warn as early as the user wants; half of the idle timeout before the end where that is shorter. */
+/** Apply the user's warning time, but warn at most half of the idle timeout before the stop. */
 export function withWarnings(part: IPart<IAutostops>, warning_s: number): IPart<IAutostops> {
   const { dated } = part;
   if (!dated) {

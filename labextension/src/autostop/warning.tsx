@@ -1,4 +1,4 @@
-/** A banner in a notebook whose node stops soon: a countdown, the reason, and buttons to keep it running. */
+/** A banner in a notebook whose node stops soon: a countdown, the reason, and buttons that keep it running. */
 
 import { ISessionContext } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
@@ -70,7 +70,7 @@ export class AutostopWarning extends NotebookBanner {
     this.update();
   }
 
-  /** The banner disappears together with the button that was clicked. */
+  /** Keep the node running, and return the focus to the notebook: the banner disappears with its button. */
   private readonly _keep: OnKeepRunning = async (key, request) => {
     await this._actions.onKeepRunning(key, request);
     const focused = document.activeElement;
@@ -82,7 +82,7 @@ export class AutostopWarning extends NotebookBanner {
 
 interface IProps {
   autostops: IDated<IAutostops> | null;
-  /** The node of the notebook's kernel; null if it runs elsewhere. */
+  /** The node of the notebook's kernel; null if the kernel is not on a node. */
   nodeName: string | null;
   trans: TranslationBundle;
   onKeepRunning: OnKeepRunning;
@@ -107,7 +107,7 @@ export function Warning(props: IProps): JSX.Element {
   );
 }
 
-/** Announced once, so it contains no countdown. */
+/** The announcement for screen readers. It is read once, so it contains no countdown. */
 function announcement({ node_id, ends_why }: INodeAutostop, trans: TranslationBundle): string {
   return messages.endsSoonBecause(node_id, autostopReason(ends_why, trans), trans);
 }

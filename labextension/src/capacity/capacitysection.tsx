@@ -13,7 +13,7 @@ import { formatMoment } from '../money/moments';
 import { IMoneyActions, ISectionProps, PartBody, Partial, Section } from '../money/section';
 import { errorText } from '../problemtext';
 
-/** Searches and queued resources: attempts, refusals and what is still waiting. */
+/** Searches and queued resources, with their attempts and refusals. */
 export function CapacitySection({ model, actions, trans }: ISectionProps): JSX.Element {
   const sending = useRequest();
   const searches = model.parts.searches.dated?.data.searches ?? [];

@@ -2,14 +2,14 @@ import React, { useEffect, useRef, useState } from 'react';
 import { IPlot, Plotter } from './drawing';
 
 interface IProps<T> {
-  /** The chart is updated whenever this changes. */
+  /** The data; the chart is updated when it changes. */
   what: T;
-  /** The same as text. */
+  /** The same information as text. */
   label: string;
   plot: Plotter<T>;
 }
 
-/** A chart, drawn once its library is loaded. */
+/** A chart, which appears when its library has loaded. */
 export function Canvas<T>({ what, label, plot }: IProps<T>): JSX.Element {
   const host = useRef<HTMLDivElement>(null);
   const [drawn, setDrawn] = useState<IPlot<T> | null>(null);
@@ -31,7 +31,7 @@ export function Canvas<T>({ what, label, plot }: IProps<T>): JSX.Element {
 
 interface IKeyProps {
   children: React.ReactNode;
-  /** Drawn next to the text: 20 by 10 pixels. */
+  /** The sign next to the text: 20 by 10 pixels. */
   sign: React.ReactNode;
 }
 
@@ -48,12 +48,12 @@ export function Key({ children, sign }: IKeyProps): JSX.Element {
 }
 
 interface ILineProps {
-  /** A variable of the theme. */
+  /** A CSS variable of the theme. */
   colour: string;
   dash: readonly number[];
 }
 
-/** The sign of a line in the legend: dashes and colour. */
+/** The sign of a line in the legend, with the line's dashes and colour. */
 export function LineSign({ colour, dash }: ILineProps): JSX.Element {
   return (
     <line

@@ -1,48 +1,48 @@
-/** The only module that imports uPlot, which is loaded with the first chart. */
+/** Draw charts with uPlot, which is loaded with the first chart. No other module imports it. */
 
 import type UPlot from 'uplot';
 
-/** A chart that is drawn. */
+/** A drawn chart. */
 export interface IPlot<T> {
   show(what: T): void;
   dispose(): void;
 }
 
-/** Draws a chart into an element. */
+/** A function that draws a chart into an element. */
 export type Plotter<T> = (host: HTMLElement) => Promise<IPlot<T>>;
 
-/** The design of a kind of chart. */
+/** The design of a type of chart. */
 export interface IDesign<T> {
   readonly options: (drawing: IDrawing<T>) => Omit<UPlot.Options, 'width' | 'height'>;
-  /** Put the data into the chart. */
+  /** Passes the data to the chart. */
   readonly fill: (chart: UPlot, what: T) => void;
-  /** Data before anything is shown. */
+  /** The data of an empty chart. */
   readonly empty: UPlot.AlignedData;
 }
 
-/** What a design may use. */
+/** The values that a design can use. */
 export interface IDrawing<T> {
-  /** Null before anything is shown. */
+  /** Returns the shown data, or null if there is none yet. */
   readonly shown: () => T | null;
   readonly library: typeof UPlot;
   readonly axis: UPlot.Axis;
-  /** A colour of the theme by its variable: a canvas can't use variables. */
+  /** Returns a colour of the theme, given its CSS variable, because a canvas can't use variables. */
   readonly colour: (name: string) => string;
 }
 
-/** Pixels; low enough to leave room for the rows of a sidebar. */
+/** Height in pixels; small enough for a sidebar. */
 const HEIGHT = 110;
-/** Pixels; a narrower chart has no room next to its axis. */
+/** Minimum width in pixels, so that there is room next to the axis. */
 const MIN_WIDTH = 120;
 const TEXT = '--jp-ui-font-color2';
 const GRID = '--jp-border-color2';
 export const FONT = '11px system-ui, sans-serif';
 
-/** A chart as wide as its element, in the colours of the theme. */
+/** Return a function that draws charts of a design, with the element's width and the theme's colours. */
 export function plotter<T>(design: IDesign<T>): Plotter<T> {
   return async host => {
     const { default: library } = await import('uplot');
-    const style = getComputedStyle(host); // live: it has the values of the theme of the moment
+    const style = getComputedStyle(host); // a live object: it always has the values of the current theme
     const colour = (name: string): string => style.getPropertyValue(name).trim() || 'currentcolor';
     const grid = { stroke: () => colour(GRID), width: 1 };
     const axis = { stroke: () => colour(TEXT), grid, ticks: grid, font: FONT };
@@ -57,7 +57,7 @@ export function plotter<T>(design: IDesign<T>): Plotter<T> {
     const resizes = new ResizeObserver(() => chart.setSize(size()));
     resizes.observe(host);
     const themes = new MutationObserver(() => chart.redraw());
-    // set once the styles of a theme are loaded; until then a chart may be drawn without its colours
+    // set when a theme's styles have loaded; a chart drawn before that may lack its colours
     themes.observe(document.body, { attributeFilter: ['data-jp-theme-name'] });
     return {
       show: what => {
@@ -73,7 +73,7 @@ export function plotter<T>(design: IDesign<T>): Plotter<T> {
   };
 }
 
-/** Options that no chart of the panel uses. */
+/** Options that turn off uPlot's features that the panel doesn't use. */
 export const PLAIN_OPTIONS = { cursor: { show: false }, legend: { show: false } } as const;
 
 function widthOf(host: HTMLElement): number {

@@ -10,7 +10,7 @@ import { resourceDetails } from '../messages/cleanup';
 import { IMoneyActions, ISectionProps, PartBody, Partial, Section } from '../money/section';
 import { errorText } from '../problemtext';
 
-/** Everything in the project that is billed or uses quota, even if created elsewhere, and how to delete it. */
+/** Everything in the project that is billed or uses quota, no matter who created it, with buttons to delete it. */
 export function CleanupSection({ model, actions, trans }: ISectionProps): JSX.Element {
   const sending = useRequest();
   const [results, setResults] = useState<IResults | null>(null);
@@ -95,7 +95,7 @@ interface IItemsProps {
 function Items({ cleanup, isBusy, trans, onEnd, actions }: IItemsProps): JSX.Element {
   const [marked, setMarked] = useState<ReadonlySet<string>>(new Set());
   const names = cleanup.items.map(({ name }) => name).filter(name => marked.has(name));
-  // what runs or can be started again is only ever selected one by one
+  // resources that are running or can be restarted must be selected one by one
   const leftovers = cleanup.items.filter(each => each.is_leftover).map(({ name }) => name);
   if (cleanup.items.length === 0) {
     return (

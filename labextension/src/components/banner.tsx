@@ -1,4 +1,4 @@
-/** A line above a notebook that comes and goes, as high as its text needs. */
+/** A line above a notebook that can appear and disappear; its height fits its text. */
 
 import { ReactWidget } from '@jupyterlab/ui-components';
 import React, { useEffect, useRef } from 'react';
@@ -9,7 +9,7 @@ export abstract class NotebookBanner extends ReactWidget {
     this.addClass('jp-tpu-LineAbove');
   }
 
-  /** Lumino gives a header the height it asks for, and a line that wraps needs more. */
+  /** Set the height: Lumino gives a header its requested height, and a wrapped line needs more. */
   protected readonly setHeight = (height: number): void => {
     this.node.style.minHeight = `${height}px`;
     this.parent?.fit();
@@ -17,7 +17,7 @@ export abstract class NotebookBanner extends ReactWidget {
 }
 
 interface IProps extends React.HTMLAttributes<HTMLDivElement> {
-  /** Called with the height of the line whenever it changes; 0 when the line is removed. */
+  /** Called with the line's height when it changes; 0 when the line is removed. */
   onHeight: (height: number) => void;
 }
 

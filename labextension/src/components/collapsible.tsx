@@ -6,11 +6,11 @@ interface IProps {
   title: string;
   /** The accessible name, if several sections have the same title. */
   label?: string;
-  /** Shown next to the title, open or closed. */
+  /** Text next to the title, visible even if the part is collapsed. */
   summary?: string;
   isWarning?: boolean;
   isOpen: boolean;
-  /** Moves the keyboard focus to the head when it rises. */
+  /** Moves the keyboard focus to the title when it increases. */
   revealTurn?: number;
   onToggle: () => void;
   children: React.ReactNode;

@@ -3,15 +3,15 @@ import React, { useId } from 'react';
 
 interface IFieldProps {
   label: string;
-  /** Explains the chosen value. */
+  /** An explanation of the chosen value. */
   note?: string;
   /** Why the value is invalid. */
   error?: string;
-  /** Gets the attributes that tie the control to its label and texts. */
+  /** Renders the control with the attributes that connect it to its label and texts. */
   children: (attributes: React.AriaAttributes & { id: string }) => JSX.Element;
 }
 
-/** A labelled control of a form, with its note or error below. */
+/** A labelled form control, with its note or error below it. */
 export function Field({ label, note, error, children }: IFieldProps): JSX.Element {
   const id = useId();
   const text = error || note;
@@ -38,7 +38,7 @@ interface ISelectProps {
   children: React.ReactNode;
 }
 
-/** A labelled drop-down. */
+/** A labelled drop-down list. */
 export function Select({ label, note, value, onChange, children }: ISelectProps): JSX.Element {
   return (
     <Field label={label} note={note}>
@@ -58,7 +58,7 @@ export function Select({ label, note, value, onChange, children }: ISelectProps)
 
 interface ICheckProps {
   label: string;
-  /** Explains the choice. */
+  /** An explanation of the choice. */
   note?: string;
   checked: boolean;
   isDisabled?: boolean;

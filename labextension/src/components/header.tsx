@@ -12,15 +12,15 @@ interface IProps {
   status: IStatus | null;
   list: INodeList | null;
   trans: TranslationBundle;
-  /** The cloud is being asked. */
+  /** Whether a list from the cloud was requested and has not arrived yet. */
   isRefreshing: boolean;
-  /** When it answered last. */
+  /** When the cloud last responded. */
   freshness: JSX.Element | null;
   onCreate: () => void;
   onRefresh: () => void;
-  /** Absent where the cloud is not emulated. */
+  /** Opens the failure simulator; missing if the cloud is not emulated. */
   onOpenSimulator?: () => void;
-  /** The rate by the ledger, which knows what grants pay for; absent where that plugin is disabled. */
+  /** Renders the hourly cost from the ledger, which includes grants; missing if that plugin is disabled. */
   rate?: (otherwise: string) => JSX.Element;
 }
 
@@ -53,7 +53,7 @@ export function Header(props: IProps): JSX.Element {
   );
 }
 
-/** That the cloud is emulated, and the way to its failures. */
+/** A label for the emulated cloud, with a button that opens the failure simulator. */
 function Emulated({
   onOpenSimulator,
   trans

@@ -8,7 +8,7 @@ interface IProps {
   onClick: () => void;
 }
 
-/** A button that shows an icon only; `label` is its name and its tooltip. */
+/** A button with only an icon; `label` is its name and its tooltip. */
 export function IconButton({ label, icon, isBusy, onClick }: IProps): JSX.Element {
   return (
     <button

@@ -37,9 +37,9 @@ export interface IPanelState {
   busy: ReadonlySet<string>;
   isFormOpen: boolean;
   formRequest?: IFormRequest | null;
-  /** What the user has set for new nodes. */
+  /** The user's defaults for new nodes. */
   formDefaults?: Partial<INodeSpec>;
-  /** The idle timeout among it in seconds; 0 for the server's. */
+  /** The user's default idle timeout in seconds; 0 for the server's default. */
   idleDefault_s?: number;
   /** Keys of the nodes whose cards are open. */
   openCards: ReadonlySet<string>;
@@ -50,7 +50,7 @@ export interface IPanelState {
   canOpenSimulator: boolean;
 }
 
-/** Callbacks of the panel; each runs a command. */
+/** Callbacks of the panel; each of them runs a command. */
 export interface IPanelActions extends IListActions {
   onOpenForm: () => void;
   onCloseForm: () => void;
@@ -59,12 +59,12 @@ export interface IPanelActions extends IListActions {
   onOpenSimulator: () => void;
 }
 
-/** The set-up's view, and the parts of the panel that it replaces. */
+/** The set-up view, and which parts of the panel it replaces. */
 export interface ISetupView {
   readonly section: JSX.Element;
-  /** Whether the view explains why there is no list. */
+  /** Whether the view already explains why there is no list. */
   readonly isConnecting: boolean;
-  /** It leads to the first node. */
+  /** Whether the view guides the user to the first node. */
   readonly isLeading: boolean;
 }
 
@@ -72,9 +72,9 @@ interface IProps {
   state: IPanelState;
   actions: IPanelActions;
   renderers: INodeRenderers;
-  /** What the form remembers; absent where that plugin is disabled. */
+  /** What the form remembers; missing if that plugin is disabled. */
   extras?: ICreateExtras;
-  /** Absent where that plugin is disabled. */
+  /** Missing if that plugin is disabled. */
   setup?: ISetupView;
   trans: TranslationBundle;
 }
@@ -136,7 +136,7 @@ function Waiting({ state, trans }: IProps): JSX.Element | null {
   );
 }
 
-/** When the cloud answered last: the time, or the age once it is out of date. */
+/** When the cloud last responded: the time or, if the list is out of date, its age. */
 function Freshness({ state, trans }: Pick<IProps, 'state' | 'trans'>): JSX.Element | null {
   const now = useNow();
   const age = state.list && ageOf(state.list, now);
@@ -157,7 +157,7 @@ function problemIn({ problem, status, list }: IPanelState): IProblem | null {
   return problem ?? status?.error ?? list?.error ?? null;
 }
 
-/** Problems that keep the list from being complete and fresh. */
+/** Problems due to which the list is incomplete or out of date. */
 function Problems({ state, actions, setup, trans }: IProps): JSX.Element {
   const problem = setup?.isConnecting ? null : problemIn(state);
   const zones = state.list?.unreachable ?? [];
@@ -230,7 +230,7 @@ function Nodes({
   );
 }
 
-/** How far the server's clock is ahead of the browser's, in whole seconds. */
+/** Return the seconds by which the server's clock is ahead of the browser's, rounded. */
 function clockAheadOf({ as_of, age_s, received_ms }: IDatedList): number {
   return as_of === null || age_s === null ? 0 : Math.round(as_of + age_s - received_ms / 1000);
 }
@@ -257,7 +257,7 @@ interface IAnnouncerProps {
   trans: TranslationBundle;
 }
 
-/** Announces changes of state to users of screen readers. */
+/** Announces state changes to screen readers. */
 function Announcer({ list, trans }: IAnnouncerProps): JSX.Element {
   const last = useRef(list);
   const [text, setText] = useState('');

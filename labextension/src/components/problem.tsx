@@ -13,7 +13,7 @@ interface IProps {
   onRetry?: () => void;
 }
 
-/** An error: what failed, what exists now, and buttons for what to do; details are one click away. */
+/** An error: what failed, what exists now, and buttons with what to do. Details are folded. */
 export function Problem({ problem, trans, onDismiss, onRetry }: IProps): JSX.Element {
   const known = useContext(ErrorActionsContext);
   const actions = known?.of(problem) ?? [];
@@ -37,19 +37,19 @@ export function Problem({ problem, trans, onDismiss, onRetry }: IProps): JSX.Ele
   );
 }
 
-/** The message of the problem that stands at the top of the panel, or an empty string. */
+/** The message of the problem at the top of the panel, which is not repeated elsewhere; empty if there is none. */
 export const SaidContext = React.createContext('');
 
 interface ILoadProps extends Pick<IProps, 'problem' | 'trans'> {
-  /** Whether nothing was loaded before either. */
+  /** Whether there is no earlier data either. */
   isEmpty: boolean;
 }
 
-/** Why data couldn't be loaded, in one line; a reason that stands at the top of the panel is not repeated. */
+/** Why data couldn't be loaded, in one line, unless the top of the panel already shows the reason. */
 export function LoadProblem({ problem, isEmpty, trans }: ILoadProps): JSX.Element | null {
   const said = useContext(SaidContext);
   const reason = problems.messageOf(problem, trans);
-  // that the server does not answer is found by one part before the others, and soon stands at the top
+  // one part notices first that the server does not respond, and the top of the panel shows it soon afterwards
   if (problem.code !== 'server_unreachable' && reason !== said) {
     return (
       <div className="jp-tpu-Notice jp-tpu-Line" role="status" title={problem.raw}>
@@ -79,7 +79,7 @@ interface IDetailsProps {
   trans: TranslationBundle;
 }
 
-/** Folded: commands for a terminal, and the foreign system's own text. */
+/** Folded details: terminal commands, and the other system's own text. */
 function Details({ texts, trans }: IDetailsProps): JSX.Element | null {
   const shown = texts.filter(Boolean);
   return shown.length > 0 ? (

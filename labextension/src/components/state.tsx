@@ -5,12 +5,12 @@ import { stateIcons } from '../icons';
 import { stateName } from '../messages/panel';
 
 interface IProps {
-  /** As the API spells it. */
+  /** The state, as spelled by the API. */
   state: string;
   trans: TranslationBundle;
 }
 
-/** The state of a node or a queued resource in a word, with an icon in the colour of its meaning. */
+/** The state of a node or a queued resource as a word, with an icon in a colour that shows its meaning. */
 export function State({ state, trans }: IProps): JSX.Element {
   const kind = stateKind(state);
   const Icon = stateIcons[kind].react;

@@ -2,7 +2,7 @@ import React from 'react';
 import * as common from '../messages/common';
 import { IProps } from '../spend/historytables';
 
-/** The numbers of a chart as a table, also for users who can't see the chart. */
+/** The data of a chart as a table, also for users who can't see the chart. */
 export function Table({ head, rows, none, title, trans }: ITableProps): JSX.Element {
   return (
     <details className="jp-tpu-Raw">
@@ -37,7 +37,7 @@ export function Table({ head, rows, none, title, trans }: ITableProps): JSX.Elem
 }
 
 export interface ITableProps extends IProps {
-  /** Shown instead of an empty table. */
+  /** The text that replaces an empty table. */
   none: string;
   head: readonly string[];
   rows: readonly (readonly string[])[];

@@ -6,12 +6,12 @@ export interface IRequestState {
   readonly isSending: boolean;
   /** Why the last request was refused. */
   readonly problem: IProblem | null;
-  /** Run an action; ignored while another one runs, however often a button is clicked. */
+  /** Run an action, unless another one is running: repeated clicks have no effect. */
   readonly send: (act: () => Promise<unknown>) => void;
   readonly dismiss: () => void;
 }
 
-/** Send one request at a time and store its error. */
+/** A hook that sends one request at a time and stores its error. */
 export function useRequest(): IRequestState {
   const inFlight = useRef(false);
   const [isSending, setSending] = useState(false);

@@ -1,9 +1,9 @@
 import { RefObject, useEffect, useState } from 'react';
 
-/** What is about to be scrolled into view counts as visible. */
+/** Margin within which an element counts as visible, because it may soon be scrolled into view. */
 const MARGIN = '200px 0px';
 
-/** Whether an element of the panel is visible; `atFirst` until the browser has reported it. */
+/** A hook that returns whether an element is visible, or `atFirst` until the browser has reported it. */
 export function useIsVisible(element: RefObject<HTMLElement>, atFirst: boolean): boolean {
   const [isVisible, setVisible] = useState(atFirst);
   useEffect(() => {

@@ -3,7 +3,7 @@ import { IChoice } from '../money/client';
 import { problemOf } from '../request';
 import { IProblem } from '../tokens';
 
-/** Wait until the user pauses, so that typing causes one request. */
+/** Delay after the last change, so that typing causes only one request. */
 const DEBOUNCE_MS = 300;
 
 export interface IAnswer<T> {
@@ -13,7 +13,7 @@ export interface IAnswer<T> {
 
 const NO_ANSWER = { data: null, problem: null };
 
-/** The response to a choice, a moment after its last change; never to an older choice. */
+/** A hook that returns the response for the latest choice, requested shortly after its last change. */
 export function useAnswer<T>(
   choice: IChoice,
   load: ((choice: IChoice) => Promise<T>) | undefined

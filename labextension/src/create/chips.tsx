@@ -12,7 +12,7 @@ interface IProps {
   onChoose: (row: IChipsRow) => void;
 }
 
-/** The accelerator types with their sizes and prices, as a list that can be searched. */
+/** A list of accelerator types with their sizes and prices, which can be searched. */
 export function Chips({ rows, spec, trans, onChoose }: IProps): JSX.Element {
   const id = useId();
   const [filter, setFilter] = useState('');
@@ -32,7 +32,7 @@ export function Chips({ rows, spec, trans, onChoose }: IProps): JSX.Element {
         value={filter}
         onChange={event => setFilter(event.target.value)}
         onKeyDown={event => {
-          // Enter in a field of a form would create a node
+          // otherwise, Enter in a field of the form would create a node
           if (event.key === 'Enter') {
             event.preventDefault();
             found.slice(0, 1).forEach(onChoose);
@@ -82,11 +82,11 @@ function Row({ row, group, isChosen, trans, onChoose }: IRowProps): JSX.Element 
   );
 }
 
-/** Scroll only the list, not its surroundings, to the chosen row. */
+/** Scroll the list, but not the elements around it, to the chosen row. */
 function showChecked(list: HTMLElement | null): void {
   const row = list?.querySelector<HTMLElement>('input:checked')?.closest('label');
   if (list && row) {
-    // the list is the row's offset parent
+    // offsets are relative to the list, because it is the row's offset parent
     const top = row.offsetTop;
     const isHidden =
       top < list.scrollTop || top + row.offsetHeight > list.scrollTop + list.clientHeight;

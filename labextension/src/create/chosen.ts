@@ -1,4 +1,4 @@
-/** What the user chooses in the form of a new node: its start, its changes, its checks, and the request. */
+/** The state of the form for a new node: its initial values, changes, checks and request. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useState } from 'react';
@@ -25,14 +25,14 @@ import { suggestOpen } from './openchoice';
 import { ICreateMemory, INodeChoice, IProfile } from './tokens';
 import { isMinutes, isPreemptible } from './ways';
 
-/** What the form remembers and opens; each callback runs a command. */
+/** Data that the form remembers, and notebooks to open; each callback runs a command. */
 export interface ICreateExtras {
   readonly memory: Pick<
     ICreateMemory,
     'lastChoice' | 'lastOpen' | 'profiles' | 'notebook' | 'example'
   >;
   readonly onRemember: (node_id: string, choice: INodeChoice, open: IOpenChoice) => void;
-  /** The chosen zone; without one, a search finds it. */
+  /** The zone is null if a search determines it. */
   readonly onOpenWhenReady: (node_id: string, zone: string | null, open: IOpenChoice) => void;
   readonly onSaveProfile: (profile: IProfile) => void;
   readonly onDeleteProfile: (name: string) => void;
@@ -40,38 +40,38 @@ export interface ICreateExtras {
 
 export interface ICreateFormProps {
   offers: IOffers;
-  /** The existing nodes, whose names can't be used again. */
+  /** The existing nodes, whose names are not available. */
   list: INodeList | null;
-  /** What to start with instead of the user's defaults, the last choice or the server's suggestion. */
+  /** A choice to start with, in place of the user's defaults, the last choice or the server's suggestion. */
   request?: IFormRequest | null;
-  /** What the user has set for new nodes. */
+  /** The user's defaults for new nodes. */
   defaults?: Partial<INodeSpec>;
-  /** The idle timeout that a new node gets, in seconds; 0 for the server's. */
+  /** The idle timeout of a new node, in seconds; 0 for the server's default. */
   idleDefault_s?: number;
   trans: TranslationBundle;
-  /** Search and queue, and the cost of a choice; absent where that plugin is disabled. */
+  /** Search, queue, and the cost of a choice; missing if that plugin is disabled. */
   createActions?: ICreateActions;
-  /** The last choice, profiles, and notebooks to open; absent where that plugin is disabled. */
+  /** The last choice, profiles, and notebooks to open; missing if that plugin is disabled. */
   extras?: ICreateExtras;
-  /** Why no node can be created at all, such as missing credentials. */
+  /** Why no node can be created, for example because credentials are missing. */
   blocked?: IProblem | null;
-  /** Resolves when the request is accepted, rejects with the error to show. */
+  /** Resolves when the request is accepted; rejects with the error to show. */
   onCreate: (spec: INodeSpec) => Promise<void>;
   onCancel: () => void;
 }
 
-/** All that the user chooses in the form. */
+/** All choices that the user makes in the form. */
 interface IChosen {
   readonly spec: INodeSpec;
   readonly draft: IWayDraft;
   readonly open: IOpenChoice;
-  /** Name of the profile that was chosen last. */
+  /** Name of the last chosen profile. */
   readonly profile: string;
 }
 
 const OPEN_NOTHING: IOpenChoice = { kind: 'none', runsAll: false };
 
-/** What is chosen, and the ways to change it. */
+/** The current choices, and functions that change them. */
 export interface IChoosing {
   readonly chosen: IChosen;
   readonly setChosen: React.Dispatch<React.SetStateAction<IChosen>>;
@@ -90,12 +90,12 @@ export function useChosen(props: ICreateFormProps): IChoosing {
   };
 }
 
-/** What is known of a choice: what it costs and uses up, and what is wrong with it. */
+/** The checks of a choice: its cost and quota usage, and its errors. */
 export interface IChecks {
   readonly coverage: IAnswer<ICoverage>;
   readonly quota: IAnswer<IQuotasAfter>;
   readonly nameError: string;
-  /** Zones whose price is unknown and which nothing covers, so that the user has to accept them. */
+  /** Zones without a known price or a covering grant; the user must accept them. */
   readonly unpriced: readonly string[];
   readonly isConsented: boolean;
   /** Whether the node can be requested. */
@@ -121,7 +121,7 @@ export function useChecks(
   return { coverage, quota, nameError, unpriced, isConsented, isWhole };
 }
 
-/** That a queued node will have this name; a search could create it in the same zone. */
+/** Check the name against queued nodes: a search could create a node with the same name in the same zone. */
 function checkQueued(
   spec: INodeSpec,
   draft: IWayDraft,
@@ -135,7 +135,7 @@ function checkQueued(
   return same ? messages.nameQueued(same.zone, trans) : '';
 }
 
-/** What the form starts with: a requested choice, else the user's defaults, the last choice, the server's suggestion. */
+/** Return the initial choice: a requested choice, the user's defaults, the last choice or the server's suggestion. */
 function startOf({
   offers,
   list,
@@ -149,7 +149,7 @@ function startOf({
   const last = isRequested ? null : (extras?.memory.lastChoice ?? null);
   const own = isRequested ? {} : (defaults ?? {});
   const { way: lastWay, ...choice } = { way: WAY_DRAFT.way, ...last };
-  // the last way (search or queue) belongs to the last choice, not to the settings' defaults
+  // the last choice includes search or queue, but the settings' defaults do not
   const usualWay = Object.keys(own).length > 0 ? WAY_DRAFT.way : lastWay;
   const way = request?.way ?? usualWay;
   return {
@@ -160,7 +160,7 @@ function startOf({
   };
 }
 
-/** Options that the profile does not have are off again. */
+/** Apply a profile; options that it doesn't have are turned off. */
 export function withProfile(offers: IOffers, old: IChosen, { name, choice }: IProfile): IChosen {
   const { way, ...place } = choice;
   const { node_id } = old.spec;
@@ -172,7 +172,7 @@ export function withProfile(offers: IOffers, old: IChosen, { name, choice }: IPr
   };
 }
 
-/** Without a zone, a search finds one. */
+/** Choose a zone; without a zone, the node is searched for. */
 export function chooseZone(
   zone: string | null,
   way: IWayDraft['way'],
@@ -199,14 +199,14 @@ export function chooseTerms(
   }
 }
 
-/** Create, search for or queue for the node, as chosen, and remember the choice and what to open on the node. */
+/** Create, search for or queue the node, and remember the choice and what to open on the node. */
 export async function submit(
   props: ICreateFormProps,
   { spec, draft, open }: IChosen
 ): Promise<void> {
   const { extras } = props;
   const zone = wayOf(spec, draft) === 'search' ? null : spec.zone;
-  // first, because the answer may be lost even if the node is created
+  // before the request, because its response may be lost even if the node is created
   extras?.onOpenWhenReady(spec.node_id, zone, open);
   try {
     await requestNode(props, spec, draft);
@@ -219,7 +219,7 @@ export async function submit(
   extras?.onRemember(spec.node_id, choiceOf(spec, draft), open);
 }
 
-/** Whether it is certain that nothing was created, because the server itself answered. */
+/** Whether nothing was created for certain, because the server itself responded with an error. */
 function isRefusal({ code }: IProblem): boolean {
   return code !== 'server_unreachable' && !code.startsWith('http_5');
 }

@@ -1,4 +1,4 @@
-/** The commands of the form's memory, of notebooks on new nodes, and of recreating a node. */
+/** Commands for profiles, for notebooks on new nodes, and for recreating a node. */
 
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { INotebookTracker } from '@jupyterlab/notebook';
@@ -85,14 +85,14 @@ function addNotebookCommands({
   });
 }
 
-/** Start a stopped node again; for a node that is gone, open the form with the same choice. */
+/** Add the command that starts a stopped node again; for a deleted node, it opens the form with the same choice. */
 function addRecreateCommand({ app, nodes, memory, trans }: ICreateContext): void {
   app.commands.addCommand(CreateCommandIDs.recreateNode, {
     label: messages.recreateNode(trans),
     icon: tpuIcon,
     describedBy: argsOf({
       ...{ zone: text, node_id: text, path: text },
-      // what is known of the node, if it is gone
+      // the last known data, if the node no longer exists
       ...{ accelerator_type: text, runtime_version: text, provisioning: text },
       internal_ips: { type: 'boolean' }
     }),
@@ -114,9 +114,9 @@ function addRecreateCommand({ app, nodes, memory, trans }: ICreateContext): void
 }
 
 /**
- * What is left of a lost node keeps its name and counts against the quota: ask whether to delete it.
+ * Ask whether to delete the leftover of a lost node, which keeps its name and uses quota.
  *
- * @returns whether its name is or will be free; if not, the form suggests another one
+ * @returns whether the node's name is or will be available; if not, the form suggests another one
  */
 async function isLeftoverDeleted(
   app: JupyterFrontEnd,
@@ -130,7 +130,7 @@ async function isLeftoverDeleted(
   return !nodes.findNode(node) || isBeingDeleted(nodes.list, node.name);
 }
 
-/** The node's notebook, whose cells the user reruns when it is back. */
+/** Open the node's notebook on the new node; the user reruns its cells later. */
 function openOf(path: unknown): IOpenChoice {
   return typeof path === 'string' && path !== ''
     ? { kind: 'notebook', path, runsAll: false }

@@ -31,7 +31,7 @@ import { Exceeded } from './quotas';
 import { Summary } from './summary';
 import { Ways } from './ways';
 
-/** The form for a new node: chips, place and terms; shows the cost before anything is created. */
+/** The form for a new node: chips, place and terms. It shows the cost before anything is created. */
 export function CreateForm(props: ICreateFormProps): JSX.Element {
   const { offers, trans, onCancel } = props;
   const heading = useId();
@@ -42,7 +42,7 @@ export function CreateForm(props: ICreateFormProps): JSX.Element {
   const checks = useChecks(props, state.chosen);
   useEffect(() => {
     form.current?.querySelector<HTMLElement>('input')?.focus();
-    // the first steps above the form can be long
+    // the first steps above the form may be long
     scrollToCenter(form.current?.querySelector('h3'));
   }, []);
   useEscape(form, onCancel);
@@ -55,7 +55,7 @@ export function CreateForm(props: ICreateFormProps): JSX.Element {
       send(() => submit(props, state.chosen));
     } else {
       setMore(true);
-      // after the invalid field is shown
+      // after the invalid field has been rendered
       window.requestAnimationFrame(() => focusFirstError(form.current));
     }
   };
@@ -83,7 +83,7 @@ export function CreateForm(props: ICreateFormProps): JSX.Element {
 
 type IPartProps = ICreateFormProps & IChoosing & IChecks;
 
-/** What everyone chooses: a profile or chips, place and terms, and what to open on the node. */
+/** The fields that every user needs: a profile or chips, place and terms, and what to open on the node. */
 function Rows(props: IPartProps): JSX.Element {
   const { offers, list, trans, createActions, extras } = props;
   const { chosen, setChosen, change } = props;
@@ -140,7 +140,7 @@ interface IMoreProps {
   readonly setMore: (isOpen: boolean) => void;
 }
 
-/** What few change, folded. */
+/** Fields that are rarely changed, folded. */
 function MoreRows(props: IPartProps & IMoreProps): JSX.Element {
   const { offers, trans, createActions, extras } = props;
   const { chosen, setChosen, change, changeDraft, coverage, quota, nameError } = props;
@@ -178,7 +178,7 @@ interface IFootProps {
   readonly problem: IProblem | null;
 }
 
-/** Always in sight: what the node costs, what is wrong, and the button. What to do about it stands above the form. */
+/** The visible end of the form: the node's cost, errors, and the button. Actions for errors are above the form. */
 function Foot(props: IPartProps & IFootProps): JSX.Element {
   const { offers, trans, idleDefault_s = 0, onCancel, isSending, problem } = props;
   const { chosen, changeDraft, coverage, quota, unpriced, isConsented } = props;
@@ -230,7 +230,7 @@ function NoOffers({ trans, onCancel }: Pick<ICreateFormProps, 'trans' | 'onCance
   );
 }
 
-/** Escape closes the form from any of its fields. */
+/** Let Escape close the form from any of its fields. */
 function useEscape(form: React.RefObject<HTMLElement>, close: () => void): void {
   useEffect(() => {
     const element = form.current;
@@ -245,10 +245,10 @@ function useEscape(form: React.RefObject<HTMLElement>, close: () => void): void 
   }, [form, close]);
 }
 
-/** The button may be far below the invalid field. */
+/** Move the focus to the first invalid field, because it may be far from the button. */
 function focusFirstError(form: HTMLElement | null): void {
   const control = form?.querySelector<HTMLElement>('[aria-invalid="true"]');
   control?.focus();
-  // with its label and error
+  // include the field's label and error
   scrollToCenter(control?.closest('.jp-tpu-Field'));
 }

@@ -1,4 +1,4 @@
-/** The draft of a node, and its requests to create, search or queue; pure. */
+/** The draft of a node, and its requests for creating, searching or queueing; pure. */
 
 import { ICoverage, INewQueued, INewSearch, IOffers, IQuotasAfter } from '../api.generated';
 import { priceOf } from '../format';
@@ -6,39 +6,39 @@ import { IChoice } from '../money/client';
 import { INodeKey, INodeSpec } from '../tokens';
 import { offerOf, termsOf, withTerms } from './offers';
 
-/** Create the node now, search for one, or queue for one. */
+/** How to get a node: create it now, search for it, or queue it. */
 export type Way = 'now' | 'search' | 'queue';
 
-/** A place and a type that the user would accept. */
+/** A zone and an accelerator type that the user accepts. */
 export type ICandidate = Omit<INodeSpec, 'node_id' | 'accept_unknown_price'>;
 
-/** Requests of the form besides creating a node now. */
+/** The form's requests, in addition to creating a node immediately. */
 export interface ICreateActions {
   readonly onSearch: (terms: INewSearch) => Promise<void>;
   readonly onQueue: (terms: INewQueued) => Promise<void>;
-  /** The nodes that are queued, as far as known. */
+  /** The queued nodes, if known. */
   readonly queued: () => readonly INodeKey[];
   readonly onRecover: (key: INodeKey) => void;
   readonly coverage: (choice: IChoice) => Promise<ICoverage>;
   readonly quotaAfter: (choice: IChoice) => Promise<IQuotasAfter>;
 }
 
-/** The user's choices besides the node itself. */
+/** The user's choices in addition to the node itself. */
 export interface IWayDraft {
   readonly way: Way;
-  /** Candidates of a search whose checkbox was clicked, by zone and type. */
+  /** Candidates of a search whose checkbox the user has changed, by zone and type. */
   readonly toggled: ReadonlySet<string>;
   /** Minutes to keep searching, as typed; empty for one round. */
   readonly minutes: string;
-  /** Seconds until a queued resource is given up. */
+  /** Seconds after which a queued resource expires. */
   readonly validFor_s: number;
   /** Hours until the cloud deletes a flex-start node, as typed. */
   readonly runHours: string;
-  /** The reservation to use; empty for any that fits. */
+  /** The reservation to use; empty for any matching one. */
   readonly reservation: string;
-  /** Recreate after pre-emption. */
+  /** Whether to recreate the node after a pre-emption. */
   readonly recreate: boolean;
-  /** Create the node even if its price is unknown. */
+  /** Whether to create the node even if its price is unknown. */
   readonly acceptsUnknownPrice: boolean;
 }
 
@@ -53,7 +53,7 @@ export const WAY_DRAFT: IWayDraft = {
   acceptsUnknownPrice: false
 };
 
-/** The chosen way: flex-start nodes come only from the queue. */
+/** Return how to get the node; flex-start nodes are always queued. */
 export function wayOf(spec: INodeSpec, draft: IWayDraft): Way {
   return termsOf(spec) === 'flex-start' ? 'queue' : draft.way;
 }
@@ -61,7 +61,7 @@ export function wayOf(spec: INodeSpec, draft: IWayDraft): Way {
 const MIN_RUN_S = 60;
 const MAX_RUN_S = 7 * 86_400;
 
-/** How long a flex-start node runs, in seconds; null if the text is invalid. */
+/** Return how long a flex-start node runs, in seconds; null if the text is invalid. */
 export function runTime({ runHours }: IWayDraft): number | null {
   const run_s = runHours.trim() === '' ? NaN : Math.round(Number(runHours) * 3600);
   return run_s >= MIN_RUN_S && run_s <= MAX_RUN_S ? run_s : null;
@@ -72,9 +72,9 @@ export function candidateKey({ zone, accelerator_type }: ICandidate): string {
 }
 
 /**
- * Alternatives: the chosen type in all its zones, and other generations with as many chips.
+ * Return alternatives: the chosen type in all its zones, and other generations with the same number of chips.
  *
- * The chosen zone and type come first, then the same type elsewhere.
+ * The chosen zone and type come first, then the same type in other zones.
  */
 export function candidatesFor(offers: IOffers, spec: INodeSpec): ICandidate[] {
   const chips = offerOf(offers, spec)?.chips;
@@ -96,7 +96,7 @@ export function candidatesFor(offers: IOffers, spec: INodeSpec): ICandidate[] {
   return all.sort((left, right) => distance(left) - distance(right));
 }
 
-/** Only the chosen type is accepted, unless the user selects more. */
+/** Whether a candidate is accepted: by default only the chosen type, but the user can select others. */
 export function isAccepted(candidate: ICandidate, spec: INodeSpec, draft: IWayDraft): boolean {
   const isOwn = candidate.accelerator_type === spec.accelerator_type;
   return isOwn !== draft.toggled.has(candidateKey(candidate));
@@ -136,7 +136,7 @@ export function nowTerms(spec: INodeSpec, draft: IWayDraft): INodeSpec {
 
 type Terms = Omit<ICandidate, 'zone' | 'accelerator_type' | 'runtime_version'>;
 
-/** The options that are set and the provisioning model, without fields that are implied. */
+/** Return the chosen options and the provisioning model, without implied fields. */
 function requestedTerms(spec: INodeSpec): Terms {
   const terms = termsOf(spec);
   const isSaid = terms === 'spot' || terms === 'on-demand';
@@ -153,7 +153,7 @@ function acceptance({ acceptsUnknownPrice }: IWayDraft): { accept_unknown_price?
   return acceptsUnknownPrice ? { accept_unknown_price: true } : {};
 }
 
-/** The zones in which no price is known and no grant covers the node, so that the user must accept them first. */
+/** Return the zones without a known price or a covering grant, which the user must accept first. */
 export function unpricedZones(
   offers: IOffers,
   spec: INodeSpec,
@@ -169,13 +169,13 @@ export function unpricedZones(
   return [...new Set(unpriced.map(({ zone }) => zone))];
 }
 
-/** The choice as it can be made again, without the name. */
+/** Return the choice without the name, so that it can be made again. */
 export function choiceOf(spec: INodeSpec, draft: IWayDraft): ICandidate & { way: Way } {
   const { zone, accelerator_type, runtime_version } = spec;
   return {
     ...{ zone, accelerator_type, runtime_version },
     ...requestedTerms(spec),
-    // always included: what it is merged with may have another model
+    // always included, because the choice that it is merged with may have another model
     ...withTerms(termsOf(spec)),
     way: wayOf(spec, draft)
   };

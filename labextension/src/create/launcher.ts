@@ -8,9 +8,9 @@ import * as common from '../messages/common';
 import { CommandIDs, CreateCommandIDs, ITpuModel } from '../tokens';
 import { ICreateMemory } from './tokens';
 
-/** Above the kernels of this machine: who has this extension came for TPUs. */
+/** Ranked above the local kernels: a user who installed this extension is likely to want a TPU. */
 const SECTION_RANK = -1;
-/** More cards than this push everything else out of sight; the panel lists all nodes. */
+/** The most cards of nodes: more would push everything else out of sight, and the panel lists all nodes. */
 const MAX_NODES = 12;
 
 type Item = ILauncher.IItemOptions;

@@ -14,10 +14,10 @@ const PROFILES = 'profiles';
 /** The notebook that `jupyter tpu demo` writes into its folder. */
 const EXAMPLE = 'digits.ipynb';
 
-/** So many nodes can be recreated as they were. */
+/** The number of nodes whose choices are kept, so that they can be recreated as they were. */
 const MAX_NODES = 30;
 
-/** The last choice, and those for the last nodes, newest first. */
+/** The choice made last, and the choices for the most recent nodes, newest first. */
 interface ILast {
   readonly choice: INodeChoice;
   readonly open: IOpenChoice;
@@ -28,7 +28,7 @@ interface ISources {
   readonly state: IStateDB | null;
   readonly tracker: INotebookTracker | null;
   readonly contents: Pick<Contents.IManager, 'get'>;
-  /** Whether the cloud is emulated, in which case there may be an example. */
+  /** Whether the cloud is emulated; only then can there be an example notebook. */
   readonly isDemo: () => boolean;
   /** See {@link ICreateMemory.opensOn}. */
   readonly opensOn: ICreateMemory['opensOn'];
@@ -68,7 +68,7 @@ export class CreateMemory implements ICreateMemory {
       this._sources.state?.fetch(LAST).catch(() => undefined),
       settings.catch(() => null)
     ]);
-    // a choice that was made meanwhile is newer
+    // a choice made in the meantime is newer
     this._last ??= isLast(last) ? last : null;
     this._settings = own;
     own?.changed.connect(() => this._changed.emit());
@@ -133,7 +133,7 @@ function asJSON(value: object): ReadonlyPartialJSONValue {
   return value as ReadonlyPartialJSONValue;
 }
 
-/** What is stored can have been written by another version, or by hand. */
+/** Whether a stored value is a profile: another version, or the user by hand, may have written it. */
 function isProfile(value: unknown): value is IProfile {
   return isObject(value) && typeof value.name === 'string' && isChoice(value.choice);
 }
@@ -161,7 +161,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Look for the example as soon as the server has reported its cloud, and again whenever that is another one. */
+/** Look for the example as soon as the server has reported its cloud, and again whenever the cloud changes. */
 export function followExample(
   nodes: Pick<ITpuModel, 'status' | 'stateChanged'>,
   memory: Pick<ICreateMemory, 'findExample'>

@@ -18,9 +18,9 @@ interface IProps {
   spec: INodeSpec;
   /** Why the name is invalid; empty if it is not. */
   nameError: string;
-  /** Whether the cloud has a queue, the only source of flex-start nodes. */
+  /** Whether the cloud has a queue; only queued requests can get flex-start nodes. */
   canQueue: boolean;
-  /** Absent where costs are unknown. */
+  /** The quota after the choice; undefined where costs are unknown. */
   quota?: IAnswer<IQuotasAfter>;
   notCovered: readonly string[];
   isOpen: boolean;
@@ -28,11 +28,11 @@ interface IProps {
   onToggle: (isOpen: boolean) => void;
   onChange: (part: Partial<INodeSpec>) => void;
   onDraft: (part: Partial<IWayDraft>) => void;
-  /** What belongs to the way in which the node is created. */
+  /** The fields that depend on how the node is created. */
   children?: React.ReactNode;
 }
 
-/** All fields with a sensible default. */
+/** The optional fields of the form; each has a sensible default. */
 export function More(props: IProps): JSX.Element {
   const { offer, spec, nameError, quota, notCovered, isOpen, trans, onToggle, onChange } = props;
   return (
@@ -83,7 +83,7 @@ export function More(props: IProps): JSX.Element {
   );
 }
 
-/** The provisioning models that have no place among the terms. */
+/** The provisioning models that are not offered among the terms above. */
 function Model({ spec, canQueue, trans, onChange, onDraft }: IProps): JSX.Element {
   const all: Provisioning[] = ['on-demand', 'spot', 'preemptible', 'reserved', 'flex-start'];
   return (

@@ -8,7 +8,7 @@ import { IOpenChoice } from '../tokens';
 const NEW_NOTEBOOK = 'notebook:create-new';
 const OPEN_DOCUMENT = 'docmanager:open';
 
-/** A new kernelspec may not have reached the browser yet. */
+/** Load the kernelspecs again if that of a node is missing: a new one may not have reached the browser yet. */
 export async function ensureKernelspec(app: JupyterFrontEnd, node: INode): Promise<void> {
   const manager = app.serviceManager.kernelspecs;
   if (!manager.specs?.kernelspecs[node.kernelspec ?? '']) {
@@ -36,7 +36,7 @@ export async function openOn(
       path,
       factory: 'Notebook',
       kernel: { name: kernelName },
-      // what is typed in another document must not end up in this one
+      // text typed in another document must not end up in this one
       options: { activate: !isTyping() }
     })) as NotebookPanel);
   const { sessionContext } = panel;

@@ -38,14 +38,16 @@ export function placesOf(offers: IOffers, accelerator_type: string): IPlace[] {
   });
 }
 
-/** One row of the list of chips: a type, and the place that it would be created in. */
+/** One row of the list of types: a type, and the place where its node would be created. */
 export interface IChipsRow extends IPlace {
   /** The provisioning model that a grant covers there; null if there is none. */
   readonly covered: Provisioning | null;
   readonly usd_per_hour: number | null;
 }
 
-/** All types once: those free under a grant first, then those used last, then by price; unknown prices last. */
+/**
+ * Each type once: types free under a grant first, then those used last, then by price, with unknown prices at the end.
+ */
 export function chipsRows(offers: IOffers, spec: INodeSpec): IChipsRow[] {
   const types = new Set(Object.values(offers.zones).flatMap(list => list.map(typeOf)));
   const rows = [...types].map(type => rowOf(offers, spec, type));
@@ -70,18 +72,20 @@ function rowOf(offers: IOffers, spec: INodeSpec, accelerator_type: string): IChi
   return { ...place, covered: terms, usd_per_hour: price?.usd_per_hour ?? null };
 }
 
-/** The chosen model if a grant covers it there, else another model that it covers. */
+/** The chosen model if a grant covers it there, else another model that the grant covers. */
 function coveredTerms({ covered }: IOffer, terms: Provisioning): Provisioning | null {
   return covered.includes(terms) ? terms : (covered[0] ?? null);
 }
 
-/** When a node of this type was created last, in any zone. */
+/** When a node of this type was last created, in any zone. */
 function lastUse({ offer }: IPlace, offers: IOffers): number {
   const all = placesOf(offers, offer.accelerator_type);
   return Math.max(...all.map(place => place.offer.last_created_at ?? 0));
 }
 
-/** Where a type would be created: covered by a grant, else in the chosen zone, else where it was last, else cheapest. */
+/**
+ * The best place for a type: one that a grant covers, else the chosen zone, else the zone used last, else the cheapest.
+ */
 export function bestPlace(offers: IOffers, spec: INodeSpec, accelerator_type: string): IPlace {
   const terms = termsOf(spec);
   const rank = ({ zone, offer }: IPlace): number[] => [
@@ -101,8 +105,8 @@ function compare(left: readonly number[], right: readonly number[]): number {
 }
 
 /**
- * The rows whose type, generation or size contains all words of a filter; those of exactly that size first. "8 chips" is
- * a number of chips, which the names of some types do not state.
+ * The rows whose type, generation or size contains all words of a filter, exact sizes first. "8 chips" matches the
+ * number of chips, which the names of some types do not state.
  */
 export function matching(rows: readonly IChipsRow[], filter: string): IChipsRow[] {
   const [, rest, chips] = /^(.*?)(?:\b(\d+)\s+chips?)?\s*$/.exec(filter.toLowerCase()) ?? [];
@@ -118,7 +122,7 @@ export function matching(rows: readonly IChipsRow[], filter: string): IChipsRow[
   return [...found.filter(isExact), ...found.filter(row => !isExact(row))];
 }
 
-/** The choice of a type: with the zone, and the model, that it is best created with. */
+/** The choice after another type is selected, with the best zone and model for that type. */
 export function withChips(offers: IOffers, spec: INodeSpec, row: IChipsRow): INodeSpec {
   const { accelerator_type } = row.offer;
   const terms = row.covered ? withTerms(row.covered) : {};
@@ -129,7 +133,7 @@ export function withTerms(provisioning: Provisioning): Pick<INodeSpec, 'provisio
   return { provisioning, spot: provisioning === 'spot' };
 }
 
-/** The server's default choice, with a name; if a grant covers another choice, that one. */
+/** The server's default choice with a name; if a grant covers another choice, that one instead. */
 export function suggestSpec(offers: IOffers, node_id: string): INodeSpec {
   const usual = fitSpec(offers, { ...offers.default, node_id, spot: false });
   const rows = chipsRows(offers, usual).filter(row => row.covered !== null);
@@ -137,7 +141,7 @@ export function suggestSpec(offers: IOffers, node_id: string): INodeSpec {
   return best ? withChips(offers, usual, best) : usual;
 }
 
-/** The same choice, with everything that its zone and type do not offer replaced. */
+/** The same choice, with every value replaced that its zone and type do not offer. */
 export function fitSpec(offers: IOffers, wanted: INodeSpec): INodeSpec {
   const zone = pick(Object.keys(offers.zones), wanted.zone);
   const types = offersIn(offers, zone).map(typeOf);
@@ -147,7 +151,7 @@ export function fitSpec(offers: IOffers, wanted: INodeSpec): INodeSpec {
   return { ...wanted, zone, accelerator_type, runtime_version };
 }
 
-/** A choice with the user's defaults; a default type alone goes to a zone that offers it. */
+/** A choice with the user's defaults applied; if only a type is set, the zone becomes one that offers it. */
 export function withDefaults(
   offers: IOffers,
   spec: INodeSpec,

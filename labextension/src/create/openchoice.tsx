@@ -12,7 +12,7 @@ interface IProps {
   onChange: (open: IOpenChoice) => void;
 }
 
-/** What opens on the node as soon as it is READY. */
+/** The field for what opens on the node as soon as it is READY. */
 export function OpenChoice({ open, memory, trans, onChange }: IProps): JSX.Element {
   const choices = openChoices(memory, open);
   return (
@@ -43,7 +43,7 @@ function keyOf({ kind, path = '' }: IOpenChoice): string {
   return `${kind} ${path}`;
 }
 
-/** Everything that can be opened, including the current choice, even if it is gone meanwhile. */
+/** All notebooks that can be opened, and the current choice even if it has disappeared in the meantime. */
 export function openChoices(
   { notebook, example }: IProps['memory'],
   chosen: IOpenChoice | null

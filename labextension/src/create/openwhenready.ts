@@ -8,12 +8,12 @@ import { IOpenChoice, ITpuModel } from '../tokens';
 import { isOpen } from './memory';
 
 const KEY = 'jupyter-tpu:open-when-ready';
-/** A queued node may take days; older entries are dropped. */
+/** How long an entry is kept: a queued node may take days. */
 const KEEP_MS = 7 * 86_400_000;
 
 interface IPending {
   readonly open: IOpenChoice;
-  /** The node's zone; null if a search finds it. */
+  /** The node's zone; null if a search will find one. */
   readonly zone: string | null;
   readonly since_ms: number;
 }
@@ -44,7 +44,7 @@ export class OpenWhenReady {
     this.check();
   }
 
-  /** Open this on the node of that name; the last choice for a name in a zone counts. */
+  /** Open this on the node of that name; a later choice for the same name and zone replaces it. */
   add(node_id: string, zone: string | null, open: IOpenChoice): void {
     const key = placeOf(node_id, zone);
     this._pending.delete(key);
@@ -63,7 +63,7 @@ export class OpenWhenReady {
       if (!hasKernel(node)) {
         this._opened.delete(node.name);
       } else if (pending) {
-        // first: opening changes the list again
+        // removed first, because opening changes the list again
         this._pending.delete(key);
         this._opened.add(node.name);
         this._save();
@@ -72,11 +72,11 @@ export class OpenWhenReady {
     }
   };
 
-  /** Whether something opens on a READY node now, or has opened since it is READY. */
+  /** Whether a notebook opens on a READY node now, or has opened since the node became READY. */
   readonly opensOn = (node: Pick<INode, 'name' | 'node_id' | 'zone'>): boolean =>
     this._opened.has(node.name) || this._pending.has(this._keyOf(node));
 
-  /** The key of the entry for a node: that of its zone, else that of a search. */
+  /** The key of the entry for a node: its zone's entry, else the entry of a search. */
   private _keyOf({ node_id, zone }: Pick<INode, 'node_id' | 'zone'>): string {
     const own = placeOf(node_id, zone);
     return this._pending.has(own) ? own : placeOf(node_id, null);
@@ -89,7 +89,7 @@ export class OpenWhenReady {
 
   /** Full names of READY nodes on which something has opened. */
   private readonly _opened = new Set<string>();
-  /** Entries by zone and name: a queued node and a node found by a search may have the same name. */
+  /** Entries by zone and name: a queued node and a node found by a search may share a name. */
   private readonly _pending = new Map<string, IPending>();
 }
 

@@ -9,14 +9,14 @@ import { INodeSpec } from '../tokens';
 import { Way } from './draft';
 import { IPlace, placesOf, termsOf } from './offers';
 
-/** The value of “Anywhere” among the zones; no zone has this name. */
+/** The value of “Anywhere” in the list of zones; no zone has this name. */
 const ANYWHERE = '';
 
 interface IWhereProps {
   offers: IOffers;
   spec: INodeSpec;
   way: Way;
-  /** Zones that did not answer last. */
+  /** Zones that did not respond to the last request. */
   unreachable: readonly string[];
   /** Whether a search is possible. */
   canSearch: boolean;
@@ -24,7 +24,7 @@ interface IWhereProps {
   onChange: (zone: string | null) => void;
 }
 
-/** The field for the zone, with a hint about past creations; or all zones, for a search. */
+/** The field for the zone, with a hint about past creations; for a search it means all zones. */
 export function Where(props: IWhereProps): JSX.Element {
   const { offers, spec, way, canSearch, trans, onChange } = props;
   const places = placesOf(offers, spec.accelerator_type);
@@ -66,7 +66,7 @@ interface ITermsProps {
   onChange: (terms: Provisioning | 'queue') => void;
 }
 
-/** On demand, spot or queue, each with its price; another model that was chosen below. */
+/** The terms: on demand, spot or queued, each with its price, and any other model that was chosen below. */
 export function Terms({ offers, spec, way, canQueue, trans, onChange }: ITermsProps): JSX.Element {
   const model = termsOf(spec);
   const isUsual = model === 'on-demand' || model === 'spot' || way === 'queue';

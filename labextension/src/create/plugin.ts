@@ -70,10 +70,10 @@ export const launcher: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null
   ): void => {
     if (!cards) {
-      return; // as on the pages of Notebook 7
+      return; // the pages of Notebook 7 have no launcher
     }
     const trans = (translator ?? nullTranslator).load(DOMAIN);
-    // before the launcher is first rendered, so that it is not rendered again
+    // before the launcher is first rendered, so that it need not be rendered twice
     const section = new LauncherSection(cards, nodes, memory, trans);
     nodes.stateChanged.connect(section.update);
     memory.changed.connect(section.update);

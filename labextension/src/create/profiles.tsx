@@ -7,7 +7,7 @@ import { IconButton } from '../components/iconbutton';
 import * as messages from '../messages/create';
 import { IProfile } from './tokens';
 
-/** A name longer than this does not fit into the list. */
+/** The most characters of a name; longer ones do not fit into the list. */
 const MAX_NAME = 63;
 
 interface IProps {
@@ -19,7 +19,7 @@ interface IProps {
   onDelete: (name: string) => void;
 }
 
-/** The saved choices: to choose again, or to delete. */
+/** The saved profiles, to select or delete. */
 export function Profiles({ profiles, chosen, trans, onChoose, onDelete }: IProps): JSX.Element {
   const current = profiles.find(({ name }) => name === chosen);
   return (
@@ -48,7 +48,7 @@ interface ISaveProps {
   onSave: (name: string) => void;
 }
 
-/** Gives the present choice a name, under which it can be chosen again. */
+/** A form that saves the current choice under a name. */
 export function SaveProfile({ trans, onSave }: ISaveProps): JSX.Element {
   const [name, setName] = useState('');
   const save = (): void => {
@@ -70,7 +70,7 @@ export function SaveProfile({ trans, onSave }: ISaveProps): JSX.Element {
             value={name}
             onChange={event => setName(event.target.value)}
             onKeyDown={event => {
-              // Enter in a field of a form would create a node
+              // in a form, Enter would submit it and create a node
               if (event.key === 'Enter') {
                 event.preventDefault();
                 save();

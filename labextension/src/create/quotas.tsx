@@ -11,7 +11,7 @@ interface IProps {
   trans: TranslationBundle;
 }
 
-/** What a choice leaves of each quota that it uses, besides those that it exceeds. */
+/** The quota that a choice leaves, for each quota that it uses and does not exceed. */
 export function Quotas({ answer, trans }: IProps): JSX.Element {
   const { data, problem } = answer;
   if (data === null) {

@@ -11,14 +11,14 @@ interface IProps {
   offer: IOffer;
   provisioning: Provisioning;
   coverage: IAnswer<ICoverage>;
-  /** Whether no node can be created anyway, so that an unknown cost is no news. */
+  /** Whether no node can be created anyway, so that an unknown cost is not worth mentioning. */
   isBlocked: boolean;
-  /** The idle timeout that the user has set for new nodes, in seconds; 0 for the server's. */
+  /** The user's idle timeout for new nodes, in seconds; 0 for the server's default. */
   idleDefault_s: number;
   trans: TranslationBundle;
 }
 
-/** What a choice costs, when auto-stop ends it, and the most it can cost if it is forgotten, in one sentence. */
+/** One sentence with the cost of a choice, when auto-stop ends it, and the most it can cost if it is forgotten. */
 export function Summary(props: IProps): JSX.Element {
   const { coverage, isBlocked, trans } = props;
   const { data, problem } = coverage;
@@ -78,7 +78,7 @@ function Forgotten({
   );
 }
 
-/** The auto-stop rules after the changes that the settings make once the node exists. */
+/** The auto-stop rules after the user's settings are applied, which happens once the node exists. */
 function withIdle(rules: ICoverageAutostop, idle_s: number): ICoverageAutostop {
   const { idle_at_most_s } = rules;
   return idle_s === 0

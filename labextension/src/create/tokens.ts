@@ -8,12 +8,12 @@ import { INode } from '../api.generated';
 import { IOpenChoice } from '../tokens';
 import { ICandidate, Way } from './draft';
 
-/** A choice in the form that can be made again: all but the name. */
+/** A choice in the form that can be made again: everything except the name. */
 export interface INodeChoice extends ICandidate {
   readonly way: Way;
 }
 
-/** A choice with a name that the user gave it. */
+/** A choice that the user saved under a name. */
 export interface IProfile {
   readonly name: string;
   readonly choice: INodeChoice;
@@ -23,7 +23,7 @@ export interface IProfile {
 export interface ICreateMemory {
   /** Emitted when anything below has changed. */
   readonly changed: ISignal<ICreateMemory, void>;
-  /** The choice of the last node; null before the first. */
+  /** The choice for the node created last; null before the first. */
   readonly lastChoice: INodeChoice | null;
   readonly lastOpen: IOpenChoice | null;
   readonly profiles: readonly IProfile[];
@@ -34,7 +34,7 @@ export interface ICreateMemory {
 
   /** Store the choice for a node that is being created. */
   remember(node_id: string, choice: INodeChoice, open: IOpenChoice): void;
-  /** The choice for one of the last nodes; null if unknown. */
+  /** The choice for one of the most recent nodes; null if unknown. */
   choiceOf(node_id: string): INodeChoice | null;
   /** Add a profile, or replace the profile with that name. */
   saveProfile(profile: IProfile): Promise<void>;

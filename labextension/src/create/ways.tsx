@@ -16,7 +16,7 @@ interface IProps {
   onChange: (part: Partial<IWayDraft>) => void;
 }
 
-/** The options of the way in which the node is created: now, by a search or from the queue. */
+/** The options for how the node is created: now, by a search or from the queue. */
 export function Ways(props: IProps): JSX.Element {
   const { spec, draft, trans, onChange } = props;
   const way = wayOf(spec, draft);
@@ -44,12 +44,12 @@ export function Ways(props: IProps): JSX.Element {
   );
 }
 
-/** Whether such a node can be pre-empted, and so recreated. */
+/** Whether such a node can be pre-empted, and therefore be recreated automatically. */
 export function isPreemptible(spec: INodeSpec): boolean {
   return ['spot', 'preemptible'].includes(termsOf(spec));
 }
 
-/** The zones and types to search. */
+/** The zones and types that a search includes. */
 function Search({ offers, spec, draft, trans, onChange }: IProps): JSX.Element {
   const toggle = (key: string): void => {
     const toggled = new Set(draft.toggled);
@@ -87,7 +87,7 @@ function Search({ offers, spec, draft, trans, onChange }: IProps): JSX.Element {
   );
 }
 
-/** Five digits. */
+/** The longest search, in minutes: five digits fit into the field. */
 const MOST_MINUTES = 99_999;
 
 export function isMinutes(text: string): boolean {

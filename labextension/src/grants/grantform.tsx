@@ -27,20 +27,22 @@ interface IDraft {
   starts_on: string;
   days: string;
   usd: string;
-  /** Lines of the email that could not be read, until the user accepts that they count as billed. */
+  /**
+   * The number of lines of the email that could not be read, until the user accepts that their nodes count as billed.
+   */
   unread: number;
 }
 
 type Change = (part: Partial<IDraft> | ((now: IDraft) => Partial<IDraft>)) => void;
 
-/** Ten years, as the server accepts. */
+/** The longest term: ten years, the server's limit. */
 const MOST_DAYS = 3660;
 
 const DRAFT: IDraft = {
   ...{ kind: 'trc', name: '', rows: [], starts_on: '', days: '', usd: '', unread: 0 }
 };
 
-/** The form of a grant. Start and term are proposed from the email, and the user confirms them by saving. */
+/** The form of a grant. Start and term are proposed from the email, and saving the form confirms them. */
 export function GrantForm({ taken, trans, onParse, onSave, onClose }: IProps): JSX.Element {
   const heading = useId();
   const [draft, setDraft] = useState<IDraft>({ ...DRAFT, name: unusedName('trc', taken) });
@@ -134,7 +136,7 @@ function Chips({ draft, change, trans, onParse }: IChipsProps): JSX.Element {
     change(now => ({
       rows: answer.rows,
       unread: answer.rows.length > 0 ? answer.problems.length : 0,
-      // what the user has typed stays, unless the email states the term
+      // the term that the user typed stays, unless the email states one
       starts_on: now.starts_on || (answer.sent_on ?? ''),
       days: answer.days === null && now.days ? now.days : String(answer.proposed_days)
     }));
@@ -202,7 +204,7 @@ function termsOf(draft: IDraft): INewGrant | null {
   return isPositive(draft.usd) ? { kind, starts_on, days, usd: Number(draft.usd) } : null;
 }
 
-/** The first part without which the grant cannot be saved. */
+/** The first missing part without which the grant cannot be saved. */
 function missingIn(draft: IDraft): Parameters<typeof messages.missing>[0] | null {
   if (draft.kind === 'trc' ? draft.rows.length === 0 : !draft.usd) {
     return draft.kind === 'trc' ? 'rows' : 'amount';

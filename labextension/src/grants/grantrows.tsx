@@ -52,7 +52,7 @@ interface INewRowProps {
   onAdd: (row: IGrantRow) => void;
 }
 
-/** Six digits. */
+/** The largest number of chips: six digits fit into the field. */
 const MOST_CHIPS = 999_999;
 
 function NewRow({ trans, onAdd }: INewRowProps): JSX.Element {
@@ -99,7 +99,7 @@ function NewRow({ trans, onAdd }: INewRowProps): JSX.Element {
           isOff={!isWhole}
           onClick={() => {
             onAdd({ chips: Number(chips), generation, zone, spot });
-            // a second click would add the row once more
+            // a second click would add another row
             setChips('');
             setGeneration('');
             setZone('');

@@ -5,7 +5,7 @@ import { IDated } from '../money/tokens';
 import { TpuClient } from '../request';
 import { INodeKey } from '../tokens';
 
-/** How much history to request. */
+/** The span of history to request, and its resolution. */
 export interface ISpan {
   readonly history_s: number;
   readonly points: number;

@@ -30,7 +30,7 @@ interface IContext {
 
 type Args = ReadonlyPartialJSONObject;
 
-/** A process by worker and pid. Without any, all processes of this user. */
+/** A process by worker and pid; without them, all processes of this user. */
 interface IProcessKey {
   readonly worker_id: number;
   readonly pid: number;

@@ -8,10 +8,10 @@ import * as messages from '../messages/load';
 import { formatSince, processName } from '../messages/load';
 import { IWorkerProcess } from './processes';
 
-/** Longer lists are cut: more rows do not help to decide. */
+/** The most rows in a list: more do not help to decide. */
 const MAX_ROWS = 20;
 
-/** Confirm that these processes end; asks twice if some belong to another user. */
+/** Confirm that these processes end; asks a second time if some belong to another user. */
 export async function confirmRelease(
   node_id: string,
   processes: readonly IWorkerProcess[],

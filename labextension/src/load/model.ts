@@ -12,17 +12,17 @@ import { ISpan, LoadClient } from './client';
 import { appendCurrent, ISeries, NO_SERIES, seriesOf } from './series';
 import { ILoadModel, INodeLoad } from './tokens';
 
-/** The agents sample once a second. */
+/** Interval of requests: the agents sample once a second. */
 const INTERVAL_MS = 1_000;
-/** Interval for closed cards: many of them may be in sight. */
+/** Interval for closed cards, because many of them may be visible. */
 const GLANCE_MS = 5_000;
-/** The longest interval to which the poll backs off while nothing answers. */
+/** The longest interval to which polling backs off while the server does not respond. */
 const MAX_INTERVAL_MS = 30_000;
 /** The agents keep an hour of history. */
 const HISTORY_S = 3_600;
 const MAX_POINTS = 360;
 const MIN_POINTS = 60;
-/** Points of all workers together, so that the first response of a large slice stays small. */
+/** The most points of all workers together, so that the first response of a large slice stays small. */
 const POINTS_OF_ALL = 3_600;
 
 export class LoadModel implements ILoadModel {
@@ -95,7 +95,7 @@ class NodeLoad implements INodeLoad {
     });
   }
 
-  /** Errors are reported by `part`. */
+  /** Request the metrics once; errors are reported by `part`. */
   refresh(): Promise<void> {
     return this._poll ? this._poll.refresh() : this._fetch().catch(() => undefined);
   }
@@ -118,7 +118,7 @@ class NodeLoad implements INodeLoad {
     this._changed.emit();
   }
 
-  /** Poll only while the load is visible. The first response to a subscriber then includes the missed history. */
+  /** Poll only while the load is visible. The first response to a new subscriber includes the missed history. */
   private _follow(): void {
     const interval = this._interval;
     if (interval === (this._poll?.frequency.interval ?? null)) {
@@ -130,7 +130,7 @@ class NodeLoad implements INodeLoad {
     void this._poll?.start();
   }
 
-  /** Null while the load is not visible. */
+  /** The current interval; null while the load is not visible. */
   private get _interval(): number | null {
     if (!this._isWatched) {
       return null;
@@ -149,13 +149,13 @@ class NodeLoad implements INodeLoad {
     });
   }
 
-  /** A hidden page has missed history, too. */
+  /** Pause while the page is hidden, and note that its history was missed. */
   private _standby(): Poll.Standby {
     this._isBehind ||= document.hidden && this._subscribers > 0;
     return 'when-hidden';
   }
 
-  /** Request once; throws so that the poll backs off. */
+  /** Send one request; throws so that polling backs off. */
   private async _fetch(): Promise<void> {
     const turn = ++this._asked;
     const span: ISpan | null = this._isBehind
@@ -170,7 +170,7 @@ class NodeLoad implements INodeLoad {
     }
   }
 
-  /** Responses may overtake each other: one older than the last is dropped. */
+  /** Handle a response. Responses can arrive out of order: one older than the last is dropped. */
   private _answer(turn: number, part: IPart<IMetrics>, span: ISpan | null): void {
     if (turn < this._answered) {
       return;

@@ -4,13 +4,13 @@ import { PLAIN_OPTIONS, IDesign, plotter } from '../chart/drawing';
 import { clockTime } from '../money/moments';
 import { ISeries, Line, LINES } from './series';
 
-/** The lines, and how many of their last seconds are shown. */
+/** The lines of the chart, and how many of the last seconds are shown. */
 export interface IHistoryView {
   readonly series: ISeries;
   readonly span_s: number;
 }
 
-/** Line styles, for users who can't tell the colours apart. */
+/** Line styles, for users who cannot tell the colours apart. */
 export const DASHES: { readonly [line in Line]: readonly number[] } = {
   duty: [],
   busiest: [6, 3],

@@ -8,7 +8,7 @@ export interface IWorkerProcess {
   readonly process: ITpuProcess;
 }
 
-/** The same program of the same user, on one or several workers. */
+/** Processes of the same program and user, on one or several workers. */
 export interface IProgram {
   readonly key: string;
   readonly first: ITpuProcess;

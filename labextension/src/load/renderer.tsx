@@ -13,11 +13,11 @@ import { ChipRows, ChipStrip } from './view/strip';
 
 /** Renders the load of a READY node in its card, independently of the card. */
 export interface ILoadRenderers {
-  /** The chips of a closed card. */
+  /** The chips in a closed card. */
   readonly strip: (node: INode) => JSX.Element;
-  /** The chips of an open card. */
+  /** The chips in an open card. */
   readonly chips: (node: INode) => JSX.Element;
-  /** Everything else about its load, which is requested only when it is opened. */
+  /** All other metrics of the node, which are requested only when the section is opened. */
   readonly section: (node: INode) => JSX.Element;
 }
 

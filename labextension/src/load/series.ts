@@ -3,7 +3,7 @@
 import { IMetrics, IWorkerMetrics } from '../api.generated';
 import { known, mean, percentOf, samplesOf, totalsOf } from './totals';
 
-/** Lines over the same moments, in percent; null where nothing was measured. */
+/** Lines with common times, in percent; null where nothing was measured. */
 export interface ISeries {
   /** Seconds since the epoch by the server's clock, ascending. */
   readonly at: readonly number[];
@@ -106,7 +106,7 @@ function currentPoint(metrics: IMetrics): Point {
   };
 }
 
-/** Convert to the server's clock: the worker's may be wrong. */
+/** Convert the times to the server's clock, because the worker's clock may be wrong. */
 function pointsOf({ sample, history, as_of }: IWorkerMetrics): [number, Point][] {
   if (!history) {
     return [];

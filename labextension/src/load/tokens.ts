@@ -8,7 +8,7 @@ import { IPart } from '../money/tokens';
 import { INodeKey } from '../tokens';
 import { ISeries } from './series';
 
-/** Ids of the commands on the chips. Their strings stay: users may have shortcuts for them. */
+/** Ids of the commands on the chips. The strings must not change: users may have keyboard shortcuts for them. */
 export namespace LoadCommandIDs {
   export const release = 'tpu:free-chips';
 }
@@ -23,7 +23,7 @@ export interface INodeLoad {
 
   /** Request once a second until the result is disposed. */
   subscribe(workers: number): IDisposable;
-  /** Request the newest values now and then, without their history, until the result is disposed. */
+  /** Request the newest values at a longer interval, without their history, until the result is disposed. */
   glance(): IDisposable;
   /** Request once, now. */
   refresh(): Promise<void>;

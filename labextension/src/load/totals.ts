@@ -4,13 +4,13 @@ import { ICore, IMetrics, ISample } from '../api.generated';
 
 /** Totals; null where no part is known. */
 export interface ITotals {
-  /** Mean of all chips. */
+  /** Mean over all chips. */
   readonly duty_percent: number | null;
   /** Duty of the busiest chip. */
   readonly busiest_percent: number | null;
   readonly hbm_used_bytes: number | null;
   readonly hbm_total_bytes: number | null;
-  /** Mean of the hosts. */
+  /** Mean over the hosts. */
   readonly cpu_percent: number | null;
   /** Whether all workers report that no process uses a chip. */
   readonly isIdle: boolean;
@@ -40,7 +40,7 @@ export function samplesOf({ workers }: IMetrics): ISample[] {
   return workers.flatMap(({ sample }) => (sample ? [sample] : []));
 }
 
-/** Group the cores by chip. A chip that only its cores mention has no duty of its own. */
+/** Group the cores by chip. A chip that is named only by its cores has no duty value of its own. */
 export function chipsOf({ chips, cores }: ISample): IChipCores[] {
   const duties = new Map(chips.map(({ chip, duty_percent }) => [chip, duty_percent]));
   const numbers = [...new Set([...duties.keys(), ...cores.map(core => core.chip)])];
@@ -53,7 +53,7 @@ export function chipsOf({ chips, cores }: ISample): IChipCores[] {
     }));
 }
 
-/** A part of a whole in percent; null if either is unknown. */
+/** A part as a percentage of a whole; null if either is unknown. */
 export function percentOf(part: number | null, whole: number | null): number | null {
   return part === null || whole === null || whole <= 0 ? null : (100 * part) / whole;
 }
@@ -71,7 +71,7 @@ function sum(values: readonly (number | null)[]): number | null {
   return all.length > 0 ? all.reduce((left, right) => left + right, 0) : null;
 }
 
-/** Only cores with both values count, so that the ratio is right. */
+/** Whether both values of a core are known; only such cores count, so that the ratio is right. */
 function hasHbm(core: ICore): boolean {
   return core.hbm_used_bytes !== null && core.hbm_total_bytes !== null;
 }

@@ -3,7 +3,7 @@
 import { ICore, ISample } from '../api.generated';
 import { known } from './totals';
 
-/** A value of a core; HBM is shown as a part of its total. */
+/** A value of a core; HBM is shown as a share of its total. */
 export type CoreField = Exclude<keyof ICore, 'core' | 'chip' | 'hbm_total_bytes'>;
 
 export type Kind = 'percent' | 'bytes' | 'count' | 'seconds';
@@ -17,7 +17,7 @@ export const CORE_FIELDS: { readonly [field in CoreField]: Kind } = {
   idle_s: 'seconds'
 };
 
-/** A value that may be unknown, each with its own reason. */
+/** A value that may be unknown; each has its own reason. */
 export type Field = 'duty_percent' | CoreField;
 
 const GIB = 1024 ** 3;
@@ -36,7 +36,7 @@ export function formatGib(bytes: number): string {
   return gib >= 100 ? gib.toFixed(0) : gib.toFixed(1);
 }
 
-/** A size, without a decimal that is zero. */
+/** A size, without a zero decimal. */
 export function shortGib(bytes: number): string {
   return formatGib(bytes).replace(/\.0$/, '');
 }
@@ -46,7 +46,7 @@ export function reasonFor({ unknown, reason }: ISample, field: Field): string {
   return unknown[field] ?? reason;
 }
 
-/** Values that no chip or core of the worker has. */
+/** Values that are unknown for every chip and core of the worker. */
 export function missingFields(sample: ISample): Field[] {
   return FIELDS.filter(field => known(valuesOf(sample, field)).length === 0);
 }
@@ -57,7 +57,7 @@ export function valuesOf({ chips, cores }: ISample, field: Field): readonly (num
     : cores.map(core => core[field]);
 }
 
-/** The values of a core of these kinds that are not missing. */
+/** The values of these kinds that are known for some core. */
 export function fieldsOf(kinds: readonly Kind[], missing: readonly Field[]): CoreField[] {
   return CORE_FIELD_NAMES.filter(
     field => kinds.includes(CORE_FIELDS[field]) && !missing.includes(field)

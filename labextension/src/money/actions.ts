@@ -12,7 +12,7 @@ import { waitingIn } from './parts';
 import { IMoneyActions } from './section';
 import { IMoneyModel, MoneyCommandIDs } from './tokens';
 
-/** Long enough to read one line. */
+/** How long the notification is shown: enough to read one line. */
 const QUEUED_MS = 8_000;
 
 type Run = <T>(command: string, args?: object) => Promise<T>;

@@ -1,8 +1,8 @@
-/** A budget as the request that would set it again; pure. */
+/** The request that would set an existing budget again; pure. */
 
 import { IBudget, INewBudget } from '../api.generated';
 
-/** Null for a budget that cannot be read. */
+/** The terms of a budget; null if it cannot be read. */
 export function budgetTermsOf(budget: IBudget): INewBudget | null {
   const { amount, unit, period, resets_on, resets_at, action } = budget;
   if (amount === null || unit === null || period === null) {

@@ -20,7 +20,7 @@ import { INodeKey, INodeSpec } from '../tokens';
 import { IAnswers, Part } from './parts';
 import { IDated } from './tokens';
 
-/** A choice in the form, for the requests about its cost and quota. */
+/** A choice in the form, for requests about its cost and quota. */
 export interface IChoice extends Pick<INodeSpec, 'zone' | 'accelerator_type'> {
   readonly provisioning: Provisioning;
 }

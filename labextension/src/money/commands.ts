@@ -1,4 +1,4 @@
-/** The commands about money. A refusal is thrown, to be shown where the action was started. */
+/** The commands about money. A refusal is thrown, so that it is shown where the action was started. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { LabIcon, stopIcon } from '@jupyterlab/ui-components';
@@ -73,7 +73,7 @@ function addNodeCommands(context: ICommandContext): void {
   });
 }
 
-/** Whether auto-stop ends the node at a time that can be postponed, and nothing ends it before. */
+/** Whether auto-stop ends the node at a time that can be postponed, and nothing else ends it earlier. */
 function canPostpone({ model, nodes }: ICommandContext, { zone, node_id }: Args): boolean {
   const autostop = model.parts.autostops.dated?.data.nodes.find(
     one => one.zone === zone && one.node_id === node_id
@@ -121,7 +121,7 @@ function addBudgetCommands(context: ICommandContext): void {
   });
 }
 
-/** Ask for the new amount of a budget; one that cannot be read is shown in its section. */
+/** Let the user enter a new amount for a budget; a budget that cannot be read is shown in its section. */
 async function raiseBudget(context: ICommandContext, name: string): Promise<void> {
   const { commands, model, nodes, trans } = context;
   await model.refresh();

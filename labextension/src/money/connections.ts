@@ -1,13 +1,13 @@
-/** Lost connections of the server to nodes, from its events; pure. */
+/** Lost connections between the server and nodes, from the server's events; pure. */
 
 import { ILink, INodeAutostop } from '../api.generated';
 import { WITH_NODE } from '../connectionstate';
 import { IFleetEvent, IKernelEvent, ILinkEvent, KERNEL_ENDED } from '../tokens';
 
-/** Lost connections by kernel: kernels of one node share its connection, and report its loss one by one. */
+/** Lost connections by kernel: the kernels of a node share its connection, but each reports the loss. */
 export type Cuts = ReadonlyMap<string, ILinkEvent>;
 
-/** After this long, an observation of the node's activity proves that there is a connection again. */
+/** The age of a loss, in seconds, from which a known activity of the node proves that the connection is back. */
 const SETTLED_S = 60;
 
 export function afterLink(cuts: Cuts, event: ILinkEvent): Cuts {
@@ -23,25 +23,25 @@ export function afterLink(cuts: Cuts, event: ILinkEvent): Cuts {
   return next;
 }
 
-/** Drop the lost connections of a node that does not run: once it runs again, they are those of an earlier time. */
+/** Drop the lost connections of a node that is not running; they would be out of date once it runs again. */
 export function afterNode(cuts: Cuts, { node_name, state }: IFleetEvent): Cuts {
   return state && state !== 'READY' ? withoutNode(cuts, node_name) : cuts;
 }
 
-/** All kernels of a node share one connection. */
+/** Drop the lost connections of all kernels of a node, which share one connection. */
 function withoutNode(cuts: Cuts, nodeName: string): Cuts {
   const left = [...cuts].filter(([, { node_name }]) => node_name !== nodeName);
   return left.length < cuts.size ? new Map(left) : cuts;
 }
 
-/** Drop a kernel that has ended, because it no longer reports its connection. */
+/** Drop a kernel that has ended, because it no longer reports on its connection. */
 export function afterKernel(cuts: Cuts, { kernel_id, phase }: IKernelEvent): Cuts {
   const next = new Map(cuts);
   const isOver = phase === 'died' || phase === KERNEL_ENDED;
   return isOver && next.delete(kernel_id) ? next : cuts;
 }
 
-/** The lost connection to a node that should have one; undefined if all is well. */
+/** The lost connection to a node that should have one; undefined if there is no problem. */
 export function cutOf(
   cuts: Cuts,
   nodeName: string,

@@ -1,4 +1,4 @@
-/** Questions before something is deleted or all spending is stopped. */
+/** Dialogs before something is deleted or all spending is stopped. */
 
 import { InputDialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
@@ -20,7 +20,7 @@ interface IQuestion {
   readonly trans: TranslationBundle;
 }
 
-/** Confirm the deletion of the selected resources; names them and their cost. */
+/** Confirm the deletion of the selected resources, listing their names and cost. */
 export async function confirmCleanup(
   names: readonly string[],
   known: readonly ICleanupItem[],
@@ -45,7 +45,7 @@ interface ICleanupQuestion extends IQuestion {
   readonly known: readonly ICleanupItem[];
 }
 
-/** Each resource with its disk, and the cost of all. */
+/** Each resource with its disk, and the total cost. */
 export function CleanupQuestion(props: ICleanupQuestion): JSX.Element {
   const { names, known, emulated, trans } = props;
   const items = known.filter(({ name }) => names.includes(name));
@@ -115,7 +115,7 @@ export async function confirmRemoval(
   );
 }
 
-/** Confirm that everything that is billed stops; names the nodes and how each ends. */
+/** Confirm that everything that is billed is stopped, listing the nodes and how each ends. */
 export function confirmStopAll(
   rate: string,
   ends: IEnds,
@@ -140,14 +140,14 @@ export function confirmStopAll(
   );
 }
 
-/** Ask for the new amount of a budget, above what is used; null if the user cancels, or leaves the amount. */
+/** Let the user enter a new amount for a budget, above the amount used; null if the user cancels or changes nothing. */
 export async function askForAmount(
   name: string,
   { amount, unit }: INewBudget,
   used: number,
   trans: TranslationBundle
 ): Promise<number | null> {
-  // a number input would refuse cents
+  // a number input would reject cents
   const { button, value } = await InputDialog.getText({
     title: problems.raiseBudgetTitle(name, trans),
     label: unit === 'usd' ? problems.newAmountUsd(trans) : problems.newAmountHours(trans),
@@ -187,7 +187,7 @@ export async function confirmEnds(
   );
 }
 
-/** The smallest multiple of the amount that is not used up, without the rounding errors of cents. */
+/** The smallest multiple of a budget's amount that is not used up yet, without rounding errors of cents. */
 function amountAbove(used: number, amount: number): number {
   const times = Math.floor(Number((used / amount).toPrecision(12))) + 1;
   return Number((times * amount).toPrecision(12));

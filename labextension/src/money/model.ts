@@ -1,4 +1,4 @@
-/** State of the money sections: requests what is visible, stores the responses, notifies listeners. */
+/** State of the money sections: requests what is visible, stores the responses and notifies listeners. */
 
 import { Event } from '@jupyterlab/services';
 import { VDomModel } from '@jupyterlab/ui-components';
@@ -20,18 +20,21 @@ import { afterKernel, afterLink, afterNode, Cuts } from './connections';
 import { Part, waitingIn } from './parts';
 import { IDated, IMoneyModel, IPart, IParts, IRevealed, SectionName } from './tokens';
 
-/** Default interval while the panel is visible; events of the server cause requests in between. */
+/** Default interval while the panel is visible; the server's events cause further requests. */
 const INTERVAL_MS = 15_000;
-/** The longest interval to which the poll backs off while nothing answers. */
+/** The longest interval to which polling backs off while the server does not respond. */
 const MAX_INTERVAL_MS = 120_000;
-/** Interval while only the status bar shows anything and no node stops soon. */
+/** Interval while only the status bar needs the data and no node stops soon. */
 const UNWATCHED_MS = 60_000;
-/** Progress comes in bursts of events; one round of requests answers them all. */
+/** How long to collect events, which come in bursts, before one round of requests for all. */
 const BURST_MS = 500;
-/** After the last event: the ledger and auto-stop check a node up to a second after its event, and then ask its agent. */
+/**
+ * How long after the last event to request again: the ledger and auto-stop check a node within a second of its event,
+ * and then ask its agent.
+ */
 const SETTLED_MS = 3_000;
 
-/** Parts that the status bar and the rows of nodes need. */
+/** Parts that the status bar and the cards of nodes need. */
 const ALWAYS: readonly Part[] = ['spend', 'autostops'];
 /** Parts that the panel always needs, whichever sections are open. */
 const IN_PANEL: readonly Part[] = ['recovery', 'searches'];
@@ -120,7 +123,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
   }
 
   set interval_ms(value: number) {
-    // a poll refuses an interval longer than its longest
+    // the poll rejects an interval longer than its maximum
     const max = Math.max(MAX_INTERVAL_MS, value);
     this._poll.frequency = { ...this._poll.frequency, interval: value, max };
   }
@@ -159,15 +162,15 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     }
   }
 
-  /** Start polling. The model is idle until then. */
+  /** Start polling; until then the model sends no requests. */
   start(): void {
     this._isDue = true;
     void this._poll.start();
   }
 
   /**
-   * Request one round now, even while one is under way: its responses may be older than the last change. A hidden page
-   * requests it once it is visible.
+   * Request all visible parts now, even during a round, whose responses may be older than the last change. A hidden
+   * page does so once it is visible.
    */
   async refresh(): Promise<void> {
     if (document.hidden) {
@@ -177,7 +180,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     }
   }
 
-  /** Open or close a section. One that opens is requested at once. */
+  /** Open or close a section. The data of an opened section is requested at once. */
   toggle(section: SectionName): void {
     const open = new Set(this._open);
     const isOpening = !open.delete(section);
@@ -208,19 +211,21 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     super.dispose();
   }
 
-  /** Whether anything runs or may cost money: then the status bar and the auto-stop warnings need fresh data. */
+  /**
+   * Whether something is running or may cost money, so that the status bar and the auto-stop warnings need fresh data.
+   */
   private get _isRunning(): boolean {
     const spend = this._parts.spend.dated?.data;
     return spend !== undefined && isRunning(spend);
   }
 
-  /** Whether a node stops soon: the countdown in its notebooks needs fresh data. */
+  /** Whether a node stops soon, so that the countdown in its notebooks needs fresh data. */
   private get _isWarning(): boolean {
     const autostops = this._parts.autostops.dated?.data.nodes ?? [];
     return autostops.some(({ is_warning }) => is_warning);
   }
 
-  /** A hidden page misses rounds; one answers them all. */
+  /** Pause while the page is hidden; one round makes up for all those that it missed. */
   private _standby(): Poll.Standby | boolean {
     const isShown = this._isWatched || this._isRunning || this._isQueueing;
     const isWorthPolling = this._isDue || isShown;
@@ -236,7 +241,10 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     return [...new Set([...ALWAYS, ...shownOnly, ...this._wantedQueue])];
   }
 
-  /** Each list of the queue is a request to the cloud: once, and then while something waits. */
+  /**
+   * The queue if it is wanted: each of its lists is a request to the cloud, sent once, and again only while something
+   * waits.
+   */
   private get _wantedQueue(): readonly Part[] {
     const { dated, problem } = this._parts.queue;
     const isUnknown = this._isWatched && !dated && !problem;
@@ -248,7 +256,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     return queue !== undefined && waitingIn(queue).length > 0;
   }
 
-  /** Throws when no part was answered, so that the poll backs off. */
+  /** Request the visible parts; throws if none could be loaded, so that polling backs off. */
   private async _tick(): Promise<void> {
     const isDue = this._isDue;
     const isOften = this._isWatched || this._isWarning;
@@ -262,7 +270,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     }
   }
 
-  /** Request some parts; return whether any was answered. One that fails leaves the others as they are. */
+  /** Request some parts; returns whether any succeeded. A failure of one does not affect the others. */
   private async _fetch(parts: readonly Part[]): Promise<boolean> {
     this._asked_ms = Date.now();
     const answers = await Promise.all(parts.map(part => this._fetchPart(part)));
@@ -281,7 +289,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     }
   }
 
-  /** Responses may overtake each other: one older than the last is dropped. */
+  /** Handle a response. Responses can arrive out of order: one older than the last is dropped. */
   private _answer(part: Part, turn: number, answer: IPart<unknown>): void {
     if (this.isDisposed || turn < (this._answered.get(part) ?? 0)) {
       return;
@@ -307,14 +315,14 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     }
   }
 
-  /** What a hidden page has missed is requested as soon as it is visible. */
+  /** Request what a hidden page has missed as soon as it is visible. */
   private readonly _onVisibility = (): void => {
     if (this._isDue && !document.hidden) {
       void this._poll.refresh();
     }
   };
 
-  /** Drop all data and open requests, because the server now uses another cloud. */
+  /** Drop all data and open requests when the server has switched to another cloud. */
   private _forget(): void {
     const turn = ++this._turn;
     this._parts = NOTHING_LOADED;
@@ -342,13 +350,13 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
   private _cuts: Cuts = new Map();
   private _chosenZone = '';
   private _isWatched = false;
-  /** Whether a round is due even if nothing is visible: the first one, or one that a hidden page missed. */
+  /** Whether a round is due although nothing is visible: the first one, or one that a hidden page missed. */
   private _isDue = false;
   private _asked_ms = 0;
   private _turn = 0;
 }
 
-/** The server's time now, by the clock of its response. */
+/** The server's time now, from the time in its response. */
 export function serverNow(dated: IDated<unknown>, now_ms: number): number {
   return dated.server_s + (now_ms - dated.received_ms) / 1000;
 }

@@ -1,15 +1,18 @@
-/** Clock times as people read and type them; pure, but for the language of the page. */
+/** Times of day as people read and type them; pure apart from the page's language. */
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 /** The end of a usual working day, offered first. */
 const EVENING_H = 18;
-/** Further ahead than this, the end of the working day is not a useful suggestion. */
+/** How far ahead the end of the working day is still a useful suggestion. */
 const MAX_AHEAD_MS = 12 * HOUR_MS;
 
 let locale: string | undefined;
 
-/** Set the page's language, such as `zh_CN`; the browser's own variant of it, such as `en-GB`, is preferred. */
+/**
+ * Set the page's language, such as `zh_CN`; the browser's variant of the same language, such as `en-GB`, takes
+ * precedence.
+ */
 export function setLanguage(code: string | undefined): void {
   if (!code) {
     // JupyterLab 4.2 does not know its language yet when plugins start
@@ -40,7 +43,7 @@ export function formatCountdown(seconds: number): string {
   return [first, ...rest.map(part => String(part).padStart(2, '0'))].join(':');
 }
 
-/** A time to suggest: 18:00, or the next full hour that is at least an hour away. */
+/** A time to suggest: 18:00, or the next full hour that is at least an hour ahead. */
 export function suggestTime(now: Date): string {
   const evening = new Date(now);
   evening.setHours(EVENING_H, 0, 0, 0);
@@ -68,9 +71,9 @@ export function nextMoment(time: string, now: Date): Date | null {
 }
 
 /**
- * Convert a moment of the browser's clock to seconds by the server's clock.
+ * Convert a time by the browser's clock to seconds by the server's clock.
  *
- * Rounded to minutes, as it was typed: the two clocks are compared only to the second.
+ *  Rounded to minutes, as typed, because the two clocks are compared only to the second.
  */
 export function onServer(moment: Date, now_ms: number, server_s: number): number {
   const ahead_ms = server_s * 1000 - now_ms;
@@ -82,7 +85,7 @@ function asTime(moment: Date): string {
   return `${pad(moment.getHours())}:${pad(moment.getMinutes())}`;
 }
 
-/** A moment in the page's language: with the date unless it is today, with the year unless it is this one. */
+/** A time in the page's language: with the date unless it is today, and with the year unless it is the current one. */
 export function formatMoment(seconds: number, now_s: number): string {
   const date = new Date(seconds * 1000);
   const now = new Date(now_s * 1000);

@@ -1,4 +1,4 @@
-/** The parts of the money sections, each answered by a route of its own. Importing this module does nothing. */
+/** The parts of the money sections, each loaded from its own route. Importing this module does nothing. */
 
 import {
   IAudit,
@@ -13,7 +13,7 @@ import {
   ISpend
 } from '../api.generated';
 
-/** The answer to each part. */
+/** The response for each part. */
 export interface IAnswers {
   readonly spend: ISpend;
   readonly autostops: IAutostops;
@@ -28,7 +28,7 @@ export interface IAnswers {
 
 export type Part = keyof IAnswers;
 
-/** A list that may be incomplete, with the zones that did not answer. */
+/** A list that may be incomplete, with the zones that did not respond. */
 export interface ICompleteness {
   readonly is_complete: boolean;
   readonly unreachable: readonly string[];
@@ -36,7 +36,7 @@ export interface ICompleteness {
 
 const WAITING = new Set(['CREATING', 'ACCEPTED', 'WAITING_FOR_RESOURCES', 'PROVISIONING']);
 
-/** The queued resources that will still become nodes. */
+/** The queued resources that may still become nodes. */
 export function waitingIn({ items }: IQueue): readonly IQueued[] {
   return items.filter(({ state }) => WAITING.has(state));
 }

@@ -18,22 +18,22 @@ import { INodeKey } from '../tokens';
 import { IMoneyActions, RevealedContext } from './section';
 import { IMoneyModel } from './tokens';
 
-/** What the panel shows of money: below its list, in the row of each node, and in the form. */
+/** The views of money data in the panel: below the list, in each node's card, and in the form. */
 export interface IMoneyRenderers {
   readonly sections: (options?: ISectionsOptions) => JSX.Element;
   /** When the node stops, in the second line of its card. */
   readonly autostopBrief: (node: INode, isStarting?: boolean) => JSX.Element;
-  /** What its closed card must show. */
+  /** The alerts that a closed card must show as well. */
   readonly autostopAlerts: (node: INode) => JSX.Element;
-  /** Its auto-stop in an open card; the form of the rules opens when `changeTurn` rises. */
+  /** The node's auto-stop in an open card; the form of the rules opens when `changeTurn` increases. */
   readonly autostopRow: (node: INode, changeTurn?: number) => JSX.Element;
-  /** What all nodes cost per hour; `otherwise` until the ledger has answered. */
+  /** The hourly cost of all nodes; `otherwise` until the ledger has responded. */
   readonly rate: (otherwise: string) => JSX.Element;
   readonly createActions: ICreateActions;
 }
 
 export interface ISectionsOptions {
-  /** Whether to show them only once they have content. */
+  /** Whether the sections stay hidden until they have content. */
   readonly isQuiet?: boolean;
   readonly isEmulated?: boolean;
   /** Nodes that a new budget may end at once. */
@@ -45,7 +45,7 @@ export interface IPlots extends IHistoryPlots {
   readonly idle: IActivityHistory['plot'];
 }
 
-/** Render each part on its own, so that the rows of the panel are not rendered again. */
+/** Render each part on its own, so that the panel's cards are not rendered again. */
 export function moneyRenderers(
   model: IMoneyModel,
   actions: IMoneyActions,
@@ -129,7 +129,7 @@ export function moneyRenderers(
   };
 }
 
-/** Whether the sections have nothing to show; a section that was opened on request always has. */
+/** Whether the sections have nothing to show; a section that was opened on request always has content. */
 function isEmpty({ parts, revealed }: IMoneyModel): boolean {
   const spend = parts.spend.dated?.data;
   const searches = parts.searches.dated?.data.searches ?? [];

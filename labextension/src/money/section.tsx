@@ -23,7 +23,7 @@ import { IDated, IMoneyModel, IPart, IRevealed, SectionName } from './tokens';
 export interface IMoneyActions {
   onToggle: (section: SectionName) => void;
   onKeepRunning: (key: INodeKey, request: IKeepRunning) => Promise<void>;
-  /** Stops or deletes the node after a confirmation. */
+  /** Stop or delete the node after a confirmation. */
   onEnd: (key: INodeKey, action: 'stop' | 'delete') => Promise<void>;
   onSetAutostop: (key: INodeKey, change: IAutostopRules) => Promise<void>;
   onSetRecovery: (key: INodeKey, isOn: boolean) => Promise<void>;
@@ -34,7 +34,7 @@ export interface IMoneyActions {
   onRemoveGrant: (name: string) => Promise<void>;
   onCancelSearch: (searchId: string) => Promise<void>;
   onRemoveQueued: (zone: string, queuedId: string) => Promise<void>;
-  /** Resolves with null when the user cancels. */
+  /** Resolves with null if the user cancels. */
   onCleanUp: (names: readonly string[]) => Promise<IResults | null>;
   onStopAll: () => Promise<IResults | null>;
 }
@@ -49,7 +49,7 @@ export interface ISectionProps {
 interface IProps {
   name: SectionName;
   title: string;
-  /** Shown next to the title, open or closed. */
+  /** A summary next to the title, shown whether the section is open or closed. */
   summary?: string;
   isWarning?: boolean;
   isOpen: boolean;
@@ -57,7 +57,7 @@ interface IProps {
   children: React.ReactNode;
 }
 
-/** The section that an action of an error pointed to. */
+/** The section that an error's action refers to. */
 export const RevealedContext = React.createContext<IRevealed | null>(null);
 
 /** A section about money that can be collapsed. */
@@ -70,11 +70,11 @@ export function Section({ name, onToggle, ...rest }: IProps): JSX.Element {
 interface IPartProps<T> {
   part: IPart<T>;
   trans: TranslationBundle;
-  /** Gets the last data and the server's time now. */
+  /** Called with the last data and the server's time now. */
   children: (data: T, now_s: number) => React.ReactNode;
 }
 
-/** The data of a part, its age if it is out of date, and one line if it couldn't be loaded. */
+/** The data of a part, its age if it is out of date, and one line if it could not be loaded. */
 export function PartBody<T extends object>({ part, trans, children }: IPartProps<T>): JSX.Element {
   const now_ms = useNow();
   const { dated, problem } = part;
@@ -107,7 +107,7 @@ function Age({ dated, problem, now_ms, trans }: IAgeProps): JSX.Element | null {
   ) : null;
 }
 
-/** Says that a list is incomplete, and which zones did not answer. */
+/** A note that a list is incomplete, with the zones that did not respond. */
 export function Partial(props: {
   list: ICompleteness;
   trans: TranslationBundle;
@@ -127,7 +127,7 @@ export function Partial(props: {
 
 interface IMeterProps {
   label: string;
-  /** From 0 to 1; more is shown as full. */
+  /** From 0 to 1; larger values are shown as full. */
   fraction: number;
   text: string;
   level: 'ok' | 'near' | 'full';

@@ -8,7 +8,7 @@ import { MoneyClient } from './client';
 import { Cuts } from './connections';
 import { IAnswers, Part } from './parts';
 
-/** Ids of the commands about money. Their strings stay: users may have shortcuts for them. */
+/** Ids of the commands about money. The strings must not change: users may have keyboard shortcuts for them. */
 export namespace MoneyCommandIDs {
   export const keepRunning = 'tpu:keep-node';
   export const setAutostop = 'tpu:set-brakes';
@@ -27,12 +27,12 @@ export namespace MoneyCommandIDs {
   export const raiseBudget = 'tpu:raise-budget';
 }
 
-/** A response with the server's time. */
+/** A response with its time by the server's and by the browser's clock. */
 export interface IDated<T> {
   readonly data: T;
-  /** The server's time of the response, in seconds. */
+  /** The server's time when it responded, in seconds. */
   readonly server_s: number;
-  /** The browser's time of the response, in milliseconds. */
+  /** The browser's time when the response arrived, in milliseconds. */
   readonly received_ms: number;
 }
 
@@ -47,10 +47,10 @@ export type IParts = { readonly [P in Part]: IPart<IAnswers[P]> };
 /** Sections that can be opened. Data that only one section shows is requested only while it is open. */
 export type SectionName = 'spend' | 'grants' | 'quota' | 'capacity' | 'cleanup' | 'audit';
 
-/** A section that an action pointed to. */
+/** A section that an error's action refers to. */
 export interface IRevealed {
   readonly section: SectionName;
-  /** Rises with each action. */
+  /** Increases with each action. */
   readonly turn: number;
 }
 
@@ -63,9 +63,9 @@ export interface IMoneyModel extends VDomRenderer.IModel {
   readonly cuts: Cuts;
   /** Whether the panel is visible. */
   isWatched: boolean;
-  /** Sections that the user has hidden; if an action leads to one, it is shown anyway. */
+  /** Sections that the user has hidden; an action that leads to one shows it anyway. */
   hidden: ReadonlySet<SectionName>;
-  /** Interval of requests while the panel is visible. */
+  /** Interval of requests while the panel is visible, in milliseconds. */
   interval_ms: number;
   /** How long before its end a node shows a warning, in seconds; 0 = never. */
   warning_s: number;
@@ -73,10 +73,10 @@ export interface IMoneyModel extends VDomRenderer.IModel {
   /** Spending over time. */
   readonly history: ISpendHistoryModel;
 
-  /** The zone chosen last in the form; empty before. */
+  /** The zone last chosen in the form; empty at first. */
   readonly chosenZone: string;
 
-  /** The section that was revealed last; null before. */
+  /** The section revealed last; null at first. */
   readonly revealed: IRevealed | null;
 
   chooseZone(zone: string): void;

@@ -7,7 +7,7 @@ export type Order = 'name' | 'state' | 'cost';
 
 export const ORDERS: readonly Order[] = ['name', 'state', 'cost'];
 
-/** The filter is shown from this many nodes on. */
+/** The number of nodes from which the filter is shown. */
 export const FILTER_FROM = 8;
 
 const MEMORY = 'jupyter-tpu:node-order';
@@ -21,7 +21,7 @@ const RANKS: { readonly [kind in StateKind]: number } = {
   lost: 4
 };
 
-/** Rows that contain all words of a filter, in an order; failed creations stay on top. */
+/** The rows that contain all words of a filter, sorted; failed creations stay on top. */
 export function arrange(
   rows: readonly IRow[],
   filter: string,
@@ -64,7 +64,7 @@ export function rememberedOrder(): Order {
     const known = window.localStorage.getItem(MEMORY);
     return ORDERS.find(order => order === known) ?? 'name';
   } catch {
-    return 'name'; // the browser may forbid it
+    return 'name'; // the browser may block its storage
   }
 }
 
@@ -72,6 +72,6 @@ export function rememberOrder(order: Order): void {
   try {
     window.localStorage.setItem(MEMORY, order);
   } catch {
-    // it holds until the page is closed
+    // then it applies until the page is closed
   }
 }

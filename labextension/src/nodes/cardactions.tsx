@@ -19,7 +19,7 @@ export interface ICardActions {
 
 interface IProps {
   row: IRow;
-  /** A request about the node is under way. */
+  /** Whether a request about the node is in progress. */
   isBusy: boolean;
   actions: ICardActions;
   trans: TranslationBundle;

@@ -14,11 +14,11 @@ type Args = ReadonlyPartialJSONObject;
 interface IContext {
   readonly app: JupyterFrontEnd;
   readonly trans: TranslationBundle;
-  /** Absent where there are no notebooks. */
+  /** The notebooks of this page; null where there are none. */
   readonly tracker: INotebookTracker | null;
 }
 
-/** Add the commands, each on the session of an id. */
+/** Add the commands, which take the id of a session. */
 export function addKernelCommands(context: IContext): void {
   const { app, trans } = context;
   const add = (
@@ -63,7 +63,7 @@ function nameOf({ name, path }: Session.IModel): string {
   return name || path;
 }
 
-/** An open notebook restarts its kernel itself, so that it knows of the restart at once. */
+/** Restart a kernel. An open notebook does it itself, so that it knows of the restart at once. */
 async function restart(
   { app, tracker }: IContext,
   { kernel, path }: Session.IModel

@@ -52,7 +52,7 @@ function KernelLink({ kernel, actions, trans }: IKernelProps): JSX.Element {
   );
 }
 
-/** The kernels of a node with their documents: to open, restart and shut down. */
+/** The kernels of a node with their documents, and buttons to open, restart and shut them down. */
 export function KernelList({
   name,
   kernels,

@@ -7,11 +7,11 @@ import { INodeKernels } from './kernels';
 
 /** Renders the kernels of a node in its card, independently of the card. */
 export interface IKernelRenderers {
-  /** The notebooks of a closed card. */
+  /** The notebooks on a closed card. */
   readonly names: (node: INode) => JSX.Element;
-  /** What an open card shows. */
+  /** The kernels on an open card. */
   readonly list: (node: INode) => JSX.Element;
-  /** What depends on whether a kernel starts on the node. */
+  /** Renders something that depends on whether a kernel is starting on the node. */
   readonly whileStarting: (
     node: INode,
     render: (isStarting: boolean) => JSX.Element | undefined

@@ -13,7 +13,7 @@ export interface INodeKernel {
   /** `notebook`, `console` or another type of document. */
   readonly type: string;
   readonly path: string;
-  /** The file's name, or the path where it has none. */
+  /** The file's name, or the whole path if it has none. */
   readonly name: string;
   readonly state: 'starting' | 'busy' | 'idle';
 }
@@ -21,7 +21,7 @@ export interface INodeKernel {
 export interface INodeKernels {
   readonly changed: ISignal<INodeKernels, void>;
   of(node: Pick<INode, 'kernelspec'>): readonly INodeKernel[];
-  /** Whether a kernel starts on the node: until it runs, the node's activity may be unknown. */
+  /** Whether a kernel is starting on the node; until it runs, the node's activity may be unknown. */
   isStarting(node: Pick<INode, 'name' | 'kernelspec'>): boolean;
 }
 
@@ -69,7 +69,7 @@ export class NodeKernels implements INodeKernels {
     this._changed.emit();
   }
 
-  /** The nodes of the kernels that start, by the kernel's id. */
+  /** The nodes on which kernels are starting, by kernel id. */
   private readonly _starting = new Map<string, string>();
   private readonly _changed = new Signal<this, void>(this);
 }

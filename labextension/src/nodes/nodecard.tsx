@@ -28,7 +28,7 @@ export interface INodeActions extends ICardActions {
   onDismissRefusal: (key: INodeKey) => void;
 }
 
-/** Renderers for other plugins' data about a node; absent where a plugin is disabled. */
+/** Renderers for other plugins' data about a node; undefined if a plugin is disabled. */
 export interface INodeRenderers {
   readonly money?: IMoneyRenderers;
   readonly load?: ILoadRenderers;
@@ -38,14 +38,14 @@ export interface INodeRenderers {
 interface IProps {
   row: IRow;
   refusal: IProblem | undefined;
-  /** A request about the node is under way. */
+  /** Whether a request about the node is in progress. */
   isBusy: boolean;
   isOpen: boolean;
-  /** Opens the form of the auto-stop rules when it rises. */
+  /** Opens the form of the auto-stop rules when it increases. */
   changeTurn: number;
-  /** How far the server's clock is ahead of the browser's, in seconds, while something is in progress. */
+  /** How far the server's clock is ahead of the browser's, in seconds, while an operation is in progress. */
   clockAhead_s: number;
-  /** Whether another node has the same name, so that its zone comes first. */
+  /** Whether another node has the same name, so that the card names the zone first. */
   isTwin: boolean;
   /** Whether the user is selecting nodes. */
   isChoosing: boolean;
@@ -58,10 +58,13 @@ interface IProps {
   trans: TranslationBundle;
 }
 
-/** One node: two lines when closed; its kernels, chips, auto-stop and details when open. */
+/** The card of a node: two lines when closed; kernels, chips, auto-stop and details as well when open. */
 export const NodeCard = React.memo(Card, isSame);
 
-/** Every response makes new records; only cards whose content changed are rendered again. */
+/**
+ * Whether two cards have the same content: every response creates new records, but only changed cards are rendered
+ * again.
+ */
 function isSame(before: IProps, after: IProps): boolean {
   const { row: oldRow, ...oldRest } = before;
   const { row: newRow, ...newRest } = after;
@@ -138,12 +141,12 @@ function Choice({ row, isChosen, onChoose, trans }: IProps): JSX.Element {
   );
 }
 
-/** The first line: it opens and closes the card. */
+/** The first line, which opens and closes the card. */
 function Heading(props: IProps & { bodyId: string }): JSX.Element {
   const { row, isOpen, actions, trans } = props;
   const { node } = row;
   const type = node?.accelerator_type;
-  // what finds no room wraps out of sight, from the end
+  // items that do not fit wrap out of sight, last ones first
   const where = (props.isTwin ? [row.zone, type] : [type, row.zone]).filter(Boolean);
   const Caret = (isOpen ? caretDownIcon : caretRightIcon).react;
   return (
@@ -174,7 +177,7 @@ function Heading(props: IProps & { bodyId: string }): JSX.Element {
   );
 }
 
-/** What the API calls a node with such a request; the list may be older than the request. */
+/** The state of a node after each request; the list may be older than the request. */
 const REQUESTED: { readonly [verb in IIntent['verb']]: string } = {
   create: 'CREATING',
   delete: 'DELETING',
@@ -187,7 +190,7 @@ function stateOf({ node, intent }: IRow): string {
   return requested ?? node?.state ?? REQUESTED.create;
 }
 
-/** Whether the node stops or is deleted already, so that its auto-stop no longer matters. */
+/** Whether the node is already stopping or being deleted, so that its auto-stop no longer matters. */
 function isEnding(row: IRow): boolean {
   const state = stateOf(row);
   return state === REQUESTED.stop || state === REQUESTED.delete;
@@ -204,7 +207,7 @@ function priceTitle({ price, cost_usd }: INode, trans: TranslationBundle): strin
   return [soFar, formatPriceSource(price, trans)].filter(Boolean).join('\n');
 }
 
-/** The second line: chips, notebooks and auto-stop, or what is in progress, and the primary action. */
+/** The second line: chips, notebooks and auto-stop, or the operation in progress; and the primary action. */
 function SecondLine(props: IProps): JSX.Element {
   const { row, isBusy, actions, renderers, trans } = props;
   const { node, intent } = row;
@@ -230,7 +233,7 @@ function SecondLine(props: IProps): JSX.Element {
   );
 }
 
-/** What a node that does not run costs. */
+/** The cost or quota of a node that is not running. */
 function restText({ state }: INode, trans: TranslationBundle): string {
   if (state === 'STOPPED') {
     return messages.diskBilled(trans);

@@ -20,11 +20,11 @@ interface IFact {
   readonly term: string;
   /** Empty if unknown. */
   readonly text: string;
-  /** The text that its copy button copies; without a text it has no button. */
+  /** The text that the copy button copies; without it there is no button. */
   readonly copied?: string;
 }
 
-/** The other facts about a node; those that are needed elsewhere have a copy button. */
+/** Further facts about a node; those that are useful elsewhere have a copy button. */
 export function NodeDetails({ node, onCopy, trans }: IProps): JSX.Element {
   return (
     <details className="jp-tpu-Raw">

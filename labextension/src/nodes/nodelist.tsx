@@ -37,7 +37,7 @@ interface IProps {
   trans: TranslationBundle;
 }
 
-/** The cards of all nodes, to filter, sort and stop together. */
+/** The cards of all nodes, with tools to filter, sort and stop several. */
 export function NodeList(props: IProps): JSX.Element {
   const { rows, state, clockAhead_s, actions, renderers, trans } = props;
   const [filter, setFilter] = useState('');
@@ -91,11 +91,11 @@ export function NodeList(props: IProps): JSX.Element {
   );
 }
 
-/** The form that had the focus is gone, and its node's card may be out of sight. */
+/** Move the focus to the card of a new node: the form that had the focus is gone, and the card may be out of sight. */
 function useFocusOnNewCard(created: INodeKey | null): React.RefObject<HTMLUListElement> {
   const list = useRef<HTMLUListElement>(null);
   const focused = useRef<INodeKey | null>(null);
-  // after each update: the card comes with a later list
+  // after each update, because the card appears only with a later list
   useEffect(() => {
     const card = created && created !== focused.current && findCard(list.current, created);
     if (card) {
@@ -107,7 +107,7 @@ function useFocusOnNewCard(created: INodeKey | null): React.RefObject<HTMLUListE
   return list;
 }
 
-/** Names that nodes in several zones have. */
+/** Names shared by nodes in several zones. */
 function repeatedNames(rows: readonly IRow[]): ReadonlySet<string> {
   const seen = new Set<string>();
   const isRepeated = (name: string): boolean => seen.size === seen.add(name).size;
@@ -122,7 +122,7 @@ interface IToolsProps {
   filter: string;
   hasFilter: boolean;
   order: Order;
-  /** Null unless the user is selecting nodes. */
+  /** The selected nodes; null unless the user is selecting. */
   selected: readonly IRow[] | null;
   trans: TranslationBundle;
   onFilter: (filter: string) => void;

@@ -13,7 +13,7 @@ interface IProps {
   trans: TranslationBundle;
 }
 
-/** What deleting a node destroys. */
+/** The data that is lost when a node is deleted. */
 export function DeleteQuestion({ node, emulated, trans }: IProps): JSX.Element {
   return (
     <>
@@ -54,7 +54,7 @@ interface IManyProps extends Omit<IProps, 'node'> {
   nodes: readonly INode[];
 }
 
-/** The consequences of stopping several nodes, node by node. */
+/** The consequences of stopping several nodes, for each node. */
 export function StopManyQuestion({ nodes, emulated, trans }: IManyProps): JSX.Element {
   const usd = nodes.reduce((sum, { price }) => sum + (price?.usd_per_hour ?? 0), 0);
   const isPartial = nodes.some(({ price }) => price === null);
@@ -92,7 +92,7 @@ function Subject({ node, trans }: Omit<IProps, 'emulated'>): JSX.Element {
   return <p>{messages.subject(node.accelerator_type, node.zone, node.state, trans)}</p>;
 }
 
-/** What is billed now and will stop. */
+/** The cost that is billed now and will stop. */
 function SavedCost({ node, emulated, trans }: IProps): JSX.Element {
   return (
     <p title={formatPriceSource(node.price, trans)}>

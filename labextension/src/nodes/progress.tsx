@@ -11,7 +11,10 @@ interface IProps {
   trans: TranslationBundle;
 }
 
-/** The operation in progress on a node: its phase, its duration so far, and how long it usually takes. The line above names its verb. */
+/**
+ * The operation in progress on a node: its phase, its duration so far, and the usual duration. The line above it names
+ * the operation.
+ */
 export function Progress({ intent, clockAhead_s, trans }: IProps): JSX.Element {
   const elapsed_s = useNow() / 1000 + clockAhead_s - intent.created_at;
   const phase = phaseName(intent.phase, trans);

@@ -1,4 +1,4 @@
-/** The node of a card: as attributes of its element, for commands of its menu. */
+/** The node of a card, stored in attributes of its element for the commands of its menu. */
 
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
@@ -6,17 +6,17 @@ import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { problemOf } from '../request';
 import { INodeKey } from '../tokens';
 
-/** The class of a card; the schema of the panel's plugin selects it for its menu. */
+/** The CSS class of a card; the schema of the panel's plugin uses it as the selector of the card's menu. */
 export const CARD = 'jp-tpu-Node';
-/** The class of the button that opens a card's menu. */
+/** The CSS class of the button that opens a card's menu. */
 export const MORE = 'jp-tpu-Node-more';
 
 type Args = ReadonlyPartialJSONObject;
 
 /**
- * Adds the node's key to the arguments that a card's menu gives, and returns all others as they are.
+ * Adds the node's key to arguments from a card's menu, and returns all others unchanged.
  *
- * An item of a menu has the same arguments on each card: `onCard` says that the card is where the menu is.
+ *  A menu item has the same arguments on every card: `onCard` means the card on which the menu was opened.
  */
 export type Locate = (args: Args) => Args;
 
@@ -57,7 +57,7 @@ export function openCardMenu(button: HTMLElement): void {
   );
 }
 
-/** Run a command and show an error from the menu of a card as a notification. */
+/** Run a command from a card's menu, and show an error as a notification. */
 export async function reportOnCard<T>({ onCard }: Args, act: () => Promise<T>): Promise<T | null> {
   try {
     return await act();

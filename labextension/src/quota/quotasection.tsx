@@ -14,10 +14,10 @@ import { IMoneyActions, ISectionProps, Meter, PartBody, Partial, Section } from 
 import { errorText } from '../problemtext';
 import { isUsed, limitsWithRoom } from './limits';
 
-/** Longer lists are cut, so that the panel stays fast. */
+/** The most rows in the list, so that the panel stays fast. */
 const MAX_ROWS = 100;
 
-/** The limits of the project, how much is used, and by what. */
+/** The limits of the project, how much of each is used, and by what. */
 export function QuotaSection({ model, actions, trans }: ISectionProps): JSX.Element {
   return (
     <Section

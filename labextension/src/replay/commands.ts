@@ -20,13 +20,13 @@ export interface IReplayContext {
   readonly commands: CommandRegistry;
   readonly tracker: INotebookTracker;
   readonly trans: TranslationBundle;
-  /** The lost runs of a notebook. */
+  /** The lost cells of a notebook. */
   readonly of: (panel: NotebookPanel) => NotebookReplay | undefined;
 }
 
 type Args = ReadonlyPartialJSONObject;
 
-/** Add the commands on the notebook with a given path, or else on the current one. */
+/** Add the commands, which act on the notebook with a given path, or else on the current one. */
 export function addReplayCommands(context: IReplayContext): void {
   const { commands, trans } = context;
   commands.addCommand(ReplayCommandIDs.run, {

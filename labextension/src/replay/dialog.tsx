@@ -1,4 +1,4 @@
-/** Choose the lost runs to rerun, in their original order. */
+/** The dialog that chooses the lost cells to run again, in their original order. */
 
 import { Dialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';

@@ -1,4 +1,4 @@
-/** The line above a notebook whose node has ended: what happened, when and why, and the way back. */
+/** The line above a notebook whose node has ended: what happened, when and why, and how to go on. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useEffect } from 'react';
@@ -14,7 +14,7 @@ import { formatDuration } from '../messages/units';
 import { ITpuModel } from '../tokens';
 import { IWayBack, wayBack } from './wayback';
 
-/** How often an outdated list is requested again, in ms; the panel does so only while it is visible. */
+/** How often an outdated list is requested again, in milliseconds; the panel requests it only while it is visible. */
 const ASK_AGAIN_MS = 15_000;
 
 export interface IEndActions {
@@ -25,9 +25,9 @@ export interface IEndActions {
 
 interface IProps extends IEndActions {
   lost: IReplay & { readonly end: INodeEnd };
-  /** When `lost` arrived, in ms. */
+  /** When `lost` arrived, in milliseconds. */
   received_ms: number;
-  /** The list of nodes, which shows how the node can come back; null if there is none. */
+  /** The list of nodes, which shows how the node can be brought back; null if there is none. */
   nodes: Nodes | null;
   trans: TranslationBundle;
   onHeight: (height: number) => void;
@@ -68,9 +68,9 @@ function Ended(props: IProps): JSX.Element {
 }
 
 /**
- * The node as it is now; undefined if it is gone or that is not known, with what is not known.
+ * The node as it is now, undefined if it is gone; if its state is unknown, a text that says so.
  *
- * A list from before the end still shows the node READY: no kernel can start there.
+ *  A list from before the end still shows the node as READY, but no kernel can start there.
  */
 function useListed(
   end: INodeEnd,
@@ -83,7 +83,7 @@ function useListed(
   const turn = isKnown ? 0 : Math.floor(now / ASK_AGAIN_MS);
   useEffect(() => {
     if (turn) {
-      nodes?.refresh().catch(() => undefined); // the model has the error
+      nodes?.refresh().catch(() => undefined); // the model keeps the error
     }
   }, [nodes, turn]);
   if (!isKnown) {

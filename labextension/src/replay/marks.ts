@@ -1,4 +1,4 @@
-/** A line under each cell that was interrupted. The notebook itself is not changed. */
+/** A line below each cell that was interrupted. The notebook itself is not changed. */
 
 import type { CodeCell } from '@jupyterlab/cells';
 import { PanelLayout, Widget } from '@lumino/widgets';

@@ -19,7 +19,7 @@ export class ReplayCells {
     return this._panel.content.widgets.filter(isCode).find(({ model }) => model.id === cellId);
   }
 
-  /** Rerun a lost run as the user would; returns whether it succeeded. A missing cell is added. */
+  /** Run a lost cell again as the user would; returns whether it succeeded. A missing cell is added. */
   async run(lost: ILostRun): Promise<boolean> {
     const cell = this.find(lost.cell_id) ?? this._add(lost);
     const { content, sessionContext } = this._panel;

@@ -1,4 +1,4 @@
-/** The one line above a notebook about the end of its node: why it ended, then what was lost, to rerun it. */
+/** The line above a notebook about the end of its node: first why it ended, then the lost cells, to run them again. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { UseSignal } from '@jupyterlab/ui-components';

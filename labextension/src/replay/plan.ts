@@ -1,4 +1,4 @@
-/** Which lost runs can be rerun, and which are preselected; pure. */
+/** Which lost cells can be run again, and which are preselected; pure. */
 
 import { ILostRun } from '../api.generated';
 
@@ -9,9 +9,9 @@ export interface IChoice {
   readonly number: number;
   /** Whether the notebook no longer has the cell, or never had it. */
   readonly isMissing: boolean;
-  /** Whether the cell was edited since; it runs as it is now. */
+  /** Whether the cell was edited since; it is run in its present form. */
   readonly isEdited: boolean;
-  /** False if both the cell and its complete text are missing. */
+  /** Whether it can be run again: not if both the cell and its complete text are missing. */
   readonly canRun: boolean;
   readonly isProposed: boolean;
 }

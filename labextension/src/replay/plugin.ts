@@ -1,4 +1,4 @@
-/** After the end of a node: one line above each of its notebooks, with the way back and the cells to rerun. */
+/** After the end of a node, one line above each of its notebooks: how to go on, and the cells to run again. */
 
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { INotebookTracker, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
@@ -76,7 +76,7 @@ export const replay: JupyterFrontEndPlugin<void> = {
           panel.content.activate(); // the button that had the focus is gone
         },
         onWayBack: ({ command, args }: IWayBack) => {
-          // the form does without the plugin that recreates nodes and opens their notebooks
+          // the form works without the plugin that recreates nodes and opens their notebooks
           const id = commands.hasCommand(command) ? command : CommandIDs.openForm;
           const { path } = panel.context;
           commands.execute(id, { ...args, path }).catch(error => errors.notify(problemOf(error)));
@@ -89,19 +89,21 @@ export const replay: JupyterFrontEndPlugin<void> = {
 };
 
 /**
- * Let a notebook whose node has ended open without a kernel, as the page showed it before it was loaded again: its
- * kernelspec is gone, and JupyterLab's dialog would ask for another one above the line that explains why.
+ * Let a notebook whose node has ended open without a kernel, as it was before the page was reloaded.
+ *
+ *  Its kernelspec is gone, so JupyterLab's dialog would otherwise ask for another kernel, above the line that explains
+ * why.
  */
 function openWithoutKernel({ context }: NotebookPanel, ends: ShownEnds): void {
   const { path, sessionContext } = context;
   const { kernelPreference } = sessionContext;
-  // the user has chosen a kernel if it has a name
+  // a kernel with a name was chosen by the user
   if (ends.of(path) && !kernelPreference.name) {
     sessionContext.kernelPreference = { ...kernelPreference, shouldStart: false };
   }
 }
 
-/** Ask what was lost when the notebook gets a kernel, when its node ends, and when its kernel comes back. */
+/** Request what was lost when the notebook gets a kernel, when its node ends, and when its kernel is back. */
 function follow(
   { sessionContext, disposed }: NotebookPanel,
   own: NotebookReplay,
@@ -139,7 +141,7 @@ function follow(
   refresh();
 }
 
-/** Mark the interrupted cells until they are run again, and note which lost ones were. */
+/** Mark the interrupted cells until they are run again, and record which lost cells the user runs. */
 function mark(
   panel: NotebookPanel,
   own: NotebookReplay,
@@ -180,7 +182,7 @@ function mark(
   };
   own.changed.connect(show);
   void panel.context.ready.then(() => {
-    shown = null; // before that there were no cells to mark
+    shown = null; // until now there were no cells to mark
     show();
   });
   NotebookActions.executionScheduled.connect(onScheduled);

@@ -1,25 +1,25 @@
-/** The cells that one notebook lost with its node, and rerunning them. */
+/** The cells that one notebook lost with its node, and running them again. */
 
 import { ISignal, Signal } from '@lumino/signaling';
 import { ILostRun, INodeEnd, IReplay } from '../api.generated';
 import { choicesOf, IChoice } from './plan';
 
-/** The REST routes that this needs. */
+/** The REST routes needed here. */
 export interface IReplaySource {
-  /** What was lost with a kernel's node. */
+  /** What was lost with the node of a kernel. */
   replay(kernelId: string): Promise<IReplay>;
-  /** The user has rerun or dismissed the cells. */
+  /** Report that the user has run the cells again, or dismissed them. */
   settle(kernelId: string): Promise<void>;
 }
 
-/** The part of the notebook that this needs. */
+/** The part of the notebook needed here. */
 export interface IReplayTarget {
   readonly sources: ReadonlyMap<string, string>;
-  /** Rerun one cell; returns whether it succeeded. */
+  /** Run one cell again; returns whether it succeeded. */
   run(lost: ILostRun): Promise<boolean>;
 }
 
-/** A notebook's loss with the end of its node. */
+/** What a notebook lost when its node ended. */
 export type EndedReplay = IReplay & { readonly end: INodeEnd };
 
 export class NotebookReplay {
@@ -35,12 +35,12 @@ export class NotebookReplay {
     return this._changed;
   }
 
-  /** The lost runs that wait for the user; null if there are none. */
+  /** The lost cells that the user has not decided about yet; null if there are none. */
   get lost(): IReplay | null {
     return this._lost;
   }
 
-  /** When `lost` arrived, in ms. */
+  /** When `lost` arrived, in milliseconds. */
   get received_ms(): number {
     return this._received_ms;
   }
@@ -54,13 +54,13 @@ export class NotebookReplay {
   }
 
   /**
-   * Request the lost cells of a kernel; null for a notebook without a kernel. Errors are ignored: the kernel may be
-   * unknown.
+   * Request the lost cells of a kernel; null for a notebook without a kernel. Errors are ignored, because the kernel
+   * may be unknown.
    */
   async refresh(kernelId: string | null): Promise<void> {
     const isGone = kernelId === null && this._hasEnded;
     if (isGone) {
-      return; // the kernel is off every list, but its notebook still shows the end of the node
+      return; // the kernel is in no list any more, but its notebook still shows the end of the node
     }
     if (kernelId !== this._kernelId) {
       this._hasEnded = false;
@@ -73,27 +73,27 @@ export class NotebookReplay {
     }
   }
 
-  /** The notebook has a kernel that runs on no node. */
+  /** Forget the lost cells when the notebook gets a kernel that runs on no node. */
   onOtherKernel(): void {
     this._kernelId = null;
     this._hasEnded = false;
     this._set(null);
   }
 
-  /** Show again what the page showed before it was loaded again; a server that was restarted may not know it. */
+  /** Show again what the page showed before it was reloaded; a restarted server may no longer know it. */
   async restore(shown: EndedReplay): Promise<void> {
     this._set(shown);
     await this.onNodeEnded(shown.kernel_id);
   }
 
-  /** The node of the kernel has ended: show it until the user dismisses it, or the notebook has another kernel. */
+  /** Show the end of the kernel's node until the user dismisses it or the notebook gets another kernel. */
   async onNodeEnded(kernelId: string): Promise<void> {
     this._kernelId = kernelId;
     this._hasEnded = true;
     await this.refresh(kernelId);
   }
 
-  /** The kernel of an ended node runs again, on another one. */
+  /** Handle that the kernel of an ended node runs again, on another node. */
   async onKernelReady(kernelId: string): Promise<void> {
     this._hasEnded = false;
     await this.refresh(kernelId);
@@ -106,7 +106,7 @@ export class NotebookReplay {
     }
   }
 
-  /** Rerun the chosen ones in order, up to the first failure; after the last one, nothing is offered any more. */
+  /** Run the chosen cells in order, up to the first failure; if all succeed, no cells are offered any more. */
   async run(chosen: ReadonlySet<string>): Promise<void> {
     const lost = this._lost;
     if (!lost || this._isRunning) {
@@ -124,7 +124,10 @@ export class NotebookReplay {
     }
   }
 
-  /** The user has run a cell; once no lost one is left that this notebook still has, nothing is offered any more. */
+  /**
+   * Handle that the user has run a cell; once none of the lost cells in this notebook is left, no cells are offered any
+   * more.
+   */
   async onExecuted(cellId: string, isOk: boolean): Promise<void> {
     const lost = this._lost;
     if (!lost?.is_back || this._isRunning) {
@@ -139,7 +142,7 @@ export class NotebookReplay {
     }
   }
 
-  /** Stop offering the cells, on every page; the end of a node disappears only here. */
+  /** Stop offering the cells, on every page; the line about the node's end is removed only on this page. */
   async dismiss(): Promise<void> {
     const lost = this._lost;
     this._set(null);
@@ -177,7 +180,7 @@ export class NotebookReplay {
   private _received_ms = 0;
 }
 
-/** Whether the kernel's node has ended; one that is being recreated has not, and gives the kernel back. */
+/** Whether the kernel's node has ended for good; a node that is being recreated will bring the kernel back. */
 function hasEnded(lost: IReplay | null): lost is EndedReplay {
   return lost !== null && lost.end !== null && (lost.recovery?.has_given_up ?? true);
 }

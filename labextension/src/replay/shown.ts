@@ -1,4 +1,4 @@
-/** The ends of nodes that are shown above notebooks, so that a page that is loaded again shows them again. */
+/** The ends of nodes shown above notebooks, stored so that a reloaded page shows them again. */
 
 import { EndedReplay } from './replay';
 
@@ -8,7 +8,7 @@ export class ShownEnds {
   /** @param _storage outlives the page but not its tab, such as the browser's `sessionStorage` */
   constructor(private readonly _storage: Storage) {}
 
-  /** What was shown above the notebook with this path; null for nothing. */
+  /** What was shown above the notebook with this path; null if nothing was. */
   of(path: string): EndedReplay | null {
     try {
       return JSON.parse(this._storage.getItem(PREFIX + path) ?? 'null') as EndedReplay | null;
@@ -17,7 +17,7 @@ export class ShownEnds {
     }
   }
 
-  /** The notebook was renamed. */
+  /** Move the entry of a renamed notebook. */
   move(from: string, to: string): void {
     const shown = this.of(from);
     this.put(from, null);
@@ -30,10 +30,10 @@ export class ShownEnds {
       return;
     }
     try {
-      // the server still has the cells, which may be long
+      // the server keeps the cells, which may be long
       this._storage.setItem(PREFIX + path, JSON.stringify({ ...shown, cells: [] }));
     } catch {
-      // the storage is full: the line is lost with the page
+      // the storage is full: after a reload the line is gone
     }
   }
 }

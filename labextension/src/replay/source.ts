@@ -1,4 +1,4 @@
-/** The REST routes of lost runs. */
+/** The REST routes of lost cells. */
 
 import { IReplay } from '../api.generated';
 import { TpuClient } from '../request';

@@ -1,9 +1,9 @@
-/** How a notebook gets back to work after its node has ended; pure. */
+/** How work can go on in a notebook after its node has ended; pure. */
 
 import { IAction, INode, INodeEnd } from '../api.generated';
 import { CommandIDs, CreateCommandIDs } from '../tokens';
 
-/** The main button: what it does, by its command; `isDue` is false while that has to wait. */
+/** The main button, identified by its command; `isDue` is false while it has to wait. */
 export interface IWayBack {
   readonly kind: 'kernel' | 'start' | 'starting' | 'recreate';
   readonly command: string;

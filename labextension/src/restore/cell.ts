@@ -1,4 +1,4 @@
-/** Changes to a code cell; the only module that knows the differences between JupyterLab's versions. */
+/** Changes to a code cell. The only module that depends on differences between JupyterLab's versions. */
 
 import type { CodeCell } from '@jupyterlab/cells';
 import { KernelMessage } from '@jupyterlab/services';
@@ -7,7 +7,10 @@ import * as nbformat from '@jupyterlab/nbformat';
 import { RecordFuture } from './future';
 import { asSaved, IRecordedRequest } from './records';
 
-/** Change outputs without an undo step: the user did not do it. A cell alone would drop the origin. */
+/**
+ * Change outputs without an undo step, because the user did not do it. A transaction of the cell alone would lose the
+ * origin.
+ */
 function withoutUndo({ model: { sharedModel } }: CodeCell, change: () => void): void {
   (sharedModel.notebook ?? sharedModel).transact(change, false, 'silent-change');
 }
@@ -15,7 +18,7 @@ function withoutUndo({ model: { sharedModel } }: CodeCell, change: () => void): 
 /**
  * Put the outputs of a finished request into its cell; returns whether that changed anything.
  *
- * A cell never becomes more trusted than it is: `clearExecution` would do that.
+ *  The cell's trust never increases, as `clearExecution` would make it do.
  */
 export function fillCell(cell: CodeCell, request: IRecordedRequest): boolean {
   const outputs = asSaved(request.outputs ?? []);
@@ -36,7 +39,7 @@ export function markUntrusted(cell: CodeCell): void {
   withoutUndo(cell, () => cell.model.setMetadata('trusted', false));
 }
 
-/** Empty a cell and continue it with a future. */
+/** Clear a cell and continue it with a future. */
 export function joinCell(cell: CodeCell, future: RecordFuture): void {
   const { outputArea } = cell;
   withoutUndo(cell, () => cell.model.outputs.clear());
@@ -48,7 +51,7 @@ export function joinCell(cell: CodeCell, future: RecordFuture): void {
   }
 }
 
-/** Show `[*]`. */
+/** Show `[*]` in a cell. */
 export function startCell(cell: CodeCell, code: string): void {
   if (hasState(cell)) {
     cell.model.executionCount = null;
@@ -59,7 +62,7 @@ export function startCell(cell: CodeCell, code: string): void {
   markIfEdited(cell, code);
 }
 
-/** Show the prompt number. It must not be set silently: the prompt would not follow. */
+/** Show the prompt number. It must not be set silently, because the prompt would not be updated. */
 export function endCell(cell: CodeCell, count: number | null): void {
   cell.model.executionCount = count;
   if (!hasState(cell)) {
@@ -69,7 +72,7 @@ export function endCell(cell: CodeCell, count: number | null): void {
   }
 }
 
-/** Update one output if it is still a display. */
+/** Update one output if it still is a display. */
 export function updateDisplay(
   cell: CodeCell,
   index: number,
@@ -81,25 +84,25 @@ export function updateDisplay(
   }
 }
 
-/** Whether the cell has a run of this page, which is newer. */
+/** Whether the cell was run in this page, which is newer than the record. */
 export function hasOwnRun({ outputArea }: CodeCell): boolean {
   const { future } = outputArea;
   return Boolean(future) && !future.isDisposed && !(future instanceof RecordFuture);
 }
 
-/** JupyterLab's own mark of a cell that was edited since it was run. */
+/** Set JupyterLab's mark of a cell that was edited since it was run. */
 function markIfEdited(cell: CodeCell, code: string): void {
   if (cell.model.sharedModel.getSource().trim() !== code.trim()) {
     Reflect.set(cell.model, 'isDirty', true);
   }
 }
 
-/** Cells know whether they run since JupyterLab 4.4. */
+/** Whether the cell has an execution state, as from JupyterLab 4.4 on. */
 function hasState({ model }: CodeCell): boolean {
   return 'executionState' in model;
 }
 
-/** Outputs in a form that compares equal, however a file or a kernel splits them. */
+/** Outputs in a form that compares equal, however a file or a kernel splits their text. */
 function normalised(outputs: readonly nbformat.IOutput[]): nbformat.IOutput[] {
   return outputs.map(output => {
     const { metadata, text, ...rest } = output;

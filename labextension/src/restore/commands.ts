@@ -30,7 +30,7 @@ interface IOpen {
   readonly restorer: NotebookRestorer;
 }
 
-/** Add the commands on the notebook with a given path, or else on the current one. */
+/** Add the commands, which act on the notebook with a given path, or else on the current one. */
 export function addRestoreCommands(context: IRestoreContext): void {
   const { app, tracker, trans } = context;
   const isEnabled = (): boolean => tracker.currentWidget !== null;
@@ -92,7 +92,7 @@ async function showUnplaced(context: IRestoreContext, which: IOpen | null): Prom
   });
 }
 
-/** The new cell gets the old id, so its recorded run continues in it. */
+/** Add a cell under its old id, so that its recorded run continues in it. */
 function addCell(which: IOpen | null, msgId: unknown): void {
   const run = which?.restorer.unplaced.find(one => one.msgId === msgId);
   const notebook = which?.panel.context.model.sharedModel;

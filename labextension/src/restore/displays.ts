@@ -1,4 +1,4 @@
-/** Where the displays of restored cells are, so that any cell can update them; pure. */
+/** The places of displays in restored cells, so that any cell can update them; pure. */
 
 /** One output of one cell. */
 export interface IDisplayPlace {

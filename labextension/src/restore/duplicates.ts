@@ -1,11 +1,11 @@
-/** Drop duplicate messages, where the server can't know whether a page received one before the connection was cut. */
+/** Drops duplicate messages where the server cannot know whether a page received them before its connection was cut. */
 
 import { Kernel, KernelMessage } from '@jupyterlab/services';
 import { spanOf } from './records';
 
 /** Drop duplicate messages of a request that this page has just sent. */
 export function dropDuplicates(kernel: Kernel.IKernelConnection, msgId: string): void {
-  // the request is announced just before JupyterLab has created its future
+  // the request is announced just before JupyterLab creates its future
   void Promise.resolve().then(() => {
     if (!kernel.isDisposed) {
       kernel.registerMessageHook(msgId, newMessagesOnly());

@@ -13,7 +13,7 @@ export class Outcome {
     return this._done.promise;
   }
 
-  /** The reply went to the page that asked; a cell needs only the execution count. */
+  /** Set the reply to a request. The real one went to the page that sent it; a cell needs only the execution count. */
   resolve(request: Request, count: number | null): void {
     this._done.resolve({
       ...request,
@@ -57,7 +57,7 @@ export class RecordFuture implements Kernel.IShellFuture<Request, Reply> {
     this._hooks = [];
   }
 
-  /** The kernel accepts an answer from any session. */
+  /** Send the answer to `input()`; the kernel accepts it from any session. */
   sendInputReply(
     content: KernelMessage.IInputReplyMsg['content'],
     parent: KernelMessage.IInputReplyMsg['parent_header']
@@ -76,7 +76,7 @@ export class RecordFuture implements Kernel.IShellFuture<Request, Reply> {
     this._hooks = this._hooks.filter(other => other !== hook);
   }
 
-  /** Newest hook first; a hook that returns false keeps the message from the output area. */
+  /** Give a message to the hooks, newest first, and then to the output area unless a hook returns false. */
   feed(msg: KernelMessage.IIOPubMessage): void {
     if (this._hooks.every(hook => hook(msg) !== false)) {
       void this.onIOPub(msg);
@@ -92,7 +92,7 @@ export class RecordFuture implements Kernel.IShellFuture<Request, Reply> {
   private _isDisposed = false;
 }
 
-/** The request's message, as complete as the record has it. */
+/** The message of the request, as complete as the record has it. */
 export function requestOf(header: Request['header'], code: string): Request {
   return {
     header,

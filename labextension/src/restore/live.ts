@@ -11,15 +11,15 @@ import { Run } from './run';
 
 /** Callbacks of the runs. */
 export interface ILiveCallbacks {
-  /** A cell is about to show outputs of its kernel. */
+  /** Called before a cell shows outputs of its kernel. */
   beforeOutputs: (cell: CodeCell) => void;
-  /** The notebook now has all outputs of a request. */
+  /** Called when the notebook has all outputs of a request. */
   onWhole: (msgId: string) => void;
-  /** A merged message is partly known already: request the record, which has it in one piece. */
+  /** Called when part of a merged message is already known: request the record, which has the message in one piece. */
   onTorn: (msgId: string) => void;
 }
 
-/** After a cell with this much text, the page may do other things first. */
+/** The length of a cell's output from which the page may handle other events before the next cell. */
 const BIG_CHARACTERS = 200_000;
 
 export class LiveRuns {
@@ -29,7 +29,7 @@ export class LiveRuns {
     private readonly _actions: ILiveCallbacks
   ) {}
 
-  /** Cells that were run here: the newer run wins. */
+  /** Cells that were run in this page; these newer runs win. */
   get taken(): ReadonlySet<string> {
     return this._ownCells;
   }
@@ -75,7 +75,7 @@ export class LiveRuns {
     }
   }
 
-  /** A cell that the user runs belongs to that run from now on. */
+  /** Give up a cell that the user runs: it belongs to the new run from now on. */
   leave(cellId: string): void {
     this._ownCells.add(cellId);
     this._displays.forget(cellId);
@@ -86,7 +86,7 @@ export class LiveRuns {
     }
   }
 
-  /** Continue in cells that were moved or restored. */
+  /** Continue the runs in cells that were moved or restored. */
   enterCells(): void {
     for (const run of this._runs.values()) {
       if (!run.isOver || run.isBehind) {
@@ -95,7 +95,7 @@ export class LiveRuns {
     }
   }
 
-  /** Requests end with their kernel process; returns those that end now. */
+  /** End the requests whose kernel process has ended; returns those that end now. */
   end(): readonly string[] {
     const open = [...this._runs.values()].filter(({ isOver }) => !isOver);
     this._cells.touch(() => open.forEach(run => run.end()));
@@ -186,7 +186,7 @@ export class LiveRuns {
     this._runs.forEach(run => run.update(message));
   }
 
-  /** The run of a message. A thread may print after its cell has ended: then the cell continues. */
+  /** The run of a message. If a thread prints after its cell has ended, the cell continues. */
   private _runOf(message: KernelMessage.IMessage, span: ISpan | null): Run | undefined {
     const msgId = parentOf(message);
     const filled = this._filled.get(msgId);

@@ -1,4 +1,4 @@
-/** Everything a running request has published, in its shortest form; pure. */
+/** All that a running request has published, in its shortest form; pure. */
 
 import { KernelMessage } from '@jupyterlab/services';
 import { displayIdOf } from './records';

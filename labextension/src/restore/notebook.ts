@@ -13,7 +13,7 @@ export class NotebookCells {
   /** Whether another page has the kernel, and so perhaps the notebook, open. */
   isShared = false;
 
-  /** Cells are changed through the first open view; the others share its model. */
+  /** Add a view. Cells are changed through the first open view; the others share its model. */
   addPanel(panel: NotebookPanel): void {
     this._panels.push(panel);
   }
@@ -40,7 +40,7 @@ export class NotebookCells {
     return nbformat > 4 || nbformat_minor >= 5;
   }
 
-  /** Change outputs. If another page has the notebook open, this one must not mark it as unsaved. */
+  /** Change outputs. If another page has the notebook open, the change must not mark it as unsaved here. */
   touch(change: () => void): void {
     const { model } = this._context;
     const wasDirty = model.dirty;

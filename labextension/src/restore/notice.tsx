@@ -1,4 +1,4 @@
-/** What was restored, in the notebook's toolbar: a short notice, and a button while more can be shown. */
+/** A short notice in the notebook's toolbar about restored outputs, and a button while more can be shown. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget, UseSignal } from '@jupyterlab/ui-components';
@@ -6,7 +6,7 @@ import React, { useEffect, useState } from 'react';
 import * as messages from '../messages/notebook';
 import { NotebookRestorer } from './restorer';
 
-/** Long enough to read, then out of the way. */
+/** How long the notice is shown: long enough to read it. */
 const SHOWN_MS = 20_000;
 
 export class RestoredNotice extends ReactWidget {

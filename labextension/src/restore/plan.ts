@@ -2,7 +2,7 @@
 
 import { IRecordedRequest, isOver } from './records';
 
-/** A code cell of the notebook. */
+/** A code cell of the notebook, as it is now. */
 export interface ICellNow {
   readonly cellId: string;
   readonly source: string;
@@ -16,9 +16,9 @@ export interface INotebookNow {
   readonly keepsIds: boolean;
   /** The session of this page, which has received the messages of its own requests. */
   readonly session: string;
-  /** Whether the user wants everything back, including what this page has received and no longer shows. */
+  /** Whether the user wants all outputs restored, including those that this page has received and no longer shows. */
   readonly wantsAll: boolean;
-  /** Cells that were run here meanwhile: the newer run wins. */
+  /** Cells that were run in this page in the meantime; these newer runs win. */
   readonly taken: ReadonlySet<string>;
   /** Whether this page sent the request, but no longer receives its messages. */
   readonly isLost: (msgId: string) => boolean;
@@ -32,9 +32,9 @@ export interface IPlacement {
 }
 
 export interface IPlan {
-  /** Finished: the outputs are put into the cell. */
+  /** Finished requests, whose outputs are put into the cell. */
   readonly fill: readonly IPlacement[];
-  /** Running or queued: the cell continues from here. */
+  /** Running or queued requests, whose cell continues from here. */
   readonly follow: readonly IPlacement[];
   /** Outputs of cells that are not in the notebook. */
   readonly unplaced: readonly IRecordedRequest[];
@@ -42,7 +42,7 @@ export interface IPlan {
   readonly unread: readonly string[];
 }
 
-/** Decide where each request goes. */
+/** Decide which cell each request belongs to. */
 export function planRestore(requests: readonly IRecordedRequest[], now: INotebookNow): IPlan {
   const missed = requests.filter(request => isMissed(request, now));
   const read = missed.filter(({ outputs }) => outputs !== null);
@@ -59,7 +59,7 @@ export function planRestore(requests: readonly IRecordedRequest[], now: INoteboo
   };
 }
 
-/** Requests of consoles and scripts have no cell, so no notebook misses them. */
+/** Whether a notebook misses a request. Those of consoles and scripts have no cell, so none misses them. */
 function isMissed(request: IRecordedRequest, now: INotebookNow): boolean {
   const isWanted = !isOwn(request, now) || (now.wantsAll && isOver(request));
   const isNews = now.isLost(request.msg_id) || (isWanted && !now.isSeen(request.msg_id));
@@ -94,7 +94,7 @@ function placesOf(requests: readonly IRecordedRequest[], now: INotebookNow): Pla
   return places;
 }
 
-/** Cell ids that change whenever the file is opened are useless: match by code, if only one cell fits. */
+/** Match by code if only one cell fits: ids that change whenever the file is opened are of no use. */
 function placeBySource(
   requests: readonly IRecordedRequest[],
   cells: readonly ICellNow[],

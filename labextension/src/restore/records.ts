@@ -13,23 +13,23 @@ export interface IRecordedRequest extends Pick<
   'msg_id' | 'session' | 'cell_id' | 'code' | 'state' | 'execution_count' | 'omitted_bytes'
 > {
   readonly header: KernelMessage.IHeader<'execute_request'>;
-  /** Null if the response would be too big or slow: request this one alone. */
+  /** Null if they would make the response too large or too slow; they are requested separately. */
   readonly outputs: readonly nbformat.IOutput[] | null;
   /**
-   * Messages that bring an empty output area to the request's state; null if they are too big, or the request is
+   * The messages that bring an empty output area to the request's state; null if they are too large, or the request is
    * finished.
    */
   readonly messages: readonly RecordedMessage[] | null;
-  /** The question of `input()` that waits for an answer. */
+  /** The prompt of an `input()` that waits for an answer. */
   readonly input: KernelMessage.IInputRequestMsg | null;
 }
 
-/** The last request of each cell: everything recorded up to `seq`, nothing newer. */
+/** The last request of each cell, with everything recorded up to `seq` and nothing newer. */
 export interface IOutputsAnswer extends Pick<IKernelOutputs, 'kernel_id' | 'seq'> {
   readonly requests: readonly IRecordedRequest[];
 }
 
-/** The positions of a message in the record; a merged one stands for several. */
+/** The positions of a message in the record; a merged message covers several. */
 export interface ISpan {
   readonly first: number;
   readonly last: number;
@@ -39,7 +39,7 @@ export function isOver({ state }: Pick<IRecordedRequest, 'state'>): boolean {
   return state !== 'queued' && state !== 'running';
 }
 
-/** The position of a live message in the record; null for messages of the server itself. */
+/** The position of a live message in the record; null for messages created by the server. */
 export function spanOf({ metadata }: KernelMessage.IMessage): ISpan | null {
   const mark = (metadata as { jupyter_tpu?: { seq?: unknown; first_seq?: unknown } }).jupyter_tpu;
   if (typeof mark?.seq !== 'number') {

@@ -1,4 +1,4 @@
-/** Restores the outputs that one notebook missed, and continues live. */
+/** Restores the outputs that a notebook missed, and continues with live ones. */
 
 import { DocumentRegistry } from '@jupyterlab/docregistry';
 import { NotebookPanel } from '@jupyterlab/notebook';
@@ -16,30 +16,26 @@ import { IOutputsAnswer, IRecordedRequest, parentOf } from './records';
 import { Run } from './run';
 import { SeenRequests } from './seen';
 
-/** The server extension and Jupyter's routes, as a notebook needs them. */
+/** The routes of the server extension and of Jupyter that a notebook needs. */
 export interface IRecordSource {
   /** Whether a kernel can have a record at all. */
   hasRecord(kernelName: string): boolean;
-  /** Whether outputs of nodes are untrusted. */
+  /** Whether outputs from nodes are treated as untrusted. */
   readonly isUntrusted: boolean;
-  /** The recorded requests; only those named, if any are. */
+  /** The recorded requests: all of them, or only those with the given ids. */
   outputs(kernelId: string, msgIds: readonly string[]): Promise<IOutputsAnswer>;
   /** Whether other front ends have the kernel open as well. */
   isShared(kernel: Kernel.IKernelConnection): Promise<boolean>;
 }
 
-/** Retries of a failed request wait twice as long each time, between these bounds. */
+/** The wait before a failed request is repeated, doubled each time up to a maximum. */
 const FIRST_WAIT_MS = 1_000;
 const MAX_WAIT_MS = 60_000;
 
 /** States of a kernel whose process has ended. */
 const ENDED: readonly Kernel.Status[] = ['restarting', 'autorestarting', 'terminating', 'dead'];
 
-/**
- * One per document, since several views of a notebook share its cells.
- *
- * One per document, because several views of a notebook share its cells.
- */
+/** Restores the outputs of one document, because several views of a notebook share its cells. */
 export class NotebookRestorer implements IDisposable {
   constructor(
     private readonly _context: NotebookContext,
@@ -60,7 +56,7 @@ export class NotebookRestorer implements IDisposable {
     return this._changed;
   }
 
-  /** How many cells were restored. */
+  /** The number of restored cells. */
   get restoredCells(): number {
     return this._restored.size;
   }
@@ -70,7 +66,7 @@ export class NotebookRestorer implements IDisposable {
     return this._live?.unplaced ?? [];
   }
 
-  /** Requests whose outputs are shown shortened. */
+  /** Requests whose outputs are shown in shortened form. */
   get shortened(): readonly IRecordedRequest[] {
     return [...this._shortened.values()];
   }
@@ -96,7 +92,7 @@ export class NotebookRestorer implements IDisposable {
     });
   }
 
-  /** Request what the notebook missed. With `all`, also what it had when it was saved. */
+  /** Request the outputs that the notebook missed; with `all`, also those that it had when it was saved. */
   async restore(all = false): Promise<void> {
     this._isWanted = true;
     await this._context.ready;
@@ -107,7 +103,7 @@ export class NotebookRestorer implements IDisposable {
     }
   }
 
-  /** Undo the end of the last restart, which was refused: the next restore brings the runs back. */
+  /** Undo the effect of a restart that was refused: the next restore brings the runs back. */
   forgetEnded(): void {
     this._live?.forget(this._ended);
     this._ended.forEach(msgId => this._lost.add(msgId));
@@ -181,7 +177,7 @@ export class NotebookRestorer implements IDisposable {
     }
   }
 
-  /** Restore the recorded outputs. An unreadable request does not block the others, but is reported. */
+  /** Restore the recorded outputs. A request that cannot be read is reported and does not block the others. */
   private async _read(
     kernel: Kernel.IKernelConnection,
     msgIds: readonly string[],
@@ -203,7 +199,7 @@ export class NotebookRestorer implements IDisposable {
     }
   }
 
-  /** Return the requests whose outputs must be requested one by one. */
+  /** Handle a response; returns the requests whose outputs must be requested one by one. */
   private async _onAnswer(
     kernel: Kernel.IKernelConnection,
     answer: IOutputsAnswer,
@@ -233,7 +229,9 @@ export class NotebookRestorer implements IDisposable {
     return plan.unread;
   }
 
-  /** A kernel without a record is not requested again; an unreachable one is, until it answers. */
+  /**
+   * Handle a failed request: a kernel without a record is not requested again, an unreachable one until it responds.
+   */
   private _onFailure(kernel: Kernel.IKernelConnection, problem: IProblem): void {
     if (kernel === this._kernel && !NO_RECORD.includes(problem.code)) {
       this._setProblem(problem);
@@ -278,7 +276,7 @@ export class NotebookRestorer implements IDisposable {
     }
   }
 
-  /** Requests of this page are complete in the notebook once the kernel is idle again. */
+  /** Handle that the kernel is idle again: the requests of this page are then complete in the notebook. */
   private _onHandled(_: Kernel.IKernelConnection, message: KernelMessage.IIOPubMessage): void {
     const parent = parentOf(message);
     const isIdle = KernelMessage.isStatusMsg(message) && message.content.execution_state === 'idle';
@@ -303,7 +301,7 @@ export class NotebookRestorer implements IDisposable {
     }
   }
 
-  /** After JupyterLab's own changes to a cell that was moved or restored. */
+  /** Update a cell that was moved or restored, after JupyterLab's own changes to it. */
   private _onCells(): void {
     void Promise.resolve().then(() => {
       if (!this._isDisposed) {
@@ -316,7 +314,7 @@ export class NotebookRestorer implements IDisposable {
   private readonly _cells: NotebookCells;
   private readonly _changed = new Signal<this, void>(this);
   private readonly _restored = new Set<string>();
-  /** By the id of the cell. */
+  /** The shortened requests by cell id. */
   private readonly _shortened = new Map<string, IRecordedRequest>();
   private readonly _own = new Set<string>();
   /** Requests that were open when the kernel last ended. */
@@ -342,5 +340,5 @@ type Seen = ReadonlySet<string> | null;
 
 const NONE: Seen = new Set();
 
-/** Error codes of kernels that are not ours, or without our server extension. */
+/** Error codes of kernels that do not belong to this project, or have no server extension. */
 const NO_RECORD: readonly string[] = ['http_404', 'outputs_not_found'];

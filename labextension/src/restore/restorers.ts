@@ -12,7 +12,7 @@ export class Restorers {
     private readonly _seen: SeenRequests
   ) {}
 
-  /** Emitted when an open notebook is edited by several people at once: it is not restored. */
+  /** Emitted when an open notebook turns out to be edited by several people at once; it is not restored. */
   get collaborationFound(): ISignal<this, void> {
     return this._collaborationFound;
   }
@@ -30,7 +30,7 @@ export class Restorers {
     }
   }
 
-  /** The restorer of a view's document; null if several people share it, because each page would restore. */
+  /** The restorer of a view's document; null if several people share it, because each page would restore it. */
   of(panel: NotebookPanel): NotebookRestorer | null {
     if (panel.context.model.collaborative) {
       this._collaborationFound.emit();
@@ -44,7 +44,7 @@ export class Restorers {
     return restorer;
   }
 
-  /** Request an unreachable kernel again. */
+  /** Send another request for a kernel that was unreachable. */
   retry(kernelId: string): void {
     this._restorers.forEach(restorer => {
       if (restorer.kernelId === kernelId && restorer.problem) {
@@ -53,7 +53,7 @@ export class Restorers {
     });
   }
 
-  /** Restore the running cells after a refused restart, because JupyterLab has dropped them. */
+  /** Restore the running cells after a refused restart, because JupyterLab has discarded them. */
   resume(kernelId: string): void {
     this._restorers.forEach(restorer => {
       if (restorer.kernelId === kernelId) {

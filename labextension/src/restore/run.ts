@@ -1,4 +1,4 @@
-/** One recorded request whose cell continues from where the record ends. */
+/** One recorded request, continued in its cell from the point where the record ends. */
 
 import type { CodeCell } from '@jupyterlab/cells';
 import { Kernel, KernelMessage } from '@jupyterlab/services';
@@ -9,7 +9,7 @@ import { Outcome, RecordFuture, requestOf } from './future';
 import { isOutput, MessageLog } from './log';
 import { displayIdOf, IRecordedRequest, isOver, messagesOf, outputOf, publish } from './records';
 
-/** JupyterLab shows this in the cell instead of a password. */
+/** The text that JupyterLab shows in the cell in place of a password. */
 const HIDDEN = '········';
 
 export class Run {
@@ -57,7 +57,7 @@ export class Run {
     return cell === this._cell && cell.outputArea.future === future && !future?.isDisposed;
   }
 
-  /** Whether there is output that its cell does not show. */
+  /** Whether there is output that the cell does not show. */
   get isBehind(): boolean {
     return this._isBehind;
   }
@@ -94,7 +94,7 @@ export class Run {
     }
   }
 
-  /** Handle a question of `input()`; the server sends it again to each new page. */
+  /** Handle a prompt of `input()`, which the server sends again to each new page. */
   onInputRequest(message: KernelMessage.IInputRequestMsg): void {
     if (message.header.msg_id !== this._asked) {
       this._asked = message.header.msg_id;
@@ -108,7 +108,7 @@ export class Run {
     this._log.update(message);
   }
 
-  /** The request is done, or will never be. */
+  /** End the run: the request is finished, or never will be. */
   end(): void {
     if (this._isOver) {
       return;
@@ -146,7 +146,7 @@ export class Run {
     }
   }
 
-  /** JupyterLab writes the typed text into the cell, but not into a new output area. */
+  /** Add the typed text, which JupyterLab writes into the cell but not into a new output area. */
   private _onAnswer({ value }: { value: string }): void {
     const { prompt, password } = this._input?.content ?? { prompt: '', password: false };
     const text = `${prompt} ${password ? HIDDEN : value}\n`;

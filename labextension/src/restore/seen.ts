@@ -2,7 +2,7 @@
 
 const KEY = 'jupyter-tpu:seen-requests';
 
-/** About 200 KB of the browser's storage; forgotten requests are restored once more, never lost. */
+/** About 200 KB of the browser's storage; the outputs of forgotten requests are restored once more, never lost. */
 const MAX_REQUESTS = 5000;
 
 export class SeenRequests {
@@ -13,7 +13,7 @@ export class SeenRequests {
     return this._read().includes(msgId);
   }
 
-  /** All of them, read each time because other tabs write as well. */
+  /** All seen requests, read each time because other tabs write them as well. */
   all(): ReadonlySet<string> {
     return new Set(this._read());
   }
@@ -23,7 +23,7 @@ export class SeenRequests {
     try {
       this._storage.setItem(KEY, JSON.stringify(ids));
     } catch {
-      // full or forbidden: then cells are restored once more
+      // the storage is full or blocked: cells are then restored once more
     }
   }
 

@@ -1,4 +1,4 @@
-/** Source of restored outputs: our server extension and Jupyter's own routes. */
+/** The source of restored outputs: the server extension and Jupyter's own routes. */
 
 import { Kernel, KernelAPI, ServiceManager } from '@jupyterlab/services';
 import { mayRunOnNode } from '../nodekernel';
@@ -7,7 +7,7 @@ import { UntrustedOutputs } from '../untrusted';
 import { IOutputsAnswer } from './records';
 import { IRecordSource } from './restorer';
 
-/** Bounds the wait for the page's own connection. */
+/** The longest wait for the page's own connection. */
 const TIMEOUT_MS = 10_000;
 
 export class RecordSource implements IRecordSource {
@@ -36,7 +36,9 @@ export class RecordSource implements IRecordSource {
   }
 }
 
-/** Wait until this page is connected, so that it is counted; not forever, because outputs do not depend on it. */
+/**
+ * Wait until this page is connected and therefore counted, but only for a while, because outputs do not depend on it.
+ */
 function connected(kernel: Kernel.IKernelConnection): Promise<void> {
   return new Promise(resolve => {
     const check = (): void => {

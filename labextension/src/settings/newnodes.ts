@@ -1,4 +1,6 @@
-/** The user's defaults of new nodes: what the form starts with, and the auto-stop rules of nodes created here. */
+/**
+ * The user's defaults for new nodes: the form's initial choice, and the auto-stop rules of nodes created in this page.
+ */
 
 import { CommandRegistry } from '@lumino/commands';
 import { IAutostopRules } from '../api.generated';
@@ -9,7 +11,7 @@ import { ISettings, ITpuSettings } from './settings';
 const MINUTE_S = 60;
 const HOUR_S = 3600;
 
-/** What the form starts with; a property is missing where the server's suggestion applies. */
+/** The form's initial choice; a property is missing where the server's suggestion applies. */
 export function formDefaults(settings: ISettings): Partial<INodeSpec> {
   const { zone, acceleratorType, provisioning } = settings;
   return {
@@ -19,7 +21,7 @@ export function formDefaults(settings: ISettings): Partial<INodeSpec> {
   };
 }
 
-/** The auto-stop rules that differ from the server's; null if none does. */
+/** The auto-stop rules that differ from the server's; null if none differs. */
 export function autostopDefaults({ idleMinutes, sessionHours }: ISettings): IAutostopRules | null {
   const rules = {
     ...(idleMinutes > 0 ? { idle_after_s: idleMinutes * MINUTE_S } : {}),
@@ -28,7 +30,7 @@ export function autostopDefaults({ idleMinutes, sessionHours }: ISettings): IAut
   return Object.keys(rules).length > 0 ? rules : null;
 }
 
-/** Sets the rules of each node that was created here, as soon as the cloud lists it. */
+/** Sets the rules of each node created in this page as soon as the cloud lists it. */
 export class NewNodeRules {
   constructor(
     private readonly _nodes: Pick<ITpuModel, 'list'>,
@@ -42,7 +44,7 @@ export class NewNodeRules {
     this._add(node_id, zone);
   };
 
-  /** A search and a queued resource create a node too, once the server has accepted them. */
+  /** Remember the node of a search or a queued resource, once the server has accepted it. */
   readonly onExecuted = (
     _: unknown,
     { id, args, result }: CommandRegistry.ICommandExecutedArgs
@@ -51,7 +53,7 @@ export class NewNodeRules {
       const { node_id, zone } = args.terms as unknown as { node_id: string; zone?: string };
       result.then(
         () => this._add(node_id, zone ?? null),
-        () => undefined // shown where it was started
+        () => undefined // the error is shown where the command was started
       );
     }
   };
@@ -78,7 +80,7 @@ export class NewNodeRules {
     }
   }
 
-  /** By the node's name. */
+  /** The rules that wait for a node, by the node's name. */
   private readonly _waiting = new Map<
     string,
     { readonly zone: string | null; readonly rules: IAutostopRules }

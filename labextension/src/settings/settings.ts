@@ -4,7 +4,7 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { Token } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 
-/** The properties of the schema, by the same names. */
+/** The properties of the schema, under the same names. */
 export interface ISettings {
   readonly zone: string;
   readonly acceleratorType: string;
@@ -18,11 +18,11 @@ export interface ISettings {
   readonly notifyReady: boolean;
   readonly notifyEnd: boolean;
   readonly refreshSeconds: number;
-  /** Sections that are missing here are shown. */
+  /** Whether each section is shown; missing sections are. */
   readonly sections: { readonly [section: string]: boolean };
 }
 
-/** What applies without a settings registry: the defaults of the schema. */
+/** The settings without a settings registry: the defaults of the schema. */
 export const DEFAULT_SETTINGS: ISettings = {
   zone: '',
   acceleratorType: '',

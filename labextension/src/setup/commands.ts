@@ -21,7 +21,7 @@ interface IContext {
   readonly showPanel: () => void;
 }
 
-/** Add them all. */
+/** Add all commands. */
 export function addSetupCommands(context: IContext): void {
   const { commands, services, model, nodes, trans, showPanel } = context;
   const isTrial = (): boolean => nodes.status?.trial ?? false;
@@ -63,7 +63,7 @@ export function addSetupCommands(context: IContext): void {
       const kernels = emulatedKernels(services);
       if (kernels === 0 || (await mayShutDown(kernels, trans))) {
         await model.endTrial();
-        // their notebooks show at once that they have no kernel
+        // so that their notebooks show at once that they have no kernel
         await Promise.all([services.sessions.refreshRunning(), services.kernels.refreshRunning()]);
       }
     }
@@ -74,7 +74,7 @@ export function addSetupCommands(context: IContext): void {
   });
 }
 
-/** How many kernels run on emulated nodes. */
+/** The number of kernels that run on emulated nodes. */
 function emulatedKernels({ kernels, kernelspecs }: ServiceManager.IManager): number {
   const specs = kernelspecs.specs?.kernelspecs ?? {};
   return [...kernels.running()].filter(({ name }) => isEmulated(specs[name])).length;

@@ -20,7 +20,7 @@ export interface ISetupActions {
   onEndTrial: () => void;
 }
 
-/** What is proposed for the first budget: our choice, as in the command line. */
+/** The amount proposed for the first budget, the same as on the command line. */
 const SUGGESTED_USD = '50';
 
 interface IProps {
@@ -29,13 +29,13 @@ interface IProps {
   trans: TranslationBundle;
 }
 
-/** The five lines, each with its state and its action. */
+/** The five lines of the set-up, each with its state and its action. */
 export function SetupLines({ model, actions, trans }: IProps): JSX.Element {
   const { setup, busy, problem, failedKey } = model;
   const list = useRef<HTMLUListElement>(null);
   const wasActing = useRef(false);
   useEffect(() => {
-    // the button that was clicked may be gone; its user goes on from here
+    // the clicked button may be gone; the keyboard focus continues from here
     if (wasActing.current && busy === null && document.activeElement === document.body) {
       list.current?.focus();
     }
@@ -119,7 +119,7 @@ interface ILaterProps extends Pick<IProps, 'trans'> {
   why: string;
 }
 
-/** A line that waits for an earlier one. */
+/** A line that has to wait for an earlier one. */
 function Later({ title, why, trans }: ILaterProps): JSX.Element {
   return (
     <li className="jp-tpu-Setup-line jp-tpu-Setup-head jp-tpu-Muted" title={why}>
@@ -171,7 +171,7 @@ function Reason({ error, text, trans }: IReasonProps): JSX.Element {
 
 type IActionProps = Pick<ILineProps, 'step' | 'isOff' | 'actions' | 'trans'>;
 
-/** What the action does, the value that it needs, and its button. */
+/** What an action does, the value that it needs, and its button. */
 function Action({ step, isOff, actions, trans }: IActionProps): JSX.Element {
   const field = messages.fieldName(step.action, trans);
   const [value, setValue] = useState(step.action === 'set_budget' ? SUGGESTED_USD : '');

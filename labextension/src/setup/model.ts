@@ -1,4 +1,7 @@
-/** State of the set-up: what is missing, which first step is next, and whether the emulated cloud is tried. */
+/**
+ * State of the set-up: what is missing, which of the first steps is next, and whether the user tries the emulated
+ * cloud.
+ */
 
 import { VDomModel } from '@jupyterlab/ui-components';
 import { Poll } from '@lumino/polling';
@@ -7,12 +10,12 @@ import { problemOf, TpuClient } from '../request';
 import { IProblem, ITpuModel } from '../tokens';
 import { Busy, FirstStep, ISetupModel } from './tokens';
 
-/** Interval of checks while something is missing: credentials, for instance, may appear. */
+/** Interval of checks while something is missing: credentials, for example, may be added. */
 const INTERVAL_MS = 15_000;
 const MAX_INTERVAL_MS = 120_000;
 const FINISHED = 'jupyter-tpu:first-steps-done';
 
-/** Errors that the set-up explains better, with what to do. */
+/** Errors that the set-up explains better, together with what to do. */
 const OF_SETUP: ReadonlySet<string> = new Set([
   'credentials_missing',
   'bad_input',
@@ -20,7 +23,7 @@ const OF_SETUP: ReadonlySet<string> = new Set([
   'permission_denied'
 ]);
 
-/** What the model needs of the browser's storage. */
+/** The part of the browser's storage needed here. */
 export type IStorage = Pick<Storage, 'getItem' | 'setItem'>;
 
 export class SetupModel extends VDomModel implements ISetupModel {
@@ -89,7 +92,7 @@ export class SetupModel extends VDomModel implements ISetupModel {
     this._checkIfWorth();
   }
 
-  /** Start polling. The model is idle until then. */
+  /** Start polling; until then the model sends no requests. */
   start(): void {
     void this._poll.start();
   }
@@ -111,7 +114,7 @@ export class SetupModel extends VDomModel implements ISetupModel {
     this.stateChanged.emit();
   }
 
-  /** Kernels run now: the first one on a node ends the first steps. */
+  /** Handle that kernels are running: the first one on a node finishes the first steps. */
   onKernels(names: readonly string[]): void {
     const specs = this._nodes.list?.nodes.map(({ kernelspec }) => kernelspec) ?? [];
     if (!this._isFinished && names.some(name => specs.includes(name))) {
@@ -159,7 +162,7 @@ export class SetupModel extends VDomModel implements ISetupModel {
     });
   }
 
-  /** Run one request at a time; a later one of the same kind would only repeat it. */
+  /** Run one request at a time; a second one of the same kind would only repeat it. */
   private async _run(busy: Busy, send: () => Promise<void>): Promise<void> {
     if (this._busy !== null) {
       return;
@@ -190,7 +193,9 @@ export class SetupModel extends VDomModel implements ISetupModel {
     return this._isWatched && this._isShown && !this._setup?.is_complete;
   }
 
-  /** Throws so that the poll backs off. A refused action stays on the screen until the user does something. */
+  /**
+   * Check the state; throws so that polling backs off. A refused action stays visible until the user does something.
+   */
   private async _tick(): Promise<void> {
     if (this._isWorthChecking && !this._problem) {
       await this.check();
@@ -220,7 +225,7 @@ export class SetupModel extends VDomModel implements ISetupModel {
     try {
       this._storage.setItem(FINISHED, String(value));
     } catch {
-      // a full or forbidden storage: the first steps are shown again next time
+      // the storage is full or blocked: the first steps are shown again next time
     }
   }
 

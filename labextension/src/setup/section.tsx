@@ -16,13 +16,16 @@ interface IProps {
   list: IDatedList | null;
   /** Whether the form for a new node is open. */
   isFormOpen: boolean;
-  /** The example notebook that the emulated cloud brings into the user's folder; null if there is none. */
+  /** The example notebook that the emulated cloud puts into the user's folder; null if there is none. */
   example: string | null;
   actions: ISetupActions;
   trans: TranslationBundle;
 }
 
-/** Above the nodes: that the cloud is only tried, the first steps, and the set-up if the user has opened it. */
+/**
+ * The part above the nodes: a note that the cloud is emulated, the first steps, and the set-up if the user has opened
+ * it.
+ */
 export function SetupSection(props: IProps): JSX.Element {
   const { model, status, actions, trans } = props;
   return (
@@ -41,10 +44,10 @@ export function SetupSection(props: IProps): JSX.Element {
   );
 }
 
-/** The numbered first steps; once they were finished, only the missing connection to the cloud. */
+/** The numbered first steps; after they were finished, only a missing connection to the cloud. */
 function NextStep(props: IProps): JSX.Element | null {
   const { firstStep, isFinished } = props.model;
-  // The form needs the room: its button has to be in sight.
+  // The form needs the space: its button must be visible.
   if (firstStep === 'none' || (props.isFormOpen && firstStep !== 'connect')) {
     return null;
   }
@@ -201,7 +204,7 @@ function Create({ model, status, actions, trans }: IProps): JSX.Element {
   );
 }
 
-/** The node's card has the button. */
+/** The last step; its button is on the node's card. */
 function Notebook({ list, trans }: IProps): JSX.Element {
   return (
     <div className="jp-tpu-Muted">

@@ -13,20 +13,20 @@ export namespace SetupCommandIDs {
 }
 
 /**
- * Which of the three first steps is next; none once all are done or the user has hidden them, but always to connect
- * while there is nothing to connect with.
+ * The next of the three first steps. None once all are done or the user has hidden them, but `connect` whenever there
+ * is no connection to the cloud.
  */
 export type FirstStep = 'connect' | 'create' | 'notebook' | 'none';
 
-/** What is being waited for: a check, the action of a step, or the emulated cloud. */
+/** What the user waits for: a check, the action of a step, or the emulated cloud. */
 export type Busy = 'check' | 'action' | 'trial' | null;
 
 /** State of the set-up. */
 export interface ISetupModel extends VDomRenderer.IModel {
-  /** The steps as last checked; null before. */
+  /** The steps as last checked; null before the first check. */
   readonly setup: ISetup | null;
   readonly firstStep: FirstStep;
-  /** Whether the first steps were done once, or hidden. */
+  /** Whether the first steps were finished once, or hidden. */
   readonly isFinished: boolean;
   /** Whether the user has opened the set-up. */
   readonly isOpen: boolean;
@@ -43,7 +43,7 @@ export interface ISetupModel extends VDomRenderer.IModel {
   /** Hide the first steps for good. */
   hideFirstSteps(): void;
   check(): Promise<void>;
-  /** A refusal is shown as the model's problem, not thrown. */
+  /** Perform the action of a step. A refusal becomes the model's problem and is not thrown. */
   perform(step: ISetupStep, values: ISetupValues): Promise<void>;
   startTrial(): Promise<void>;
   endTrial(): Promise<void>;

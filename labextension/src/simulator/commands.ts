@@ -20,7 +20,7 @@ interface ICommand {
   readonly requests: (args: JSONObject) => readonly IControlRequest[];
 }
 
-/** Add all commands but the one that opens the page. */
+/** Add all commands except the one that opens the page. */
 export function addSimulatorCommands(
   commands: CommandRegistry,
   model: SimulatorModel,

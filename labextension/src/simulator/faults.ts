@@ -7,12 +7,12 @@ import * as messages from '../messages/simulator';
 import { ICloud, ILinkFault, IScriptedFault, IWorkerFault, placeOf } from './records';
 import { dateLocale } from '../money/moments';
 
-/** A fault of the form: its label, and the fields of its request to the control API. */
+/** A fault in the form: its label, and the fields of its request to the control API. */
 export interface IChoice {
   readonly id: string;
   readonly label: string;
   readonly fields: JSONObject;
-  /** Calls that it applies to; any if absent. */
+  /** The calls that it applies to; all if undefined. */
   readonly fits?: RegExp;
 }
 
@@ -34,7 +34,7 @@ export function methodName(method: string, trans: TranslationBundle): string {
   return method === '*' ? messages.anyCall(trans) : method;
 }
 
-/** The faults of the form, named by what the caller will see. */
+/** The faults in the form, named by their effect on the caller. */
 export function faultChoices(trans: TranslationBundle): readonly IChoice[] {
   return [
     choice('quota', messages.faultQuota(trans)),
@@ -84,7 +84,7 @@ function choice(id: string, label: string, fields: JSONObject = { kind: id }): I
   return { id, label, fields };
 }
 
-/** The label of a pending fault; its kind if the form has no such fault. */
+/** The label of a pending fault, or its kind if the form has no such fault. */
 export function faultName({ kind, message }: IScriptedFault, trans: TranslationBundle): string {
   const own = faultChoices(trans).find(
     ({ fields }) => fields.kind === kind && (kind !== 'error' || fields.message === message)
@@ -146,7 +146,7 @@ function linkFaultName({ verb, ms }: ILinkFault, trans: TranslationBundle): stri
   return words.get(verb) ?? verb;
 }
 
-/** How many times as long everything takes on a slow worker. */
+/** How many times longer everything takes on a slow worker. */
 const SLOW_FACTOR = 4;
 
 /** The faults of a worker's machine. Only the network to worker 0 is cut, because all workers depend on it. */
@@ -208,7 +208,7 @@ function workerFaultName(fault: IWorkerFault, trans: TranslationBundle): string 
   return words.get(fault.verb) ?? fault.verb;
 }
 
-/** The changes of the cloud, as sentences for screen readers. */
+/** The changes of the cloud as sentences for screen readers. */
 export function changesOf(before: ICloud, after: ICloud, trans: TranslationBundle): string {
   return [
     ...nodeChanges(before, after, trans),
@@ -228,7 +228,7 @@ function nodeChanges(before: ICloud, after: ICloud, trans: TranslationBundle): s
     .map(({ name, state }) => common.nodeIs(placeOf(name).id, state, trans));
 }
 
-/** A moment of the emulated time in the page's language. */
+/** A time of the emulated clock in the page's language. */
 export function formatMoment(seconds: number): string {
   return new Date(seconds * 1000).toLocaleString(dateLocale(), {
     dateStyle: 'medium',
@@ -236,17 +236,17 @@ export function formatMoment(seconds: number): string {
   });
 }
 
-/** Words between commas or spaces. */
+/** The words of a text, separated by commas or spaces. */
 export function wordsOf(text: string): string[] {
   return text.split(/[\s,]+/).filter(Boolean);
 }
 
-/** A whole number, or null if empty: unlimited. */
+/** A whole number; null for an empty text, which means unlimited. */
 export function countOf(text: string): number | null {
   return text.trim() === '' ? null : Number(text);
 }
 
-/** Nine digits. */
+/** The largest number: nine digits fit into the field. */
 export const MOST_COUNT = 999_999_999;
 
 export function isCount(text: string): boolean {

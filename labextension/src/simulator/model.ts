@@ -9,7 +9,7 @@ import { asCloud, ICloud, IDatedCloud } from './records';
 
 /** The emulator runs on this machine, so frequent requests are cheap. */
 const INTERVAL_MS = 2_000;
-/** The longest interval to which the poll backs off while nothing answers. */
+/** The longest interval to which polling backs off while the emulator does not respond. */
 const MAX_INTERVAL_MS = 30_000;
 
 /** A request to the control API. */
@@ -32,7 +32,7 @@ export class SimulatorModel extends VDomModel {
     });
   }
 
-  /** Null before the first response. */
+  /** The last state of the cloud; null before the first response. */
   get cloud(): IDatedCloud | null {
     return this._cloud;
   }
@@ -106,7 +106,7 @@ export class SimulatorModel extends VDomModel {
     }
   }
 
-  /** Responses may overtake each other: one older than the last is dropped. */
+  /** Handle a response. Responses can arrive out of order: one older than the last is dropped. */
   private _answer(turn: number, cloud: IDatedCloud | null, problem: IProblem | null): void {
     if (turn < this._answered || this.isDisposed) {
       return;

@@ -33,7 +33,7 @@ export function addSimulator(app: JupyterFrontEnd, trans: TranslationBundle): vo
         page = pageOf(new Simulator(model, offers, commands, trans));
         shell.add(page, 'main');
         if (!page.isAttached) {
-          shell.add(page, 'right'); // Notebook 7 has one widget in its main area
+          shell.add(page, 'right'); // the main area of Notebook 7 holds only one widget
         }
       }
       shell.activateById(page.id);

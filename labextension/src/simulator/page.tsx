@@ -61,7 +61,7 @@ export interface ICardProps {
   trans: TranslationBundle;
 }
 
-/** The whole page. */
+/** The page of the failure simulator. */
 export function SimulatorPage({ state, actions, trans }: IProps): JSX.Element {
   const { cloud, problem, refusal, offers, isBusy } = state;
   return (

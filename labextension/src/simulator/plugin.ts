@@ -1,4 +1,4 @@
-/** The failure simulator of the demo: it does not exist where the cloud is real. */
+/** The plugin of the failure simulator, which exists only where the cloud is emulated. */
 
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';

@@ -4,13 +4,13 @@
 export interface IClock {
   /** Seconds since the epoch. */
   readonly now: number;
-  /** Its seconds per real second. */
+  /** Emulated seconds per real second. */
   readonly scale: number;
   readonly paused: boolean;
 }
 
 export interface IEmulatedNode {
-  /** In full: projects/…/locations/…/nodes/…. */
+  /** The full name: projects/…/locations/…/nodes/…. */
   readonly name: string;
   readonly state: string;
   readonly accelerator_type: string;
@@ -20,17 +20,17 @@ export interface IEmulatedNode {
 export interface IQueuedResource {
   readonly name: string;
   readonly state: string;
-  /** Full names of its nodes that exist. */
+  /** Full names of those of its nodes that exist. */
   readonly nodes?: readonly string[];
 }
 
 /** A pending fault. */
 export interface IScriptedFault {
   readonly id?: number;
-  /** `*` is any. */
+  /** The call that it hits; `*` for any call. */
   readonly method: string;
   readonly kind: string;
-  /** Null is every time. */
+  /** How many calls it hits; null for all. */
   readonly times: number | null;
   readonly message?: string;
 }
@@ -61,9 +61,9 @@ export interface IWorker {
   readonly faults: readonly IWorkerFault[];
 }
 
-/** Maintenance that is planned or going on. */
+/** Maintenance that is planned or in progress. */
 export interface IMaintenance {
-  /** Full name. */
+  /** Full name of the node. */
   readonly node: string;
   /** Seconds since the epoch, by the cloud's clock. */
   readonly starts: number;
@@ -73,38 +73,38 @@ export interface IMaintenance {
 export interface ICapacity {
   readonly zone: string;
   readonly family: string;
-  /** Null is without limit. */
+  /** Null for unlimited. */
   readonly chips: number | null;
   readonly used?: number;
 }
 
 export interface IQuota {
   readonly quota_id: string;
-  /** Its name for the user. */
+  /** Its name as shown to the user. */
   readonly label: string;
   readonly zone?: string;
   readonly region?: string;
-  /** −1 is without limit. */
+  /** −1 for unlimited. */
   readonly limit: number;
   readonly used?: number;
 }
 
-/** What the project may do. */
+/** Permissions and limits of the project. */
 export interface ISwitches {
   readonly api_enabled: boolean;
   readonly denied_permissions: readonly string[];
   readonly denied_locations: readonly string[];
-  /** Permissions and limits of the project. */
+  /** Types and generations that the project may request; null for all. */
   readonly allowlist: readonly string[] | null;
   readonly addresses_per_region: number | null;
   readonly creates_per_minute: number | null;
 }
 
-/** Types and generations that it may request; null for all. */
+/** The cost of the emulated nodes so far and now. */
 export interface ICosts {
   readonly total_usd: number;
   readonly usd_per_hour?: number;
-  /** How many nodes are billed now. */
+  /** The number of nodes that are billed now. */
   readonly billing?: number;
 }
 
@@ -123,7 +123,7 @@ export interface ICloud {
   readonly ledger: ICosts;
 }
 
-/** The cloud with the browser's time at which it was so, in ms. */
+/** The state of the cloud with the browser's time at which it was valid, in milliseconds. */
 export interface IDatedCloud extends ICloud {
   readonly received_ms: number;
 }
@@ -156,13 +156,13 @@ export function asCloud(data: Partial<ICloud>): IDatedCloud {
   return { ...UNKNOWN, ...data, switches, received_ms: Date.now() };
 }
 
-/** The emulated time at a moment of the browser's clock, in seconds since the epoch. */
+/** The emulated time at a time of the browser's clock, in seconds since the epoch. */
 export function timeAt({ clock, received_ms }: IDatedCloud, now_ms: number): number {
   const passed_s = Math.max(0, now_ms - received_ms) / 1000;
   return clock.paused ? clock.now : clock.now + passed_s * clock.scale;
 }
 
-/** The last part of a resource's name, and the zone it is in. */
+/** The last part of a resource's name, and its zone. */
 export function placeOf(name: string): { readonly id: string; readonly zone: string } {
   const parts = name.split('/');
   return { id: parts[parts.length - 1], zone: parts[parts.indexOf('locations') + 1] ?? '' };

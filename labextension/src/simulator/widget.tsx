@@ -34,7 +34,7 @@ export class Simulator extends VDomRenderer<SimulatorModel> {
         this._offers = known;
         this.update();
       },
-      () => undefined // zones can be written by hand
+      () => undefined // without the list, zones can be typed
     );
   }
 

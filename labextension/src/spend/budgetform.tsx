@@ -19,7 +19,7 @@ type Weekday = NonNullable<INewBudget['resets_on']>;
 
 interface IProps {
   spend: ISpend;
-  /** Nodes that a budget may end at once. */
+  /** The nodes that a budget may end at once. */
   nodes: readonly INode[];
   trans: TranslationBundle;
   onSet: (name: string, terms: INewBudget) => Promise<void>;
@@ -54,7 +54,7 @@ export function BudgetForm({ spend, nodes, trans, onSet, onClose }: IProps): JSX
   const { isSending, problem, send } = useRequest();
   const change = (part: Partial<IDraft>): void => {
     const next = { ...draft, ...part };
-    // the proposed name follows the period; one that the user typed stays
+    // the proposed name follows the period; a name that the user typed stays
     const isProposed = draft.name === nameFor(draft.period, taken);
     setDraft(part.period && isProposed ? { ...next, name: nameFor(part.period, taken) } : next);
   };
@@ -64,7 +64,7 @@ export function BudgetForm({ spend, nodes, trans, onSet, onClose }: IProps): JSX
   const used = usedBefore(spend, terms);
   const isUsedUp = !isWrong && used.most >= amount && terms.action !== 'warn';
   const ends = isUsedUp ? endsText(endsAtCap(terms, spend, nodes), trans) : [];
-  // of other nodes than those that were shown, the user has to be asked again
+  // the user must confirm again if other nodes would end than those shown
   const [confirmed, setConfirmed] = useState('');
   const isUnconfirmed = ends.length > 0 && confirmed !== ends.join();
   return (
@@ -108,7 +108,7 @@ export function BudgetForm({ spend, nodes, trans, onSet, onClose }: IProps): JSX
       <Window draft={draft} change={change} trans={trans} />
       <Select
         label={messages.atTheCap(trans)}
-        // a grant pays for dollars, not for hours
+        // a grant covers dollars, not chip-hours
         value={draft.unit === 'hours' && draft.action === 'stop' ? 'stop-all' : draft.action}
         onChange={action => change({ action: action as BudgetAction })}
       >
@@ -138,7 +138,9 @@ export function BudgetForm({ spend, nodes, trans, onSet, onClose }: IProps): JSX
   );
 }
 
-/** A name that reads well in "the weekly budget is used up"; the same in each language, as it is typed in commands. */
+/**
+ * A name that reads well in "the weekly budget is used up"; the same in each language, because it is typed in commands.
+ */
 function nameFor(period: BudgetPeriod, taken: readonly string[]): string {
   const names = { day: 'daily', week: 'weekly', month: 'monthly', total: 'total' };
   return unusedName(names[period], taken);
@@ -153,7 +155,7 @@ interface IUsedUpProps extends Pick<IProps, 'trans'> {
   onConfirm: (isSure: boolean) => void;
 }
 
-/** Says that the budget ends nodes at once, or blocks new ones, and lets the user confirm it. */
+/** A warning that the budget ends nodes at once, or blocks new ones, for the user to confirm. */
 function UsedUp(props: IUsedUpProps): JSX.Element {
   const { used, amount, ends, isConfirmed, onConfirm, trans } = props;
   return (
@@ -177,7 +179,7 @@ interface IWindowProps {
   trans: TranslationBundle;
 }
 
-/** How often the budget resets, and when. */
+/** How often the budget resets, and at what time. */
 function Window({ draft, change, trans }: IWindowProps): JSX.Element {
   return (
     <>
@@ -216,7 +218,7 @@ function Window({ draft, change, trans }: IWindowProps): JSX.Element {
   );
 }
 
-/** Only the fields that the period needs are sent. */
+/** The request for a draft, with only the fields that the period needs. */
 function termsOf(draft: IDraft, amount: number): INewBudget {
   const { unit, period, resets_on, resets_at, action } = draft;
   return {

@@ -82,7 +82,7 @@ function Choices({ history, budgets, trans }: IProps): JSX.Element {
   );
 }
 
-/** The title of the shown history, which may lag behind the last choice. */
+/** The title of the shown history, which may be older than the last choice. */
 function shownTitle({ part, choice }: ISpendHistoryModel, trans: TranslationBundle): string {
   return historyTitle(part.dated ? choiceOf(part.dated.data) : choice, trans);
 }
@@ -111,7 +111,7 @@ interface IBarsProps {
 
 function Bars({ history, isUpdating, title, plot, trans }: IBarsProps): JSX.Element {
   const bars = useMemo(() => barsOf(history), [history]);
-  // one bar shows nothing that the sum below does not say
+  // a single bar adds nothing to the sum below
   const isComparison = history.slots.filter(isUsed).length > 1;
   return (
     <>

@@ -1,19 +1,19 @@
-/** Spending over time as the numbers of a chart; pure. */
+/** Spending over time as numbers of a chart; pure. */
 
 import { IBudget, IBudgetBurnDown, ISpendHistory, ISpendOfSlot } from '../api.generated';
 import { clockTime, dateLocale, formatMoment } from '../money/moments';
 
-/** One bar for each hour or day. */
+/** The bars of a chart, one for each hour or day. */
 export interface IBars {
   readonly labels: readonly string[];
   readonly known: readonly number[];
   /** Upper bound where some time was unmonitored; null elsewhere. */
   readonly upTo: readonly (number | null)[];
-  /** Whether something of unknown price was READY. */
+  /** Whether a resource of unknown price was READY. */
   readonly isUnpriced: readonly boolean[];
 }
 
-/** The burn-down of a budget, its cap, and when it runs out. */
+/** The used amount of a budget over time, its cap, and when it runs out. */
 export interface ICurve {
   readonly at: readonly number[];
   readonly watched: readonly number[];
@@ -44,7 +44,7 @@ export function slotName(
 export function barsOf(history: ISpendHistory): IBars {
   const { by, slots } = history;
   return {
-    // an axis has no room for dates besides times
+    // an axis has no room for both dates and times
     labels: slots.map(slot =>
       by === 'hour' ? clockTime(slot.starts_at ?? 0) : slotName(slot, history)
     ),
@@ -72,7 +72,7 @@ export function curveOf({ budget, points, now }: IBudgetBurnDown): ICurve | null
   };
 }
 
-/** When it runs out, unless that is so far off that the past would be squeezed. */
+/** When the budget runs out, unless that is so far ahead that the past would be squeezed. */
 function nearEnd({ runs_out_at, window_end }: IBudget, past_s: number, now: number): number | null {
   const isNear = runs_out_at !== null && (window_end !== null || runs_out_at - now <= past_s);
   return isNear && runs_out_at > now ? runs_out_at : null;

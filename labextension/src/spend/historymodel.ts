@@ -1,4 +1,4 @@
-/** Spending over time: requested together with the totals while visible, and not at all otherwise. */
+/** Spending over time, requested together with the totals while visible and not at all otherwise. */
 
 import { DisposableDelegate, IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
@@ -7,7 +7,7 @@ import { MoneyClient } from '../money/client';
 import { IDated, IMoneyModel, IPart } from '../money/tokens';
 import { problemOf } from '../request';
 
-/** Which history is shown: of spending, by hour or by day, or of one budget. */
+/** Which history is shown: spending by hour or by day, or one budget. */
 export type HistoryChoice =
   { readonly by: 'hour' | 'day'; readonly last: number } | { readonly budget: string };
 
@@ -23,13 +23,13 @@ export const SPANS: readonly HistoryChoice[] = [
 export interface ISpendHistoryModel {
   readonly choice: HistoryChoice;
   readonly part: IPart<HistoryAnswer>;
-  /** Whether newer numbers are on their way: until then the totals are ahead of the chart. */
+  /** Whether newer numbers are being loaded: until then the totals are newer than the chart. */
   readonly isUpdating: boolean;
   readonly changed: ISignal<ISpendHistoryModel, void>;
 
-  /** Until the response arrives, the one to the previous choice stays. */
+  /** Choose a history. Until the response arrives, the previous one stays visible. */
   choose(choice: HistoryChoice): void;
-  /** Keep it fresh until the result is disposed. */
+  /** Keep the history up to date until the result is disposed. */
   subscribe(): IDisposable;
 }
 
@@ -75,7 +75,7 @@ export class SpendHistoryModel implements ISpendHistoryModel {
     this._money.stateChanged.disconnect(this._follow, this);
   }
 
-  /** New totals mean that the history has changed, too. */
+  /** Request the history again when the totals change. */
   private _follow(): void {
     const { dated } = this._money.parts.spend;
     if (!dated || dated === this._seen || !this._money.isWatched || this._subscribers === 0) {
@@ -89,7 +89,7 @@ export class SpendHistoryModel implements ISpendHistoryModel {
     }
   }
 
-  /** A response that is no longer wanted is dropped. */
+  /** Request the chosen history; a response that is no longer wanted is dropped. */
   private async _fetch(): Promise<void> {
     const turn = ++this._turn;
     this._isUpdating = true;

@@ -20,16 +20,16 @@ export const UNKNOWN = '?';
 
 const TEXT = '--jp-ui-font-color1';
 const WIDTH = 1.5;
-/** Pixels. */
+/** The widest bar, in pixels. */
 const MAX_BAR_WIDTH = 28;
 const ABOVE_BAR = 4;
 const DIGIT = 7;
 const BESIDE_DIGITS = 16;
 const LABEL = 56;
 const INCREMENTS = [1, 2, 3, 6, 12, 24];
-/** A longer chart shows dates, a shorter one times; seconds. */
+/** The length of a chart from which it shows dates in place of times, in seconds. */
 const DAYS_FROM_S = 2 * 86_400;
-/** Headroom above the highest value, so that nothing touches the edge. */
+/** Space above the highest value, as a factor, so that nothing touches the edge. */
 const HEADROOM = 1.15;
 
 const BARS: IDesign<IBars> = {
@@ -77,7 +77,7 @@ function barsOf(library: typeof UPlot): UPlot.Series.PathBuilder | undefined {
   return library.paths.bars?.({ size: [0.7, MAX_BAR_WIDTH] });
 }
 
-/** An amount of unknown price has no height, only a sign. */
+/** Mark the amounts of unknown price, which have no height. */
 function markUnknown(chart: UPlot, bars: IBars | null, colour: string): void {
   const { ctx } = chart;
   const ratio = window.devicePixelRatio;
@@ -125,7 +125,7 @@ const CURVE: IDesign<ICurve> = {
   }
 };
 
-/** The four lines over the same moments: the past, when it runs out, the end. */
+/** The chart's four lines with common times: the past, the time when the budget runs out, and the end. */
 function linesOf({ at, watched, used, cap, ends_at, runs_out_at }: ICurve): UPlot.AlignedData {
   const later = runs_out_at === null ? [ends_at] : [runs_out_at, ends_at];
   const none = later.map(() => null);

@@ -36,7 +36,7 @@ export function SlotsTable({ history, ...rest }: IProps & { history: ISpendHisto
   );
 }
 
-/** The table shows about this many points of a burn-down. */
+/** The approximate number of points of a burn-down in the table. */
 const POINTS = 12;
 
 /** The burn-down of a budget as a table. */

@@ -23,16 +23,16 @@ export function knownRate({ nodes }: ISpend): number {
     .reduce((sum, { usd_per_hour }) => sum + (usd_per_hour ?? 0), 0);
 }
 
-/** How much of the fullest budget is used, in whole percent; null without a budget. */
+/** The used share of the fullest budget, in whole percent; null without a budget. */
 export function budgetPercent({ budgets }: ISpend): number | null {
   const fractions = budgets.flatMap(({ fraction }) => (fraction === null ? [] : [fraction]));
   return fractions.length > 0 ? Math.round(100 * Math.max(...fractions)) : null;
 }
 
-/** What counts towards a budget before it is set, in its unit. */
+/** What would count towards a budget before it is set, in its unit. */
 export interface IUsedBefore {
   readonly least: number;
-  /** Includes unmonitored time, and the time before the period if it begins at an unusual time. */
+  /** Includes unmonitored time, and the time before the period if it begins at an unusual time of day. */
   readonly most: number;
 }
 
@@ -68,7 +68,7 @@ export function endsAtCap(
   if (action === 'warn') {
     return endsOf([]);
   }
-  // a grant pays for dollars, not for hours
+  // a grant covers dollars, not chip-hours
   const isSparing = action !== 'stop-all' && unit === 'usd';
   const granted = new Set(
     spend.nodes

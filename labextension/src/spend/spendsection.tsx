@@ -23,7 +23,7 @@ interface IFaultProps {
   trans: TranslationBundle;
 }
 
-/** Damaged or lost budgets block all spending: shown whatever is open. */
+/** An error about damaged or lost budgets, which block all spending; shown whichever sections are open. */
 export function SpendingFault({ part, trans }: IFaultProps): JSX.Element | null {
   const faults = part.dated ? budgetErrors(part.dated.data) : [];
   return faults.length > 0 ? (
@@ -34,9 +34,9 @@ export function SpendingFault({ part, trans }: IFaultProps): JSX.Element | null 
 }
 
 interface IProps extends ISectionProps {
-  /** Whether time and costs are those of an emulated cloud. */
+  /** Whether time and costs are emulated. */
   isEmulated?: boolean;
-  /** Nodes that a new budget may end at once. */
+  /** The nodes that a new budget may end at once. */
   nodes?: readonly INode[];
   /** Renders spending over time, if there is any. */
   history: (spend: ISpend) => JSX.Element | null;

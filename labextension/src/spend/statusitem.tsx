@@ -1,4 +1,4 @@
-/** Current rate, load, budget and next auto-stop in the status bar; never hidden, because it leads to the panel. */
+/** Current rate, load, budget and next auto-stop in the status bar; never hidden, because it opens the panel. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { VDomRenderer } from '@jupyterlab/ui-components';
@@ -20,7 +20,7 @@ import { IMoneyModel } from '../money/tokens';
 import { ITpuModel } from '../tokens';
 import { budgetErrors, budgetPercent, isRunning } from './rates';
 
-/** The longest name of a node that is shown whole. */
+/** The most characters of a node's name that are shown. */
 const MOST_NAME = 24;
 
 type Model = Pick<IMoneyModel, 'parts' | 'cuts'>;
@@ -66,7 +66,7 @@ interface IProps {
   onOpen: () => void;
 }
 
-/** One button with all of it, which opens the pop-up. */
+/** One button with the whole status, which opens the pop-up. */
 export function Item({ spend, model, list, trans, onOpen }: IProps): JSX.Element {
   const now_ms = useNow();
   const { dated } = model.parts.autostops;
@@ -171,7 +171,7 @@ function endText(next: INodeAutostop | undefined, now_s: number, trans: Translat
     : '';
 }
 
-/** The name of a node, of up to 63 characters, with room for what is said of it. */
+/** The name of a node, which may have 63 characters, shortened so that its status fits. */
 function shortName({ node_id }: Pick<INodeAutostop, 'node_id'>): string {
   return node_id.length > MOST_NAME ? `${node_id.slice(0, MOST_NAME - 1)}…` : node_id;
 }

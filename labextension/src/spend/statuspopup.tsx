@@ -1,4 +1,7 @@
-/** The pop-up of the status item: each node's connection, load and auto-stop, the budgets, and the way to the panel. */
+/**
+ * The pop-up of the status item: each node's connection, load and auto-stop, the budgets, and a button that opens the
+ * panel.
+ */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget, UseSignal } from '@jupyterlab/ui-components';
@@ -22,7 +25,7 @@ import { IMoneyModel } from '../money/tokens';
 import { ITpuModel } from '../tokens';
 import { levelOf } from './spendsection';
 
-/** The load is asked this often while the pop-up is open. */
+/** Interval of requests for the load while the pop-up is open. */
 const INTERVAL_MS = 3_000;
 
 export interface IPopupActions {
@@ -60,7 +63,7 @@ export class StatusPopup extends ReactWidget {
   }
 }
 
-/** All of it; the first button has the focus. */
+/** The content of the pop-up; its first button has the focus. */
 export function Status({ nodes, money, load, actions, trans }: IProps): JSX.Element {
   const first = useRef<HTMLButtonElement>(null);
   useEffect(() => first.current?.focus(), []);

@@ -9,18 +9,18 @@ import * as common from '../messages/common';
 import * as messages from '../messages/surfaces';
 import { formatPrice } from '../messages/units';
 
-/** A node, or `new` for one that is still to be created. */
+/** A node, or `new` for one that is yet to be created. */
 export type Choice = INode | 'new';
 
 interface IQuestion {
   /** Name of the notebook. */
   readonly title: string;
   readonly nodes: readonly INode[];
-  /** Kernelspec of the notebook's kernel now. */
+  /** Kernelspec of the notebook's present kernel. */
   readonly current: string | undefined;
 }
 
-/** Ask on which node the notebook runs; null if the user cancels. */
+/** Let the user choose the node on which a notebook runs; null if the user cancels. */
 export async function askForNode(
   question: IQuestion,
   trans: TranslationBundle

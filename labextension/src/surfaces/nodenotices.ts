@@ -22,14 +22,14 @@ interface IContext {
   readonly money: Pick<IMoneyModel, 'parts'> | null;
   readonly settings: ITpuSettings;
   readonly run: (command: string, args: INodeKey & { readonly for_s?: number }) => void;
-  /** Whether an open notebook belongs to the node; the notebook then shows how its node ends. */
+  /** Whether an open notebook belongs to the node; that notebook then shows how its node ends. */
   readonly isInNotebook: (nodeName: string) => boolean;
   /** Whether a notebook opens automatically on the READY node. */
   readonly opensItself: (node: INode) => boolean;
   readonly trans: TranslationBundle;
 }
 
-/** One notification for each node and event; withdrawn once it is obsolete. */
+/** Shows one notification for each node and event, and withdraws it once it is obsolete. */
 export class NodeNotices {
   constructor(private readonly _context: IContext) {}
 
@@ -76,7 +76,7 @@ export class NodeNotices {
     }
   };
 
-  /** A notebook that opens on a node makes its notification superfluous. */
+  /** Withdraw the notification of a node on which a notebook was opened. */
   readonly onSessions = (): void => {
     const opened = this._context.nodes.list?.nodes.filter(node => this._isOpen(node)) ?? [];
     opened.forEach(({ name }) => this._withdrawUnlessSo('ready', name, false));
@@ -144,7 +144,7 @@ export class NodeNotices {
     this._shown.set(`ending ${autostop.name}`, id);
   }
 
-  /** Its card in the panel, or a notebook on it, says enough. */
+  /** Whether the node's card in the panel, or a notebook on it, already shows the news. */
   private _isShown(node: INode): boolean {
     return this._context.nodes.isWatched || this._isOpen(node);
   }

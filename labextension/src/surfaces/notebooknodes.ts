@@ -4,7 +4,7 @@ import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { KernelSpec } from '@jupyterlab/services';
 import { nodeNameOf } from '../nodekernel';
 
-/** Remembers the node of a notebook whose kernel has ended with it: the kernelspec goes, the notebook stays. */
+/** Remembers the node of a notebook whose kernel ended with it: the kernelspec disappears, but the notebook stays. */
 export class NotebookNodes {
   /** @param _specs returns the kernelspecs that exist now */
   constructor(
@@ -12,7 +12,7 @@ export class NotebookNodes {
     private readonly _specs: () => KernelSpec.ISpecModels | null
   ) {}
 
-  /** Whether an open notebook runs on the node of that full name, or ran there last. */
+  /** Whether an open notebook runs on the node with that full name, or ran there last. */
   has(nodeName: string): boolean {
     let isFound = false;
     this._tracker.forEach(panel => {

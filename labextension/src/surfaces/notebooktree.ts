@@ -1,4 +1,4 @@
-/** The tree page of Notebook 7: the panel is a tab there, and its menu *New* creates nodes. */
+/** The file page of Notebook 7: the panel is a tab there, and its *New* menu creates nodes. */
 
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { PageConfig } from '@jupyterlab/coreutils';
@@ -8,10 +8,10 @@ import { Menu, MenuBar, TabPanel, Widget } from '@lumino/widgets';
 import { CommandIDs, ITpuModel, PANEL_ID } from '../tokens';
 
 const NEW_MENU = 'jp-DropdownMenu';
-/** Lets long names of kernels wrap in that menu. */
+/** A CSS class that lets long kernel names wrap in that menu. */
 const WRAPS = 'jp-tpu-NewMenu';
 
-/** Whether this is Notebook 7's page with the files. */
+/** Whether this is the file page of Notebook 7. */
 export function isTreePage(): boolean {
   return PageConfig.getOption('notebookPage') === 'tree';
 }
@@ -19,7 +19,7 @@ export function isTreePage(): boolean {
 /**
  * Add a widget as a tab beside *Files* and *Running*.
  *
- * Notebook's token for its tabs would bring a package that JupyterLab lacks, so they are looked up in its shell.
+ *  The token for these tabs is in a package that JupyterLab does not have, so they are looked up in the shell.
  */
 export function addTab({ shell }: JupyterFrontEnd, widget: Widget): void {
   const tabs = tabsOf(shell);
@@ -30,7 +30,7 @@ export function addTab({ shell }: JupyterFrontEnd, widget: Widget): void {
   }
 }
 
-/** Show the panel, wherever it is. */
+/** Show the panel, wherever it is placed. */
 export function showPanel(shell: JupyterFrontEnd.IShell): void {
   const tabs = isTreePage() ? tabsOf(shell) : undefined;
   const panel = tabs?.widgets.find(({ id }) => id === PANEL_ID);
@@ -42,7 +42,7 @@ export function showPanel(shell: JupyterFrontEnd.IShell): void {
   }
 }
 
-/** Add an item to the menu *New*, which Notebook makes late and fills again whenever kernelspecs change. */
+/** Add an item to the *New* menu, which Notebook creates late and fills again whenever kernelspecs change. */
 export function addToNewMenu({ shell, serviceManager }: JupyterFrontEnd): void {
   const add = (): boolean => {
     const menu = newMenuOf(shell);
@@ -67,8 +67,8 @@ export function addToNewMenu({ shell, serviceManager }: JupyterFrontEnd): void {
 /**
  * Let a new notebook on a node open with that node's kernel.
  *
- * Notebook creates it on this page, saves it and opens it in another tab. Only the file says there which kernel it has;
- * Notebook notes that once the kernel has started, which on a node takes longer than the save.
+ *  Notebook creates it on this page, saves it and opens it in another tab, which learns the kernel only from the file.
+ * Notebook stores the kernel once it has started, and on a node that takes longer than saving.
  */
 export function keepKernelOfNewNotebooks(app: JupyterFrontEnd, nodes: ITpuModel): void {
   app.docRegistry.addWidgetExtension('Notebook', {
@@ -77,7 +77,7 @@ export function keepKernelOfNewNotebooks(app: JupyterFrontEnd, nodes: ITpuModel)
       const name = sessionContext.kernelPreference.name ?? '';
       const spec = app.serviceManager.kernelspecs.specs?.kernelspecs[name];
       if (spec && nodes.list?.nodes.some(({ kernelspec }) => kernelspec === name)) {
-        // only the other tab starts the kernel, so that there are not two
+        // only the other tab starts the kernel, so that there is only one
         sessionContext.kernelPreference = {
           ...sessionContext.kernelPreference,
           shouldStart: false
@@ -91,10 +91,10 @@ export function keepKernelOfNewNotebooks(app: JupyterFrontEnd, nodes: ITpuModel)
   });
 }
 
-/** Move an open menu into the window: a menu bar opens its menus below their titles, however wide they are. */
+/** Move an open menu into the window: a menu bar opens menus below their titles, however wide they are. */
 function keepInWindow(menu: IMessageHandler, { type }: Message): boolean {
   const { node } = menu as Menu;
-  // it is activated once it is in its place
+  // the menu is activated once it is in its place
   if (type === 'activate-request') {
     node.style.left = '';
     node.style.left = `${Math.min(0, window.innerWidth - node.getBoundingClientRect().right)}px`;

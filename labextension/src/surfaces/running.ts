@@ -36,7 +36,7 @@ export class RunningNodes implements IRunningSessions.IManager {
   readonly shutdownAllLabel: string;
   readonly shutdownItemIcon = stopIcon;
 
-  /** JupyterLab asks before it calls `shutdownAll`: what our own question says. */
+  /** JupyterLab's question before it calls `shutdownAll`, with the text of this extension's own question. */
   get shutdownAllConfirmationText(): string {
     const { list } = this._nodes;
     const rate = list ? rateOf(billingOf(list), this._trans) : spendingUnknown(this._trans);
@@ -83,7 +83,7 @@ function isRunning({ state, billing }: INode): boolean {
   return billing || ((kind === 'ready' || kind === 'working') && state !== 'DELETING');
 }
 
-/** Run a command; its errors are notified. */
+/** Return a function that runs a command and shows its errors as notifications. */
 export function runner(commands: CommandRegistry, onError: (error: unknown) => void): Run {
   return (command, args = {}) => void commands.execute(command, args).catch(onError);
 }

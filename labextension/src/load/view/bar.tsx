@@ -5,17 +5,17 @@ interface IProps {
   name: string;
   /** The accessible label. */
   label: string;
-  /** Null if unknown. */
+  /** The value in percent; null if unknown. */
   percent: number | null;
   /** The value as text. */
   text: string;
-  /** Why it is unknown, or more about it. */
+  /** Why the value is unknown, or more about it. */
   title?: string;
-  /** A full bar is a warning: memory that runs out, as opposed to work. */
+  /** Whether a full bar is a warning, as for memory that runs out; a busy chip is not. */
   isLimit?: boolean;
 }
 
-/** One value as a bar, rendered again only when it changes. */
+/** One value as a bar, rendered again only when the value changes. */
 export const Bar = React.memo(function Bar(props: IProps): JSX.Element {
   const { name, label, percent, text, title, isLimit } = props;
   return (
@@ -41,13 +41,13 @@ export const Bar = React.memo(function Bar(props: IProps): JSX.Element {
   );
 });
 
-/** From here on a limit is near, in percent. */
+/** The value above which a limit is close, in percent. */
 const NEAR = 90;
 
 interface ISparkProps {
   percents: readonly (number | null)[];
   kind: 'duty' | 'hbm';
-  /** The most pixels that it may take; more chips make narrower bars. */
+  /** The largest width in pixels; with more chips the bars become narrower. */
   room?: number;
 }
 
@@ -57,9 +57,9 @@ const WIDTH = 4;
 const HEIGHT = 16;
 
 /**
- * A small bar for each chip or core, for the eye only: the text next to it states the total.
+ * A small bar for each chip or core, for sighted users only: the text next to it states the total.
  *
- * One drawing instead of one element each: a slice may have hundreds. Unknown values have no background.
+ *  It is one drawing and not one element each, because a slice may have hundreds. Unknown values have no background.
  */
 export function Spark({ percents, kind, room = Infinity }: ISparkProps): JSX.Element {
   const width = PITCH * percents.length;

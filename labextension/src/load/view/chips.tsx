@@ -19,12 +19,12 @@ import { Bar } from './bar';
 
 interface IProps {
   sample: ISample;
-  /** The worker's name, if there are several. */
+  /** The worker's name; empty if there is only one. */
   where: string;
   trans: TranslationBundle;
 }
 
-/** All chips and cores of a worker, and which values are unknown. */
+/** All chips and cores of a worker, and the values that are unknown. */
 export function Chips({ sample, where, trans }: IProps): JSX.Element {
   const missing = missingFields(sample);
   const shown = missing.length < FIELDS.length ? chipsOf(sample) : [];
@@ -151,7 +151,7 @@ function Percent({ name, of, percent, reason, title, trans }: IPercentProps): JS
   );
 }
 
-/** Values that are not a share of anything. */
+/** Values that are not shares of a total. */
 function Facts(props: Omit<ICoreProps, 'of' | 'isNamed'>): JSX.Element | null {
   const { core, sample, missing, trans } = props;
   const facts = fieldsOf(['count', 'seconds', 'bytes'], missing).filter(

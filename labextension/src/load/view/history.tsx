@@ -11,7 +11,7 @@ import { COLOURS, DASHES, IHistoryView } from '../plot';
 import { ISeries, LINES, rangeOf, tail } from '../series';
 import { formatPercent } from '../values';
 
-/** Time ranges to choose from, in seconds; the agents keep an hour. */
+/** The time ranges to choose from, in seconds; the agents keep one hour. */
 const SPANS = [300, 900, 3600] as const;
 
 interface IProps {
@@ -22,7 +22,7 @@ interface IProps {
   trans: TranslationBundle;
 }
 
-/** The history as a chart, and as text for users who can't see it. */
+/** The history as a chart, and as text for users who cannot see it. */
 export function History({ series, name, plot, trans }: IProps): JSX.Element {
   const [span_s, setSpan] = useState<number>(SPANS[0]);
   const shown = useMemo(() => tail(series, span_s), [series, span_s]);

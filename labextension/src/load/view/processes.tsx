@@ -18,7 +18,7 @@ export interface ILoadActions {
 interface IProps {
   node: INodeKey;
   metrics: IMetrics;
-  /** The user has confirmed and the request is under way. */
+  /** Whether the user has confirmed and the request is in progress. */
   isReleasing: boolean;
   now_s: number;
   actions: ILoadActions;

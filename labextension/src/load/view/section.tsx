@@ -54,7 +54,7 @@ export function LoadSection(props: IProps): JSX.Element {
   );
 }
 
-/** Only fresh values: the summary shows no age. */
+/** The summary, from recent values only, because it shows no age. */
 function summaryOf({ part }: INodeLoad, trans: TranslationBundle): string | undefined {
   const { dated, problem } = part;
   return dated && !problem ? formatTotals(totalsOf(samplesOf(dated.data)), trans) : undefined;

@@ -11,9 +11,9 @@ import { known, percentOf, samplesOf, totalsOf } from '../totals';
 import { formatPercent } from '../values';
 import { Spark } from './bar';
 
-/** Width of the strip of a closed card, in pixels: eight chips in full. */
+/** Width of the strip in a closed card, in pixels; eight chips fit at full width. */
 const ROOM = 40;
-/** Chips are drawn up to here while nothing was measured. */
+/** The most chips drawn before anything was measured. */
 const MOST_UNKNOWN = 4;
 
 interface IProps {
@@ -22,7 +22,10 @@ interface IProps {
   trans: TranslationBundle;
 }
 
-/** A bar for the duty of each chip, in a closed card. It is requested now and then, only while in sight. */
+/**
+ * A bar for the duty of each chip, in a closed card. Its values are requested only while it is visible, at a longer
+ * interval.
+ */
 export function ChipStrip({ node, load, trans }: IProps): JSX.Element {
   const element = useRef<HTMLSpanElement>(null);
   const isVisible = useIsVisible(element, false);
@@ -41,7 +44,7 @@ function Strip({ node, load, trans }: IProps): JSX.Element {
   const samples = freshSamples(load);
   const totals = totalsOf(samples);
   const chips = node.accelerator?.chips ?? 1;
-  // no process uses the chips, so nothing is measured: they do nothing
+  // no process uses the chips, so nothing is measured: they are idle
   const duties = totals.isIdle ? Array<number>(chips).fill(0) : samples.flatMap(dutiesOf);
   const isKnown = duties.length > 0;
   const text = samples.length > 0 ? formatTotals(totals, trans) : common.unknown(trans);
@@ -59,7 +62,7 @@ function Strip({ node, load, trans }: IProps): JSX.Element {
   );
 }
 
-/** The duty and the memory of each chip, in an open card, as often as the agents measure. */
+/** The duty and memory of each chip, in an open card, as often as the agents measure. */
 export function ChipRows({ node, load, trans }: IProps): JSX.Element {
   const workers = node.workers.length;
   useEffect(() => {
@@ -73,7 +76,7 @@ function Rows({ node, load, trans }: IProps): JSX.Element | null {
   const samples = freshSamples(load);
   const totals = totalsOf(samples);
   if (samples.length === 0 || totals.isIdle) {
-    return null; // the section of the load says why
+    return null; // the section below states the reason
   }
   const hbm = percentOf(totals.hbm_used_bytes, totals.hbm_total_bytes);
   const rows = [
@@ -114,7 +117,7 @@ function formatKnown(percent: number | null, trans: TranslationBundle): string {
   return percent === null ? common.unknown(trans) : formatPercent(percent);
 }
 
-/** Values that are out of date are not drawn: the strip shows no age. */
+/** The samples that are recent enough to draw; the strip shows no age. */
 function freshSamples({ part }: INodeLoad): readonly ISample[] {
   return part.dated && !part.problem ? samplesOf(part.dated.data) : [];
 }
@@ -123,7 +126,7 @@ function dutiesOf({ chips }: ISample): (number | null)[] {
   return chips.map(({ duty_percent }) => duty_percent);
 }
 
-/** Of each chip; its cores share its memory. */
+/** The used share of each chip's memory in percent, over its cores; null where unknown. */
 function hbmOf({ cores }: ISample): (number | null)[] {
   const chips = [...new Set(cores.map(({ chip }) => chip))];
   return chips.map(chip => {

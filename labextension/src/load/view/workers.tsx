@@ -17,9 +17,9 @@ import { Spark } from './bar';
 import { Chips } from './chips';
 import { Host } from './host';
 
-/** Up to this many workers are expanded from the start. */
+/** The number of workers up to which all are expanded at first. */
 const EXPANDED_WORKERS = 2;
-/** A sample older than this is out of date, in seconds; requests come once a second. */
+/** The age from which a sample is out of date, in seconds; requests are sent once a second. */
 const STALE_AFTER_S = 5;
 /** Seconds between two renderings of a worker that is not visible. */
 const OUT_OF_SIGHT_S = 32;
@@ -81,7 +81,7 @@ interface IWorkerProps extends IProps {
   onToggle: (worker_id: number) => void;
 }
 
-/** A visible worker is rendered each second, the others now and then: a slice may have hundreds of cores. */
+/** A worker. While visible it is rendered each second, otherwise less often: a slice may have hundreds of cores. */
 function Worker(props: IWorkerProps): JSX.Element {
   const element = useRef<HTMLLIElement>(null);
   const isVisible = useIsVisible(element, true);
@@ -137,7 +137,7 @@ function WorkerLine({ worker, isOpen, dated, trans, onToggle }: IMemoizedProps):
   );
 }
 
-/** Rendered once it is first visible: when all are expanded, few are in view. */
+/** The body of an expanded worker, rendered once it is first visible, because few of them are in view. */
 function OpenBody({ id, ...rest }: IBodyProps & { id: string }): JSX.Element {
   const { hostname, sample } = rest.worker;
   const element = useRef<HTMLDivElement>(null);

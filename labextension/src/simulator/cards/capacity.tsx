@@ -10,7 +10,7 @@ import { ICardProps } from '../page';
 import { ICapacity } from '../records';
 import { Card, Rows } from './card';
 
-/** Capacity of the zones by generation: no chips simulate a stock-out. */
+/** Capacity of the zones by generation; zero chips simulate a stock-out. */
 export function CapacityCard({ cloud, offers, actions, trans }: ICardProps): JSX.Element {
   return (
     <Card title={messages.capacity(trans)}>

@@ -28,10 +28,10 @@ interface IRowsProps<T> {
   trans: TranslationBundle;
 }
 
-/** Longer lists are cut: a page of ten thousand nodes would be slow and useless. */
+/** The most rows in a list: a page with ten thousand nodes would be slow and useless. */
 const MAX_ROWS = 100;
 
-/** A list, or a text instead of an empty one. */
+/** A list, or a text in place of an empty one. */
 export function Rows<T>({
   label,
   empty,

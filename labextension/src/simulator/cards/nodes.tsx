@@ -8,7 +8,7 @@ import { ICardProps } from '../page';
 import { IEmulatedNode, IMaintenance, IQueuedResource, placeOf } from '../records';
 import { Card, Rows } from './card';
 
-/** In seconds of emulated time. */
+/** How far ahead maintenance is scheduled, in seconds of emulated time. */
 const MAINTAIN_IN_S = 3600;
 
 const GONE = new Set(['PREEMPTED', 'TERMINATED', 'DELETING', 'STOPPED', 'STOPPING']);

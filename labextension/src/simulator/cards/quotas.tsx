@@ -75,7 +75,7 @@ function Quota({ quota, actions, trans }: IQuotaProps): JSX.Element {
   );
 }
 
-/** A quota counts in a zone or in a region. */
+/** The key of a quota, which applies to a zone or a region. */
 function keyOf({ quota_id, zone, region }: IQuota): Omit<IQuota, 'label' | 'used' | 'limit'> {
   return zone === undefined ? { quota_id, region } : { quota_id, zone };
 }

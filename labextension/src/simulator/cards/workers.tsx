@@ -50,7 +50,7 @@ interface IWorkerRowProps {
   trans: TranslationBundle;
 }
 
-/** A worker, its state, and the buttons that break it. */
+/** A worker, its state, and the buttons that cause its failures. */
 export function WorkerRow(props: IWorkerRowProps): JSX.Element {
   const { worker, state, groupOf, labelOf, choices, onChoose, trans } = props;
   const { id } = placeOf(worker.node);
