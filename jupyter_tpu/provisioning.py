@@ -73,7 +73,7 @@ def check_flags(*, spot: bool, preemptible: bool, reserved: bool) -> None:
     named = [name for name, is_set in (("spot", spot), ("preemptible", preemptible), ("reserved", reserved)) if is_set]
     if len(named) > 1:
         raise BadInput(
-            Text("A node cannot be {flags} at once.", flags=" and ".join(named)),
+            Text("A node cannot be {flags} at the same time.", flags=" and ".join(named)),
             exists=_NOTHING,
             hint="Choose one of them.",
         )

@@ -32,7 +32,7 @@ def price_text(price: Price | None) -> str:
 def terms_text(accelerator_type: str, zone: str, provisioning: Provisioning) -> str:
     """Format a new node's price as ``$9.60/h``; for a reserved node, mention that its reservation is billed."""
     if provisioning == "reserved":
-        return _("billed by its reservation, price unknown")
+        return _("billed with its reservation, price unknown")
     return price_text(price_on_terms(accelerator_type, zone, provisioning))
 
 

@@ -101,10 +101,10 @@ def _with_project(settings: CloudSettings, default: str) -> CloudSettings:
         )
     if project.isdecimal():
         raise BadInput(
-            Text("{project} is a project number; jupyter_tpu needs the project id.", project=project[:40]),
+            Text("{project} is a project number; jupyter_tpu needs the project ID.", project=project[:40]),
             exists="No request was sent to the cloud.",
             hint=Text(
-                "Set the id with --project or {variable}; `gcloud projects list` shows your projects.",
+                "Set the ID with --project or {variable}; `gcloud projects list` shows your projects.",
                 variable=PROJECT_VARIABLE,
             ),
         )

@@ -118,7 +118,7 @@ def project_unknown(case: Case) -> TpuError:
     """Return the error for a project that doesn't exist or isn't visible to the user."""
     return PermissionDenied(
         _text(case, "Could not {request}: project {project} does not exist, or you have no access to it."),
-        hint="Check the project id (`gcloud projects list`); set it with --project or JUPYTER_TPU_PROJECT.",
+        hint="Check the project ID (`gcloud projects list`); set it with --project or JUPYTER_TPU_PROJECT.",
         actions=(copy_command("gcloud projects list"),),
     )
 
@@ -287,7 +287,11 @@ def no_answer(case: Case) -> TpuError:
 def broken_answer(case: Case) -> TpuError:
     """Return the error for an internal error of the cloud, or for a response that is not from the cloud."""
     return CloudUnavailable(
-        _text(case, "Could not {request}: the Cloud TPU API had an internal error, or something else answered."),
+        _text(
+            case,
+            "Could not {request}: the Cloud TPU API had an internal error, or the response came from "
+            "elsewhere, such as a proxy.",
+        ),
         hint=_text(case, "Try again in a minute. {quotation}", quotation=_quoted(case)),
     )
 

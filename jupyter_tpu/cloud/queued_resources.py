@@ -195,7 +195,7 @@ def _error_of(message: Any, name: QueuedName) -> TpuError | None:
             raw=status.message,
         )
     return (
-        error_of_status(_about(Text("provide the queued resource {queued} in {zone}"), name), status)
+        error_of_status(_about(Text("provision the queued resource {queued} in {zone}"), name), status)
         if status.code
         else None
     )

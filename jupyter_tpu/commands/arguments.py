@@ -15,7 +15,7 @@ CLOUD = (
     argument(
         "--project",
         place=TERMINAL,
-        help="project id (default: $JUPYTER_TPU_PROJECT, or the project of the credentials)",
+        help="project ID (default: $JUPYTER_TPU_PROJECT, or the project of the credentials)",
     ),
     argument(
         "--endpoint",

@@ -17,7 +17,11 @@ LOG_LINES, MOST_LOG_LINES = 20, 1000
 MOST_WORKERS = 1536
 FORCE_NEEDS_PID = "--force needs --pid: another user's process can only be ended by its pid."
 
-STATUS = Command(name="", here="Show this node on one screen.", examples={"%tpu": "each part with its age"})
+STATUS = Command(
+    name="",
+    here="Show this node on one screen.",
+    examples={"%tpu": "node, chips, auto-stop, cost and grants, each with the age of its data"},
+)
 
 # -- chips
 
@@ -36,7 +40,7 @@ PS = Command(
 RELEASE = Command(
     name="release",
     help="end the processes that use a node's chips",
-    here="End the processes that use the chips, after asking.",
+    here="End the processes that use the chips, after a confirmation.",
     examples={
         "%tpu release": "all of your own processes",
         "%tpu release --pid 1234": "only this process; another user's process needs a separate confirmation",
@@ -166,7 +170,7 @@ LOGS = Command(
     examples={
         "%tpu logs": Text("{count} lines", count=LOG_LINES),
         "%tpu logs 200": Text("200 lines; at most {count}", count=f"{MOST_LOG_LINES:,}"),
-        "%tpu logs --worker 2": "the end of the newest long output of another worker of the slice",
+        "%tpu logs --worker 2": "the end of worker 2's newest output that was too long for the notebook",
     },
     arguments=(
         argument("lines", nargs="?", type=whole_number(MOST_LOG_LINES), default=LOG_LINES, metavar="LINES"),

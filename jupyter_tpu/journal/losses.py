@@ -37,8 +37,8 @@ class Loss:
         found = moment_text(self.at, time.localtime(self.at).tm_gmtoff)
         return JournalUnwritable(
             Text(
-                "The journal was found to be damaged on {time}, and only parts of it could be read: budgets, or "
-                "records of their usage, may be lost.",
+                "On {time}, jupyter_tpu found that the journal was damaged. Only parts of it could be read; "
+                "budgets, or records of their usage, may be lost.",
                 time=found,
             ),
             exists=Text(

@@ -39,8 +39,7 @@ from jupyter_tpu.notebook.slices import NOTE_VARIABLE
 OnLink = Callable[[LinkStatus], None]
 
 _REFUSED = (
-    "The worker cannot be used: {} This kernel may still be running there. The connection is retried until that is "
-    "fixed."
+    "The worker cannot be used: {} This kernel may still be running there. jupyter_tpu keeps trying to reconnect."
 )
 # How long to wait for the ports. If a front end kills a launcher, the launcher needs several seconds to shut down its
 # kernel and release its ports.
@@ -438,7 +437,7 @@ class KernelHost:
         assert self._shared
         await self._slice.leave(is_complete=False)
         text = Text(
-            "The number of workers of {node} is now {count}, not {before}: the kernel runs on all of them.",
+            "{node} now has {count} workers (before: {before}). The kernel runs on all of them.",
             node=self._key.node.node_id,
             count=workers,
             before=self._workers,

@@ -231,7 +231,7 @@ def resumed(search: Search, now: float) -> Search:
     """Return a claimed search in a form that can continue. After too long an interruption, no new try starts."""
     is_stale = now - search.updated_at > STALE_S
     stop = (
-        Text("The search was interrupted for too long and was given up. Start it again if you still need a node.")
+        Text("The search was interrupted for too long, so it has ended. Start it again if you still need a node.")
         if is_stale
         else ""
     )

@@ -182,7 +182,7 @@ async def _greet(
 def broken_agent(error: ProtocolError) -> AgentBroken:
     """Return the user-facing error for a protocol violation."""
     return AgentBroken(
-        "The process that answers on the worker does not speak the agent's protocol.",
+        "A process on the worker responds, but does not use the agent's protocol.",
         exists="Kernels there keep running.",
         hint="If another version of jupyter-tpu started the agent, use that version, or restart the node.",
         raw=str(error),

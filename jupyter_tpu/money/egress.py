@@ -153,13 +153,13 @@ def _judged(bucket: str, location: str, region: str, why_unknown: str) -> tuple[
         return "same", Text("{path} is also in {region}: no egress between regions.", path=path, region=region)
     if _REGION.fullmatch(location.lower()):
         away = Text(
-            "{path} is in {location}, the node in {region}", path=path, location=location.lower(), region=region
+            "{path} is in {location}, and the node is in {region}", path=path, location=location.lower(), region=region
         )
         return "elsewhere", Text(
             "{away}: egress between regions is billed per GiB read, even under a grant{cost}.", away=away, cost=""
         )
     spread = Text(
-        "{path} is spread over {location}, the node is in {region}", path=path, location=location, region=region
+        "{path} is stored across {location}, and the node is in {region}", path=path, location=location, region=region
     )
     return "spread", Text(
         "{spread}: egress may be billed per GiB read, even under a grant{cost}.", spread=spread, cost=""

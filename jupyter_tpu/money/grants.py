@@ -180,7 +180,7 @@ def _last_day(first_day: int, data: Mapping[str, Any]) -> int:
         raise _bad("A grant has either a last day or a number of days.", "Send one of ends_on and days.")
     last_day = first_day + _days(days) - 1 if ends_on is None else day_number(ends_on, "last day of a grant")
     if last_day < first_day:
-        raise _bad("The grant ends before it starts.", "Use the later day as the last one.")
+        raise _bad("The grant ends before it starts.", "Send a last day that is not before the first day.")
     if last_day - first_day >= MOST_DAYS:
         raise _bad("The grant is longer than ten years.", "Check the year of its last day.")
     day_number(day_text(last_day), "last day of a grant")  # a term in days may go beyond the last valid year
@@ -203,7 +203,7 @@ def _rows(kind: str, listed: Any) -> tuple[GrantRow, ...]:
         )
     if kind == "credit":
         if listed:
-            raise _bad("A credit is an amount of money and has no rows of chips.", "Send usd, or the kind trc.")
+            raise _bad("A credit has an amount of money, and no rows of chips.", "Send usd, or the kind trc.")
         return ()
     if not 1 <= len(listed) <= MOST_ROWS:
         raise _bad(
@@ -218,7 +218,7 @@ def _rows(kind: str, listed: Any) -> tuple[GrantRow, ...]:
 def _usd(kind: str, usd: Any) -> float | None:
     if kind == "trc":
         if usd is not None:
-            raise _bad("A TRC grant is chips and has no amount of money.", "Send rows, or the kind credit.")
+            raise _bad("A TRC grant has rows of chips, and no amount of money.", "Send rows, or the kind credit.")
         return None
     if isinstance(usd, bool) or not isinstance(usd, int | float) or math.isnan(_as_float(usd)):
         raise _bad("The amount of the credit is missing or is not a number.", "Send usd, in US dollars.")

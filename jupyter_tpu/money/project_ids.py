@@ -22,7 +22,8 @@ def check_project(project: str) -> None:
     """
     if not _PROJECT.fullmatch(project) or project.isdecimal():
         raise BadInput(
-            Text("{project} is not a valid project id.", project=repr(project[:70])),
+            Text("{project} is not a valid project ID.", project=repr(project[:70])),
             exists="Nothing was saved or sent to the cloud.",
-            hint="Use its id, not its number: lowercase letters, digits and hyphens. `gcloud projects list` shows it.",
+            hint="Use the project ID, not the number: lower-case letters, digits and hyphens. `gcloud projects list` "
+            "shows it.",
         )

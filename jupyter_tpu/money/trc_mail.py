@@ -377,5 +377,5 @@ def _device(generation: str, size: str, unit: str) -> Accelerator:
     if found is None:
         raise BadInput("there is no such accelerator type")
     if unit == "chip":
-        raise BadInput("it states a number of chips, but names a device")
+        raise BadInput("it mixes the two forms: a number of chips, and a device such as v4-32")
     return found

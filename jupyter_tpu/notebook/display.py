@@ -28,8 +28,8 @@ def as_html(text: str) -> str:
 
 
 def age_text(at: float, now: float) -> str:
-    """Return ``as of 40 s ago``; both arguments are in Unix seconds."""
-    return Text("as of {duration} ago", duration=duration_text(now - at))
+    """Return ``updated 40 s ago``; both arguments are in Unix seconds."""
+    return Text("updated {duration} ago", duration=duration_text(now - at))
 
 
 def plainly(text: str) -> str:
@@ -42,7 +42,7 @@ class Section:
     """One part of a magic's output.
 
     Attributes:
-        age: how old its data is, such as ``as of 40 s ago``.
+        age: how old its data is, such as ``updated 40 s ago``.
         lines: shown above the table; `header` and `rows` are the table.
         verbatim: lines from a file, or lines for programs; only these lines are never shortened.
     """

@@ -57,6 +57,6 @@ def require_login_name(name: str) -> None:
 def _require(pattern: re.Pattern[str], value: str, what: str) -> None:
     if not pattern.fullmatch(value):
         raise BadInput(
-            Text("{value} cannot be a {what}.", value=repr(value[:80]), what=what),
+            Text("{value} is not a valid {what}.", value=repr(value[:80]), what=what),
             hint="Use letters, digits, dots, hyphens, underscores.",
         )

@@ -14,7 +14,7 @@ def connection_lost(error: Exception | None = None) -> WorkerUnreachable:
     return WorkerUnreachable(
         "The SSH connection to the worker was lost.",
         exists="Kernels on the worker keep running.",
-        hint="It reconnects automatically when the network is back.",
+        hint="jupyter_tpu reconnects automatically when the network is back.",
         raw=str(error or ""),
     )
 

@@ -92,7 +92,7 @@ unknown-command
 """Not among them: `audit` and the list of `search`, which show what the journal recorded, and `doctor NODE` and
 `release`, which show what the node's agent found; both are in English.
 """
-_FROM_THE_AGENT = r"\(it can end my-node even while your own machine is off\)"
+_FROM_THE_AGENT = r"\(it can stop or delete my-node even while your own machine is off\)"
 
 
 @pytest.fixture(scope="module")

@@ -63,8 +63,8 @@ def door() -> Iterator[RestClient]:
     ("bucket", "verdict", "text"),
     [
         ("near", "same", "is also in us-central1"),
-        ("far", "elsewhere", "is in europe-west4, the node in us-central1"),
-        ("wide", "spread", "is spread over US"),
+        ("far", "elsewhere", "is in europe-west4, and the node is in us-central1"),
+        ("wide", "spread", "is stored across US"),
         ("mute", "unknown", "The location of gs://mute is unknown."),
         ("odd", "unknown", "The location of gs://odd is unknown."),
         (

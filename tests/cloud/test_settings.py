@@ -66,7 +66,7 @@ async def test_without_credentials_the_command_to_run_is_named(monkeypatch: pyte
 
 
 async def test_the_number_of_a_project_is_not_taken_for_its_id() -> None:
-    with pytest.raises(BadInput, match="123456789012 is a project number; jupyter_tpu needs the project id"):
+    with pytest.raises(BadInput, match="123456789012 is a project number; jupyter_tpu needs the project ID"):
         await connect_cloud(CloudSettings(project="123456789012", endpoint="127.0.0.1:1"))
 
 

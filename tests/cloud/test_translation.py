@@ -124,7 +124,7 @@ REFUSALS: list[tuple[Any, str, str]] = [
     (gx.ServiceUnavailable("502:Bad Gateway"), "cloud_unavailable", "is not responding"),
     (gx.DeadlineExceeded("504"), "cloud_unavailable", "is not responding"),
     (gx.InternalServerError("an internal error has occurred"), "cloud_unavailable", "had an internal error"),
-    (gx.Unknown("Received http2 header with status: 200 <html>"), "cloud_unavailable", "or something else answered"),
+    (gx.Unknown("Received http2 header with status: 200 <html>"), "cloud_unavailable", "such as a proxy"),
     (gx.RetryError("gave up", cause=gx.ServiceUnavailable("503")), "cloud_unavailable", "is not responding"),
     (TimeoutError(), "cloud_unavailable", "is not responding"),
     (gx.InvalidArgument("cidr is wrong"), "bad_input", "Message from the cloud: cidr is wrong"),

@@ -148,7 +148,7 @@ def test_an_amount_that_reads_well_and_is_not_what_was_set_is_noticed(whole: byt
     assert is_closed(journal)
     (lost,) = books(journal).account(NOW).broken()
     assert lost.name == LOST
-    assert "The journal was found to be damaged on " in lost.error.message
+    assert "jupyter_tpu found that the journal was damaged" in lost.error.message
     assert ".damaged-" in lost.error.exists
     assert "`jupyter tpu budget confirm`" in lost.error.hint
 

@@ -58,7 +58,7 @@ async def test_an_idle_node_is_ended_by_its_guard_while_nobody_is_connected(
     link = await open_link(node)
     await link.call("set_brakes", {"rules": A_LONG_TIME, "revision": 1})
     armed = await activity_that(link, lambda found: found["guard"]["state"] == "armed")
-    assert f"it can end {node.name.node_id} " in armed["guard"]["detail"]
+    assert f"it can stop or delete {node.name.node_id} " in armed["guard"]["detail"]
 
     await link.call("set_brakes", {"rules": A_SECOND, "revision": 2})
     await link.close()

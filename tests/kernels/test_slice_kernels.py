@@ -191,7 +191,7 @@ def test_a_notebook_runs_on_all_workers_of_a_node_that_was_made_larger(cloud: Cl
     client = started(manager)
     shown = run(client, "import os\nprint('I am number', os.environ['TPU_WORKER_ID'])")
     assert all(f"I am number {worker}" in shown for worker in range(4))
-    assert "The number of workers of four is now 4, not 2" in shown
+    assert "four now has 4 workers (before: 2)" in shown
     client.stop_channels()
     manager.shutdown_kernel()
     cloud.delete_node(node.name)

@@ -69,7 +69,7 @@ def test_a_grant_survives_being_written_down(body: dict[str, Any]) -> None:
         ({"days": None, "ends_on": "2026-10-31"}, "ends before it starts"),
         ({"days": None, "ends_on": "2062-10-31"}, "longer than ten years"),
         ({"starts_on": "2100-12-01"}, "is not a valid last day"),
-        ({"usd": 300}, "has no amount of money"),
+        ({"usd": 300}, "and no amount of money"),
         ({"rows": []}, "needs rows of chips"),
         ({"rows": None}, "needs rows of chips"),
         ({"rows": "32 chips"}, "'rows' is not a list"),

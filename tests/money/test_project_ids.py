@@ -15,6 +15,6 @@ def test_a_project_has_an_id(project: str) -> None:
 
 @pytest.mark.parametrize("project", ["", "x y/../z", "123456789012", "A-Project", "ab", "../x", "-x-x", "p" * 70])
 def test_what_can_be_no_id_of_a_project_is_refused(project: str) -> None:
-    with pytest.raises(BadInput, match="is not a valid project id") as refused:
+    with pytest.raises(BadInput, match="is not a valid project ID") as refused:
         check_project(project)
-    assert "not its number" in refused.value.hint
+    assert "not the number" in refused.value.hint

@@ -124,7 +124,10 @@ def test_what_surrounds_a_line_does_not_matter(text: str) -> None:
         ("64 reserved Cloud TPU v6e chips in zone us-east1-d", "cannot be read"),
         ("5 on-demand Cloud TPU v2 devices in zone us-central1-f", "the size of the devices is missing"),
         ("5 on-demand Cloud TPU v2-7 devices in zone us-central1-f", "no such accelerator type"),
-        ("5 on-demand Cloud TPU v2-8 chips in zone us-central1-f", "states a number of chips, but names a device"),
+        (
+            "5 on-demand Cloud TPU v2-8 chips in zone us-central1-f",
+            "mixes the two forms: a number of chips, and a device",
+        ),
     ],
 )
 def test_a_line_that_cannot_be_read_is_named(text: str, why: str) -> None:

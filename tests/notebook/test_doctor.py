@@ -23,7 +23,7 @@ LOCK = {"path": "/tmp/libtpu_lockfile", "is_there": True, "is_held": True}
 KERNEL = {"pid": 7, "user": "me", "command": "python", "kernel_id": "k", "notebook": "a.ipynb"}
 WHO = {"holders": [KERNEL], "lock_file": LOCK, "reason": ""}
 ACTIVITY = {
-    "guard": {"state": "armed", "detail": "it can end my-node even while your own machine is off"},
+    "guard": {"state": "armed", "detail": "it can stop or delete my-node even while your own machine is off"},
     "rules": {"idle_after_s": 3600.0, "session_s": None},
     "ends_in_s": None,
 }

@@ -180,7 +180,7 @@ def test_hostile_words_reach_neither_the_page_nor_the_terminal(start: Any, line:
 
 def test_the_screen_tells_all_that_is_known_with_its_age(start: Any) -> None:
     shown = str(run_line("", start(answering(ANSWERS)).here))
-    for part in ("Node (as of 40 s ago)", "Chips (as of 1 s ago)", "78.7 %", "3.0 of 16.0 GiB", "$9.60 per hour"):
+    for part in ("Node (updated 40 s ago)", "Chips (updated 1 s ago)", "78.7 %", "3.0 of 16.0 GiB", "$9.60 per hour"):
         assert part in shown
     assert "duty cycle of the chip" in shown
     assert "Auto-stop in 15 min (idle)." in shown

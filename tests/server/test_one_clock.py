@@ -83,7 +83,7 @@ async def cost_in_notebook(page: Page) -> tuple[float, float]:
     msg_id = page.execute(TPU_COST)
     await page.until_idle(msg_id)
     shown = page.text(msg_id)
-    found = re.search(r"as of (\d+) s ago.*?\$([0-9.]+) so far", shown, re.DOTALL)
+    found = re.search(r"updated (\d+) s ago.*?\$([0-9.]+) so far", shown, re.DOTALL)
     # at first the node has received no data
     return (float(found[2]), float(found[1])) if found else (0.0, 0.0)
 

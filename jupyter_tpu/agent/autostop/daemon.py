@@ -132,7 +132,7 @@ class AutostopDaemon:
         except CannotEnd as error:
             self._state = ("cannot", str(error))
         else:
-            detail = f"it can end {name.rpartition('/')[2]} even while your own machine is off"
+            detail = f"it can stop or delete {name.rpartition('/')[2]} even while your own machine is off"
             self._state, self._checked = ("armed", detail), True
 
     async def _end_after_hooks(self, verdict: Verdict) -> None:
@@ -228,7 +228,7 @@ class AutostopDaemon:
         if policy.rules is None or policy.rules.is_off:
             self._state = _OFF
         elif self._state == _OFF:
-            self._state = ("unknown", "the rules have just been set; checking whether the node can end itself")
+            self._state = ("unknown", "the rules have just been set; checking whether the node can stop itself")
         self._save()
         self._news.set()
 

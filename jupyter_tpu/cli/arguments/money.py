@@ -19,9 +19,7 @@ COMMANDS = (
         arguments=(
             *REMOTE,
             flag("--refresh-prices", help="read today's prices from the Billing Catalog first"),
-            argument(
-                "--by", choices=tuple(DEFAULT_SLOTS), help="show what was spent in each hour or day of the recent past"
-            ),
+            argument("--by", choices=tuple(DEFAULT_SLOTS), help="show recent spending per hour or per day"),
             argument(
                 "--last",
                 type=int,
@@ -37,7 +35,7 @@ COMMANDS = (
             ),
             flag(
                 "--billed",
-                help="instead, show what Google has billed, by day, service and SKU, from the billing export to "
+                help="show what Google has billed instead: by day, service and SKU, from the billing export to "
                 "BigQuery",
             ),
             argument(
@@ -61,7 +59,9 @@ COMMANDS = (
             argument("stray", nargs="*", help=argparse.SUPPRESS),
             (
                 argument("--usd", type=float, metavar="N", help="limit in US dollars, at list price"),
-                argument("--hours", type=float, metavar="N", help="limit in READY hours of all nodes together"),
+                argument(
+                    "--hours", type=float, metavar="N", help="limit in node-hours: READY time of all nodes together"
+                ),
             ),
             argument("--per", choices=PERIODS, help="period of the limit"),
             argument("--resets-on", choices=WEEKDAYS, help="weekday on which the weekly budget resets"),
@@ -115,7 +115,7 @@ COMMANDS = (
     replace(
         shared.QUOTA,
         arguments=(
-            argument("--zone", help="only this zone and its region (default: limits in use, and your zones)"),
+            argument("--zone", help="only this zone and its region (default: limits in use, and zones of your nodes)"),
             flag("--all", help="all zones, including limits of 0 and types that are not offered"),
             *REMOTE,
         ),

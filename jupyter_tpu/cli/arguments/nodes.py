@@ -11,7 +11,7 @@ from jupyter_tpu.errors import Text
 from jupyter_tpu.models import NodeOptions
 
 _NEW_NODE = (
-    argument("--runtime-version", help="VM image (default: the image for the type)"),
+    argument("--runtime-version", help="runtime version, which selects the VM image (default: the one for the type)"),
     argument(
         "--provisioning",
         metavar="MODEL",

@@ -36,7 +36,7 @@ NOTEBOOKS = (
         arguments=(
             action("list", "end"),
             argument(
-                "kernel", metavar="ID", nargs="?", help="kernel to shut down: its id, or the first characters of the id"
+                "kernel", metavar="ID", nargs="?", help="kernel to shut down: its ID, or the first characters of the ID"
             ),
             argument("--zone", help="only nodes in this zone"),
             YES,

@@ -150,7 +150,7 @@ def _remove_kernelspecs(options: argparse.Namespace) -> tuple[InstalledSpec, ...
     if options.node and len({spec.node_name for spec in found}) > 1:
         raise BadInput(
             Text("Several nodes named {node} have a kernelspec.", node=options.node),
-            exists=Text("They are {node_name}.", node_name=", ".join(dict.fromkeys(spec.node_name for spec in found))),
+            exists=Text("Matching nodes: {nodes}.", nodes=", ".join(dict.fromkeys(spec.node_name for spec in found))),
             hint="Choose one with --zone, or give its full name.",
         )
     for spec in found:

@@ -188,7 +188,7 @@ def _leftovers(report: QuotaReport) -> Finding:
 def _own_clock(wrong: str) -> Finding:
     if not wrong:
         return Finding(check="clock", state=OK, text=_("This computer's clock agrees with the cloud's."))
-    fix = _("Synchronize it over the network (NTP): the times of day that you enter and see use this clock.")
+    fix = _("Synchronize this computer's clock over the network (NTP): the times that you enter and see depend on it.")
     return Finding(check="clock", state=WARNING, text=_(wrong), fix=fix)
 
 

@@ -80,7 +80,7 @@ def run_kernels(options: argparse.Namespace) -> int:
         return _run_end(options)
     if options.kernel:
         raise BadInput(
-            Text("`list` does not take a kernel id ({kernel}).", kernel=f"{options.kernel!r}"),
+            Text("`list` does not take a kernel ID ({kernel}).", kernel=f"{options.kernel!r}"),
             hint="`jupyter tpu kernels end ID` shuts down a kernel.",
         )
     kernels, failures = asyncio.run(_live_kernels(options))
@@ -173,9 +173,9 @@ def _only_match(text: str, kernels: list[LiveKernel], failures: list[TpuError]) 
     # mention that a worker that did not respond may have the kernel
     start = f"{text[:70]!r}"
     raise BadInput(
-        Text("{count} kernels have an id that starts with {start}.", count=len(found), start=start)
+        Text("{count} kernels have an ID that starts with {start}.", count=len(found), start=start)
         if found
-        else Text("No kernels have an id that starts with {start}.", start=start),
+        else Text("No kernel has an ID that starts with {start}.", start=start),
         exists=Text("No kernel was shut down. {why}", why=_(failures[0].message))
         if failures
         else "No kernel was shut down.",

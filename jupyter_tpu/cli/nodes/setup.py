@@ -104,7 +104,7 @@ def _agreed(options: argparse.Namespace, step: Step) -> Mapping[str, Any] | None
     if step.action in ("use_credentials", "use_project", "add_grant"):
         name, question = {
             "use_credentials": ("path", _("Credentials file (Enter to skip)")),
-            "use_project": ("project", _("Project id (Enter to skip)")),
+            "use_project": ("project", _("Project ID (Enter to skip)")),
             "add_grant": ("mail", _("File with the email (Enter to skip)")),
         }[step.action]
         answer = _typed(question) if is_asking else ""

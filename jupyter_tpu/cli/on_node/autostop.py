@@ -93,7 +93,7 @@ async def _all(options: argparse.Namespace) -> list[AutostopStatus]:
     async with open_cloud(cloud_settings(options)) as cloud:
         listed = await cloud.list_nodes(options.zone or "-")
         for zone in listed.unreachable:
-            warn(_("The zone {zone} did not respond: its nodes are not listed.", zone=zone))
+            warn(_("{zone} did not respond: its nodes are not listed.", zone=zone))
         with closing(_journal()) as journal:
             return await _controller(cloud, journal, listed.nodes).evaluate(listed.nodes)
 

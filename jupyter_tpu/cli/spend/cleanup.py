@@ -119,7 +119,7 @@ def _consequence(item: Item) -> str:
     if item.kind == "queued_resource":
         loss = _("deleted with its nodes and their disks")
     elif item.state == "STOPPED":
-        loss = _("deleted with its disk, which is kept while the node is stopped")
+        loss = _("deleted with its disk; to keep the disk, leave the node stopped")
     else:
         loss = _("deleted with its disk; its kernels stop")
     return f"{' '.join(filter(None, _row(item)[:6]))}: {loss}"

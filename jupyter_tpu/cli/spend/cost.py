@@ -110,7 +110,7 @@ def _spent_text(spent: dict[str, Any]) -> str:
     if spent["usd"] is not None:
         return dollars_text(spent["usd"])
     # if some prices are unknown, the sum is only a lower bound
-    return _("at least {cost}, plus usage of unknown price,", cost=dollars_text(spent["known_usd"]))
+    return _("at least {cost} (some prices are unknown)", cost=dollars_text(spent["known_usd"]))
 
 
 def doubts(view: dict[str, Any], *, all_answered: bool) -> Iterable[str]:

@@ -153,7 +153,7 @@ def _mail(options: argparse.Namespace) -> TrcMail | None:
         return None
     if not options.mail and not options.row:
         raise BadInput(
-            "The chips or the amount of the grant are missing.",
+            "A grant requires chips or an amount.",
             exists=_NOTHING,
             hint="Add --from FILE, --row ROW or --credit USD.",
         )

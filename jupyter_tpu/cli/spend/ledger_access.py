@@ -80,7 +80,7 @@ async def warn_if_project_unreadable(cloud: CloudApi) -> None:
     except TpuError as error:
         warn(
             _(
-                "The project {project} could not be read. Is the project id correct? {message}",
+                "The project {project} could not be read. Is the project ID correct? {message}",
                 project=cloud.settings.project,
                 message=_(error.message),
             )

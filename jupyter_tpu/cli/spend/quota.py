@@ -83,7 +83,7 @@ def _say(view: _JSON) -> None:
     _note_gaps(view)
     _note_leftovers(view["limits"])
     note(
-        _("Limits of the {source}, as of {as_of}.", source=_(view["source"]), as_of=_clock(view["as_of"]))
+        _("Limits according to the {source}, as of {as_of}.", source=_(view["source"]), as_of=_clock(view["as_of"]))
         if view["source"]
         else _("No limits are known.")
     )

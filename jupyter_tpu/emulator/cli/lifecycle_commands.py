@@ -45,7 +45,7 @@ def _maintenance_arguments(parser: argparse.ArgumentParser) -> None:
         "--kind",
         choices=("SCHEDULED", "UNSCHEDULED"),
         default="SCHEDULED",
-        help="announced or sudden (default: SCHEDULED)",
+        help="SCHEDULED: announced (the default); UNSCHEDULED: sudden",
     )
     parser.add_argument(
         "--in",

@@ -344,7 +344,7 @@ def why_text(status: AutostopStatus) -> str:
             reason=status.verdict.reason,
         )
     if status.verdict.ends_why == "session" and rules.session_s is not None:
-        return Text("Its session of {duration} is over.", duration=duration_text(rules.session_s))
+        return Text("It reached the maximum session length of {duration}.", duration=duration_text(rules.session_s))
     return Text("Its deadline has passed.")
 
 

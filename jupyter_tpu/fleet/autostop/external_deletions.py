@@ -40,8 +40,8 @@ _LATELY_S = 30 * 86400.0
 _COMES_BACK = frozenset({"CREATING", "STARTING", "RESTARTING", "REPAIRING"})
 _TAKEN = frozenset({"PREEMPTED", "TERMINATED"})
 _DUE = {
-    "stop": Text("Its guard was due to stop it {due}. If the guard did not stop it, {cause}."),
-    "delete": Text("Its guard was due to delete it {due}. If the guard did not delete it, {cause}."),
+    "stop": Text("Its guard was due to stop it {due} and may have done so; otherwise, {cause}."),
+    "delete": Text("Its guard was due to delete it {due} and may have done so; otherwise, {cause}."),
 }
 _ASKED_HERE = frozenset({"stop", "delete", "unqueue", "preempted"})
 
@@ -166,7 +166,11 @@ class ExternalDeletions:
             if state
             else Text("The node no longer exists, and this computer did not request that.")
         )
-        cause = Text("it was pre-empted, or someone else ended it") if span.spot else Text("someone else ended it")
+        cause = (
+            Text("it was pre-empted, or someone else stopped or deleted it")
+            if span.spot
+            else Text("someone else stopped or deleted it")
+        )
         due = [] if rules.is_off else self._due(span, rules, now)
         if rules.is_off:
             why = Text("No auto-stop rule applied to it: {cause}.", cause=cause)

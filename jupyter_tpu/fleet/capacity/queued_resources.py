@@ -235,7 +235,7 @@ def _with_model(spec: NodeSpec, run_for_s: float | None, reservation: str) -> No
         raise BadInput("Only a reserved node can use a reservation.", exists=_NOTHING, hint="Choose reserved.")
     if reservation and not _RESERVATION_ID.fullmatch(reservation):
         raise BadInput(
-            Text("{reservation} is not a reservation id.", reservation=repr(reservation[:70])),
+            Text("{reservation} is not a valid reservation ID.", reservation=repr(reservation[:70])),
             exists=_NOTHING,
             hint="Use letters, digits and hyphens.",
         )

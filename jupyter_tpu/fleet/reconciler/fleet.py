@@ -268,7 +268,7 @@ class Fleet:
             news = self._state.intent_moved
             intent = await self.intent(intent_id)
             if intent is None:
-                raise NodeNotFound(Text("There is no intent {intent}.", intent=repr(intent_id[:70])))
+                raise NodeNotFound(Text("There is no request {intent}.", intent=repr(intent_id[:70])))
             if intent.settled or self._closed:
                 return intent
             await news.wait()
@@ -287,7 +287,7 @@ class Fleet:
             WrongState: the intent is open.
         """
         if await self.intent(intent_id) is None:
-            raise IntentNotFound("There is no such intent.", hint="The list of nodes shows all intents.")
+            raise IntentNotFound("There is no such request.", hint="The list of nodes shows all requests.")
         await asyncio.to_thread(self._journal.dismiss, intent_id)
         self._state.intents.pop(intent_id, None)
 

@@ -42,7 +42,7 @@ UsedUp = list[tuple[Budget, Usage]]
 
 _ENDED: Mapping[Verb, Text] = {
     "stop": Text("stopped {nodes}"),
-    "delete": Text("deleted with its disk, since it cannot be stopped: {nodes}"),
+    "delete": Text("deleted with the disk, because stopping is not possible: {nodes}"),
 }
 _NOTHING_ASKED = "No request was sent to the cloud."
 
@@ -365,7 +365,7 @@ def _refuse_used_up(used_up: UsedUp, account: Account, *, is_free: bool) -> None
 
 def _spared_notice(spared: frozenset[NodeName]) -> tuple[str, ...]:
     names = ", ".join(sorted(name.node_id for name in spared))
-    return (Text("A grant pays for {nodes}: not stopped by the budget.", nodes=names),) if spared else ()
+    return (Text("The budget does not stop {nodes}: a grant covers this usage.", nodes=names),) if spared else ()
 
 
 def _used_up(usages: Sequence[tuple[Budget, Usage]]) -> UsedUp:

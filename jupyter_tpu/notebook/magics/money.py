@@ -73,7 +73,7 @@ def no_snapshot_lines(command: str) -> list[str]:
     return [
         Text("unknown: this node has received no data yet."),
         Text("A Jupyter server with jupyter_tpu on your own machine sends this data while the server is connected."),
-        Text("In a terminal there, run `jupyter tpu {command}` to see it.", command=command),
+        Text("To see it, run `jupyter tpu {command}` in a terminal on your own machine.", command=command),
     ]
 
 
@@ -263,7 +263,7 @@ def grant_lines(view: JSON) -> Iterator[str]:
     else:
         yield Text("{kind}, until {date}, {days} days left").with_arguments(**known, days=view["days_left"])
     if view["usd"] is not None:
-        yield Text("{left} left of {usd}, by the ledger", left=usd(view["usd_left"]), usd=usd(view["usd"]))
+        yield Text("{left} left of {usd}, according to the ledger", left=usd(view["usd_left"]), usd=usd(view["usd"]))
 
 
 def _chips(view: JSON) -> dict[str, Any]:

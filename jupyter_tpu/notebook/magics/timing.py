@@ -88,7 +88,9 @@ def _source(line: str, cell: str | None) -> str:
         raise BadInput(text, hint="Write it alone above the cell.")
     source = line if cell is None else cell
     if not source.strip():
-        raise BadInput("There is nothing to time.", hint="Write %%tpu_time above a cell, or %tpu_time and a call.")
+        raise BadInput(
+            "There is nothing to time.", hint="Write %%tpu_time above a cell, or %tpu_time before a line of code."
+        )
     return source
 
 

@@ -32,7 +32,7 @@ def output_of(context: MagicContext, worker: int, lines: int) -> MagicOutput:
     if end is None:
         raise AgentBroken(Text("Worker {number} is not responding.", number=worker))
     if not end["lines"]:
-        return text_output(Text("The notebook shows all output of worker {number}.", number=worker))
+        return text_output(Text("The notebook already shows all output of worker {number}.", number=worker))
     title = Text("The last {count} lines of {path}", count=len(end["lines"]), path=end["path"])
     return MagicOutput(sections=[Section(title=title), Section(verbatim=list(map(plain, end["lines"])))])
 
@@ -40,7 +40,9 @@ def output_of(context: MagicContext, worker: int, lines: int) -> MagicOutput:
 def _slice() -> Any:
     slice_ = current()
     if slice_ is None or not hasattr(slice_, "joined"):
-        raise BadInput(Text("This kernel runs on one worker."), hint=Text("Choose the kernel of a slice's workers."))
+        raise BadInput(
+            Text("This kernel runs on one worker."), hint=Text("Choose a kernel that runs on all workers of a slice.")
+        )
     return slice_
 
 

@@ -17,7 +17,7 @@ from jupyter_tpu.notebook.preemption.hook import Hook, NoticeListener, to_nobody
 
 _HOW = "Start a cell with %%tpu_on_preempt and write the saving code below it; or use --show, --clear or --test."
 _NO_AGENT = "This kernel was not started by an agent of jupyter_tpu, so the hook never runs. --test runs it now."
-_SAVED = "Hook saved. It runs once when this node is about to end: on pre-emption, by auto-stop or by a budget."
+_SAVED = "Hook saved. It runs once, shortly before pre-emption, auto-stop or a budget stops this node."
 _ONLY_HERE = "Hook saved on this worker only. It runs if worker 0 has a hook as well."
 _NONE = "This kernel has no hook."
 

@@ -57,7 +57,7 @@ def target_of(magic: str, line: str, body: str, count: int) -> Target:
         "This slice has workers 0 to {last}: write {example}, and the code below it.", last=count - 1, example=example
     )
     if count == 1:
-        hint = Text("This kernel runs on one worker, which is worker 0.")
+        hint = Text("This kernel runs only on worker 0.")
     if workers is None or (magic == "worker" and len(workers) != 1):
         raise BadInput(Text("%%{magic} {line} does not name a worker.", magic=magic, line=line[:60]), hint=hint)
     unknown = [each for each in workers if each >= count]

@@ -5,7 +5,7 @@ const SOURCES = {
   accelerator: translated("Chip use"),
   human: translated("Your activity"),
   output: translated("Output"),
-  connection: translated("Open notebooks and clients"),
+  connection: translated("Connected notebooks and clients"),
   cpu: translated("CPU time")
 };
 const ENDS = {
@@ -94,7 +94,7 @@ function keepRequests(model, clock, status) {
     }
     put(status, "");
     timer = setTimeout(
-      () => put(status, translated("The kernel is busy and has not answered yet. The TPU panel works right away.")),
+      () => put(status, translated("The kernel is busy and has not responded yet. To act now, use the TPU panel.")),
       BUSY_MS
     );
   };

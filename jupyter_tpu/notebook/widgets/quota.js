@@ -27,7 +27,7 @@ function render(context) {
     }
     parts.forEach(({ age }, index) => {
       const at = data.parts[index].as_of;
-      put(age, at === null ? "" : translated("as of {duration} ago", { duration: spanText(Date.now() / 1000 - at) }));
+      put(age, at === null ? "" : translated("updated {duration} ago", { duration: spanText(Date.now() / 1000 - at) }));
     });
   };
   const frame = openFrame(context, translated("Quota and credit"), draw);

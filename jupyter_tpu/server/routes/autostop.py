@@ -82,7 +82,8 @@ async def _node(handler: TpuHandler, opened: OpenFleet, zone: str, node_id: str)
     node = opened.fleet.snapshot().node(name) or (await opened.fleet.refresh()).node(name)
     if node is None:
         raise NodeNotFound(
-            Text("There is no node {node} in {zone}.", node=name.node_id, zone=name.zone), hint="See the list of nodes."
+            Text("There is no node {node} in {zone}.", node=name.node_id, zone=name.zone),
+            hint="Refresh the list of nodes, and try again.",
         )
     return node
 

@@ -51,7 +51,7 @@ class FailureSimulatorHandler(TpuHandler):
         """Remove all entries of one part of the emulated cloud, or only the entry whose id is in the query."""
         item = self.get_argument("id", "")
         if not re.fullmatch(r"\d{0,12}", item, re.ASCII):
-            raise BadInput("The id is not a number.", hint="Use an id from `GET emulator/state`.")
+            raise BadInput("The ID is not a number.", hint="Use an ID from `GET emulator/state`.")
         await self._pass_on(part, item=item)
 
     async def _pass_on(self, part: str, body: dict[str, Any] | None = None, *, item: str = "") -> None:

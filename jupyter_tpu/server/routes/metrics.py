@@ -42,7 +42,7 @@ class ChipsRoute(TpuHandler):
         if node is None:
             raise NodeNotFound(
                 Text("There is no node {node} in {zone}.", node=name.node_id, zone=name.zone),
-                hint="See the list of nodes.",
+                hint="Refresh the list of nodes, and try again.",
             )
         return opened, node
 
@@ -133,7 +133,7 @@ def release_from_body(body: bytes) -> tuple[int, dict[str, Any]]:
     if type(worker_id) is not int or worker_id < 0:
         raise BadInput("The field 'worker_id' is not a worker number.", hint="Send 0 for the first worker.")
     if pid is not None and (type(pid) is not int or pid < 1):
-        raise BadInput("The field 'pid' is not a process id.", hint="Omit 'pid' to end all of your own processes.")
+        raise BadInput("The field 'pid' is not a process ID.", hint="Omit 'pid' to end all of your own processes.")
     if type(force) is not bool:
         raise BadInput("The field 'force' must be true or false.")
     params = {"force": force, "by": "the TPU panel"}

@@ -279,7 +279,7 @@ class NodeHandler(TpuHandler):
         if node is None:
             raise NodeNotFound(
                 Text("There is no node {node} in {zone}.", node=name.node_id, zone=name.zone),
-                hint="See the list of nodes.",
+                hint="Refresh the list of nodes, and try again.",
             )
         kernelspec = self.app.kernelspecs.names().get(str(name))
         self.write_json(node_view(node, kernelspec=kernelspec, cost_usd=node_cost(await self.costs(), node)))
@@ -322,7 +322,7 @@ class IntentHandler(TpuHandler):
         """Return the intent."""
         intent = await (await self.fleet()).intent(intent_id)
         if intent is None:
-            raise IntentNotFound("There is no such intent.", hint="The list of nodes shows all intents.")
+            raise IntentNotFound("There is no such request.", hint="The list of nodes shows all requests.")
         self.write_json(intent_view(intent))
 
     @web.authenticated

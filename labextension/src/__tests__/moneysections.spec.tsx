@@ -541,7 +541,7 @@ describe('the section of grants', () => {
     screen.getByText('9 days left');
     screen.getByText('8 used, 56 free');
     screen.getByText('ended 2026-12-01');
-    screen.getByText('use unknown');
+    screen.getByText('usage unknown');
   });
 
   it('reads an email, asks for start and days, and saves', async () => {
@@ -757,7 +757,7 @@ describe('the section of billable resources', () => {
     screen.getByText('my-node');
     screen.getByText('Its disk and all files on it are deleted, and its kernels stop.');
     screen.getByText('b');
-    screen.getByText(/The node is only stopped: you can start it again instead\./);
+    screen.getByText(/To keep them, start the stopped node again instead\./);
     screen.getByText('Cost now: $9.60 per hour.');
   });
 

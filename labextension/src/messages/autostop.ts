@@ -340,7 +340,7 @@ export function sourceName(source: IActivitySource['source'], trans: Translation
     accelerator: trans.__('Chip use'),
     human: trans.__('Your activity'),
     output: trans.__('Output'),
-    connection: trans.__('Open notebooks and clients'),
+    connection: trans.__('Connected notebooks and clients'),
     cpu: trans.__('CPU time')
   };
   return names[source] ?? source;
@@ -409,7 +409,7 @@ export function guardDetail(
   trans: TranslationBundle
 ): string {
   return guard.state === 'armed'
-    ? trans.__('it can end %1 even while your own machine is off', node_id)
+    ? trans.__('it can stop or delete %1 even while your own machine is off', node_id)
     : guard.detail;
 }
 

@@ -72,7 +72,7 @@ export function consequences(
   }
   return state === 'STOPPED'
     ? trans.__(
-        'Its disk and all files on it are deleted. The node is only stopped: you can start it again instead.'
+        'Its disk and all files on it are deleted. To keep them, start the stopped node again instead.'
       )
     : trans.__('Its disk and all files on it are deleted, and its kernels stop.');
 }

@@ -181,7 +181,7 @@ export function cancelCreation(trans: TranslationBundle): string {
 // Kernels on a node
 
 export function openKernel(trans: TranslationBundle): string {
-  return trans.__('Open the Document of a Kernel');
+  return trans.__("Open a Kernel's Document");
 }
 
 export function restartKernel(trans: TranslationBundle): string {
@@ -295,11 +295,11 @@ export function announceMaintenance(trans: TranslationBundle): string {
 }
 
 export function breakWorker(trans: TranslationBundle): string {
-  return trans.__('Break or Restore an Emulated Worker');
+  return trans.__('Simulate or Remove a Worker Failure');
 }
 
 export function disruptConnection(trans: TranslationBundle): string {
-  return trans.__('Break or Restore the Connection to an Emulated Worker');
+  return trans.__('Simulate or Remove a Connection Failure');
 }
 
 export function setCapacity(trans: TranslationBundle): string {

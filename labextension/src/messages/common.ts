@@ -17,7 +17,7 @@ export function emulatedCloudSentence(trans: TranslationBundle): string {
 }
 
 export function simulatorSummary(trans: TranslationBundle): string {
-  return trans.__('Pre-empt nodes, remove capacity, break connections, advance the clock');
+  return trans.__('Pre-empt nodes, remove capacity, interrupt connections, advance the clock');
 }
 
 // Buttons

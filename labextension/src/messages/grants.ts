@@ -27,7 +27,7 @@ export function period(start: string, end: string, trans: TranslationBundle): st
 }
 
 export function useUnknown(trans: TranslationBundle): string {
-  return trans.__('use unknown');
+  return trans.__('usage unknown');
 }
 
 export function usedAndFree(used: number, free: number, trans: TranslationBundle): string {
@@ -119,7 +119,7 @@ export function skipUnread(trans: TranslationBundle): string {
 
 export function unreadIsBilled(trans: TranslationBundle): string {
   return trans.__(
-    'Nodes covered by these lines count as billed unless you add rows for them below.'
+    'Add a row below for each of these lines. Until then, their chips count as billed.'
   );
 }
 

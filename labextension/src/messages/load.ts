@@ -256,7 +256,7 @@ export function processesEnd(count: number, trans: TranslationBundle): string {
 
 export function foreignProcess(users: string, trans: TranslationBundle): string {
   return trans.__(
-    'It belongs to %1, not to you. It is asked to exit, and killed after 3 s if the worker allows it.',
+    'It belongs to %1. It is asked to exit, and is killed after 3 s. The worker may refuse both.',
     users
   );
 }
@@ -266,7 +266,7 @@ export function memoryLost(trans: TranslationBundle): string {
 }
 
 export function outputsStay(trans: TranslationBundle): string {
-  return trans.__('Outputs are kept in your notebooks and in the record.');
+  return trans.__('Outputs are kept in your notebooks and on the node.');
 }
 
 export function workerAndPid(workerId: number, pid: number, trans: TranslationBundle): string {
@@ -360,7 +360,7 @@ export function processName(
   { notebook, kernel_id, command, is_kernel }: ITpuProcess,
   trans: TranslationBundle
 ): string {
-  const kernel = notebook || (kernel_id && trans.__('a kernel without a notebook here'));
+  const kernel = notebook || (kernel_id && trans.__('a kernel without a notebook on this server'));
   return kernel && !is_kernel ? trans.__('%1, started by %2', command, kernel) : kernel || command;
 }
 

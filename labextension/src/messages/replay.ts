@@ -14,7 +14,7 @@ export function run(trans: TranslationBundle): string {
 }
 
 export function editedSince(trans: TranslationBundle): string {
-  return trans.__('edited since; its current code runs');
+  return trans.__('edited since then; the current code runs');
 }
 
 export function cellAdded(trans: TranslationBundle): string {

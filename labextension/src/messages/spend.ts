@@ -423,7 +423,7 @@ export function historyName(choice: HistoryChoice, trans: TranslationBundle): st
 /** The title of a chart. */
 export function historyTitle(choice: HistoryChoice, trans: TranslationBundle): string {
   if ('budget' in choice) {
-    return trans.__('Use of budget %1 over time', choice.budget);
+    return trans.__('Usage of budget %1 over time', choice.budget);
   }
   return choice.by === 'hour'
     ? trans.__('Spending per hour, last %1 hours', choice.last)
@@ -447,7 +447,7 @@ export function burnDownDescription(
   const { amount, unit, used } = budget;
   const last = points[points.length - 1];
   if (amount === null || used === null || !last) {
-    return trans.__('Use unknown.');
+    return trans.__('Usage unknown.');
   }
   const halfway = points.find(point => point.used >= last.used / 2) ?? last;
   return trans.__(
@@ -480,7 +480,7 @@ export function budgetUse(budget: IBudget, trans: TranslationBundle): string {
   const amount = formatAmount(budget.amount, budget.unit, trans);
   const period = periodName(budget.period, trans);
   if (budget.used === null) {
-    return trans.__('%1 %2: use unknown', amount, period);
+    return trans.__('%1 %2: usage unknown', amount, period);
   }
   const used = formatAmount(budget.used, budget.unit, trans);
   return budget.unwatched

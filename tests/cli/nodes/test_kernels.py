@@ -72,8 +72,8 @@ def test_a_kernel_is_listed_until_it_is_ended(terminal: Terminal) -> None:
     ("argv", "words"),
     [
         (("end",), "No kernel was given"),
-        (("end", "nothing", "--yes"), "No kernels have an id"),
-        (("list", "something"), "does not take a kernel id"),
+        (("end", "nothing", "--yes"), "No kernel has an ID"),
+        (("list", "something"), "does not take a kernel ID"),
     ],
 )
 def test_a_kernel_that_is_not_named_well_is_refused(terminal: Terminal, argv: tuple[str, ...], words: str) -> None:

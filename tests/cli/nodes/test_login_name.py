@@ -20,7 +20,7 @@ def test_a_login_name_that_is_none_is_refused_before_anything_is_asked_for(termi
     assert refused.returncode == 1
     error = json.loads(refused.stdout)["error"]
     assert error["code"] == "bad_input"
-    assert "cannot be a login name" in error["message"]
+    assert "is not a valid login name" in error["message"]
     assert terminal.cloud.ledger()["nodes"] == []
 
 

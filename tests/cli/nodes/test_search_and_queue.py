@@ -212,7 +212,7 @@ def test_a_reserved_node_is_queued_once_its_unknown_price_is_accepted(
     assert "There is no list price for a reserved v5litepod-8" in tpu(*wanted).stderr
     added = tpu(*wanted, "--yes")
     assert added.returncode == 0, added.stderr
-    assert "billed by its reservation, price unknown once it is READY" in added.stderr
+    assert "billed with its reservation, price unknown once it is READY" in added.stderr
     terminal.cloud.advance(3600)
     (queued,) = json.loads(tpu("queue", "--json").stdout)["items"]
     assert (queued["provisioning"], queued["state"]) == ("reserved", "ACTIVE")

@@ -251,7 +251,7 @@ def test_a_credit_is_an_amount_with_an_end(tpu: Ask) -> None:
     ("argv", "why"),
     [
         (("add",), "requires the name"),
-        (("add", "trc"), "The chips or the amount of the grant are missing"),
+        (("add", "trc"), "A grant requires chips or an amount"),
         (("add", "trc", "--row", ROW), "The start date of the grant is missing"),
         (("add", "trc", "--row", ROW, "--starts-on", TODAY), "The term of the grant is missing"),
         (("add", "trc", "--row", ROW, "--starts-on", "soon", "--days", "3"), "'soon' is not a valid first day"),

@@ -148,7 +148,7 @@ def test_cleanup_deletes_leftovers_and_leaves_what_is_stopped(terminal: Terminal
         "resting": False,
     }
     asked = terminal.tpu("cleanup", "--delete", "resting").stderr
-    assert "STOPPED not billed: deleted with its disk, which is kept while the node is stopped" in asked
+    assert "STOPPED not billed: deleted with its disk; to keep the disk, leave the node stopped" in asked
     assert "leftover" not in terminal.tpu("quota").stdout.partition("resting")[2].partition("\n")[0]
 
     results = terminal.tpu_json("cleanup", "--delete-leftovers", "--yes")["results"]

@@ -128,7 +128,7 @@ async def test_a_node_in_a_state_that_nobody_knows_ends_by_its_rules(make_ready:
     await ready.fleet.refresh()
     await ready.autostop.set_rules(ready.node, {"session_s": 1.0, "action": "delete"})
     await ready.is_ended()
-    assert "Its session of 1 s is over" in await ready.noted("delete")
+    assert "It reached the maximum session length of 1 s" in await ready.noted("delete")
 
 
 async def test_a_node_to_which_nobody_ever_came_ends_by_the_idle_rule(make_ready: Any) -> None:
@@ -143,7 +143,7 @@ async def test_a_session_ends_a_node_of_which_nothing_is_known(make_ready: Any) 
     status = await ready.autostop.set_rules(ready.node, {"session_s": 1.0})
     assert status.verdict.verdict == "unknown"
     await ready.is_ended()
-    assert "Its session of 1 s is over" in await ready.noted("stop")
+    assert "It reached the maximum session length of 1 s" in await ready.noted("stop")
 
 
 async def test_a_deadline_on_the_node_itself_is_obeyed_by_any_server(make_ready: Any) -> None:
@@ -432,7 +432,7 @@ async def test_rules_of_one_node_that_cannot_be_read_leave_those_of_the_others_a
     write_rules(bench.journal(), bench, "another", "keep", "damaged")
     await ready.autostop.set_rules(ready.node, {"session_s": 1.0})
     await ready.is_ended()
-    assert "Its session of 1 s is over" in await ready.noted("stop")
+    assert "It reached the maximum session length of 1 s" in await ready.noted("stop")
 
 
 async def test_a_stopped_node_is_deleted_at_a_deadline_that_deletes(make_ready: Any, bench: Any) -> None:

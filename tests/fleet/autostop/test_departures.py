@@ -87,7 +87,8 @@ async def test_a_guard_is_not_blamed_before_its_rules_were_due(bench: Any) -> No
     rules = Rules(idle_after_s=3600.0, session_s=7200.0, deadline_at=time.time() + 7200)
     AutostopSettings(journal, bench.cloud.settings).put_rules(node, rules, now=1.0)
     await bench.cloud.delete_node(node.name)
-    assert "None of its auto-stop rules was due yet: someone else ended it." in (await ended(bench, journal)).reason
+    reason = (await ended(bench, journal)).reason
+    assert "None of its auto-stop rules was due yet: someone else stopped or deleted it." in reason
 
 
 async def test_a_queued_node_that_the_cloud_has_taken_was_pre_empted(bench: Any) -> None:
@@ -104,7 +105,7 @@ async def test_a_queued_node_that_was_deleted_elsewhere_is_not_said_to_be_pre_em
     node = await ready_from_the_queue(bench, journal)
     await bench.cloud.delete_node(node.name)
     bench.emulator.control.advance(3600)
-    assert "it was pre-empted, or someone else ended it" in (await ended(bench, journal)).reason
+    assert "it was pre-empted, or someone else stopped or deleted it" in (await ended(bench, journal)).reason
 
 
 async def ready_from_the_queue(bench: Any, journal: Journal) -> Node:

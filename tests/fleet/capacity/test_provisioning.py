@@ -142,7 +142,7 @@ async def test_a_flex_start_node_is_not_made_again(bench: Any, queue: Queue) -> 
         ({"spot": True}, {"run_for_s": 3600.0}, "also be a spot node"),
         ({"reserved": True}, {"run_for_s": 3600.0}, "also be a reserved node"),
         ({}, {"reservation": "ours"}, "Only a reserved node can use"),
-        ({"reserved": True}, {"reservation": "../other"}, "is not a reservation id"),
+        ({"reserved": True}, {"reservation": "../other"}, "is not a valid reservation ID"),
     ],
 )
 async def test_terms_that_contradict_each_other_are_refused_before_the_cloud_is_asked(

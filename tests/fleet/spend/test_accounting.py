@@ -128,8 +128,8 @@ async def test_what_cannot_be_stopped_is_deleted(desk: Desk) -> None:
     assert await desk.asked() == [("delete", "spot"), ("delete", "wide"), ("stop", "plain")]
     (notice,) = desk.fleet.snapshot().notices
     assert notice == (
-        "The budget mine is used up: stopped plain; deleted with its disk, since it cannot be stopped: spot, wide. "
-        "No node may be created."
+        "The budget mine is used up: stopped plain; deleted with the disk, because stopping is not possible: spot, "
+        "wide. No node may be created."
     )
     await desk.tick()
     assert desk.bench.emulator.control.billing() == []
@@ -281,7 +281,7 @@ async def test_a_used_up_budget_stops_only_what_no_grant_pays_for(desk: Desk) ->
     await desk.tick(1.0)
     await desk.tick(1.0)
     assert await desk.asked() == [("stop", "paid")]
-    assert any("A grant pays for free" in notice for notice in desk.fleet.snapshot().notices)
+    assert any("The budget does not stop free" in notice for notice in desk.fleet.snapshot().notices)
 
 
 @pytest.mark.parametrize("terms", [{"unit": "hours"}, {"action": "stop-all"}], ids=["hours", "stop-all"])
@@ -315,7 +315,7 @@ async def test_a_used_up_budget_spares_what_a_grant_pays_for_though_the_ledger_h
     await desk.tick(1.0)
     assert [span.name.node_id for span in desk.books.account(desk.now).spans if span.is_open] == ["paid"]
     assert await desk.asked() == [("delete", "paid")]
-    assert any("A grant pays for free" in notice for notice in desk.fleet.snapshot().notices)
+    assert any("The budget does not stop free" in notice for notice in desk.fleet.snapshot().notices)
 
 
 async def test_a_used_up_budget_allows_what_a_grant_pays_for(desk: Desk) -> None:

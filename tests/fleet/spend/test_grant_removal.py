@@ -82,8 +82,8 @@ def test_a_grant_that_there_is_not_is_not_removed(books: SpendLedger) -> None:
 
 def test_nothing_is_written_down_for_what_can_be_no_project(journal: Journal) -> None:
     nowhere = CloudSettings(project="x y/../z")
-    with pytest.raises(BadInput, match="is not a valid project id"):
+    with pytest.raises(BadInput, match="is not a valid project ID"):
         budget(SpendLedger(journal, nowhere), 1.0)
     grant = grant_from_json("usd", {"kind": "credit", "starts_on": "2026-11-01", "days": 30, "usd": 300})
-    with pytest.raises(BadInput, match="is not a valid project id"):
+    with pytest.raises(BadInput, match="is not a valid project ID"):
         Grants(journal, endpoint="", project=nowhere.project).put(grant, now=1.0)

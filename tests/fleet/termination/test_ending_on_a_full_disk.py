@@ -95,6 +95,8 @@ def test_why_a_node_ended_is_recorded_when_the_disk_has_room_again(world: World,
         with process.journal.reading() as database:
             reasons = database.execute("SELECT reason FROM audit WHERE action = 'stop'").fetchall()
         (said,) = reasons
-        assert ("The budget mine is used up" if who == "budget" else "Its session of 5 min is over") in said[0]
+        assert (
+            "The budget mine is used up" if who == "budget" else "It reached the maximum session length of 5 min"
+        ) in said[0]
 
     world.run(story())

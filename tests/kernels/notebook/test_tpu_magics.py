@@ -93,7 +93,7 @@ def test_the_screen_shows_what_is_known_and_why_the_rest_is_not(notebook: Notebo
     for part in (
         "v5litepod-8, emulated",
         "Node",
-        "Chips (as of",
+        "Chips (updated",
         "TPU processes",
         "Auto-stop",
         "Guard: off",
@@ -221,18 +221,18 @@ async def test_what_a_laptop_knows_is_told_and_shown_with_its_age(cloud: Any, no
         body = {"kind": "credit", "starts_on": "2026-01-01", "days": 3000, "usd": 500.0}
         grants = Grants(opened.journal, endpoint=cloud.settings.endpoint, project=cloud.settings.project)
         await asyncio.to_thread(grants.put, grant_from_json("edu", body), now=time.time())
-        await comes_to_show(notebook, "%tpu quota", "as of")
+        await comes_to_show(notebook, "%tpu quota", "updated")
         await comes_to_show(notebook, "%tpu grant", "edu")
     shown = await asyncio.to_thread(notebook.run, "%tpu")
     assert "my-node in us-central1-a: v5litepod-8, on-demand" in shown.text
     assert "$9.60 per hour" in shown.text
     assert "edu: credit, until" in shown.text
     cost = await asyncio.to_thread(notebook.run, "%tpu cost")
-    assert "All nodes of the project (as of" in cost.text
+    assert "All nodes of the project (updated" in cost.text
     quota = await asyncio.to_thread(notebook.run, "%tpu quota")
     assert "us-central1" in quota.text
     timed = await asyncio.to_thread(notebook.run, "%%tpu_time\n1")
-    assert "at $9.60 per hour (as of" in timed.text
+    assert "at $9.60 per hour (updated" in timed.text
 
 
 def test_the_chips_are_freed_after_a_question(notebook: Notebook, kernel_name: str) -> None:

@@ -120,7 +120,7 @@ def test_a_budget_shows_how_it_came_to_be_used_until_it_is_removed(spend: Locato
     page = spend.page
     set_budget(page, "weekly", 200, "week")
     spend.get_by_role("button", name="Budget weekly", exact=True).click()
-    course = spend.get_by_role("figure", name="Use of budget weekly over time")
+    course = spend.get_by_role("figure", name="Usage of budget weekly over time")
     expect(course.get_by_role("img")).to_have_attribute("aria-label", _contains("of $200.00 used"))
     expect(course).to_contain_text("cap")
     expect(course.locator("canvas")).to_be_visible()
