@@ -27,8 +27,8 @@ T = TypeVar("T")
 
 # Characters of an engine's last output in a notice: the last few lines, not the log.
 _LAST_OUTPUT = 600
-# Lines that ipyparallel writes to the output of every engine.
-_NOISE = ("[KernelNanny.", "Message signing is disabled.")
+# Lines that ipyparallel and ipykernel write to the output of every engine.
+_NOISE = ("[KernelNanny.", "Message signing is disabled.", "debugpy_stream undefined")
 
 
 class Slice:
