@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> None:
                 _delay(place, rtt_ms)
                 for transport in transports:
                     _measure(place, transport, rtt_ms, options, results)
-            _say(f"repetition {repetition + 1} of {options.repeats} done")
+            _print(f"repetition {repetition + 1} of {options.repeats} done")
         _interrupts(place, results)
     text = report(results, ours=OURS, local=_LOCAL)
     sys.stdout.write(text)
@@ -46,7 +46,7 @@ def _measure(place: Place, transport: str, rtt_ms: int, options: argparse.Namesp
         place.hang_up()
         for name, value in _run(place, measure, transport, arguments).items():
             results[transport, rtt_ms, name].append(value)
-        _say(f"{transport} at {rtt_ms} ms: {measure}")
+        _print(f"{transport} at {rtt_ms} ms: {measure}")
 
 
 def _cells(transport: str, options: argparse.Namespace) -> Iterator[tuple[str, Mapping[str, int]]]:
@@ -82,7 +82,7 @@ def _run(place: Place, measure: str, transport: str, arguments: Mapping[str, int
         status = subprocess.run(command, env=place.environ, stdout=out, stderr=err, check=False).returncode
         printed, said = _content(out), _content(err)
     if status:
-        _say(f"{transport} {measure} failed: {said[-2000:]}")
+        _print(f"{transport} {measure} failed: {said[-2000:]}")
         return {}
     numbers: dict[str, float] = json.loads(printed.splitlines()[-1])
     return numbers
@@ -104,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 

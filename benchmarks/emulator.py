@@ -67,7 +67,7 @@ class Running:
 
 def main() -> None:
     options = _parser().parse_args()
-    _say(f"start: {statistics.median(_starts(options.repeats)):.2f} s (median of {options.repeats})")
+    _print(f"start: {statistics.median(_starts(options.repeats)):.2f} s (median of {options.repeats})")
     with tempfile.TemporaryDirectory(prefix="jt-bench-") as folder:
         _idle(Path(folder), options.idle_s)
         _operations(Path(folder), options.operations)
@@ -89,7 +89,7 @@ def _idle(folder: Path, seconds: float) -> None:
         before = _cpu_s(emulator)
         time.sleep(seconds)
         used = _cpu_s(emulator) - before
-        _say(f"idle: {_rss_mib(emulator):.0f} MiB resident, {100 * used / seconds:.2f} % of a core in {seconds:g} s")
+        _print(f"idle: {_rss_mib(emulator):.0f} MiB resident, {100 * used / seconds:.2f} % of a core in {seconds:g} s")
 
 
 def _operations(folder: Path, count: int) -> None:
@@ -99,14 +99,14 @@ def _operations(folder: Path, count: int) -> None:
         began = time.monotonic()
         paths = [f"/v2/{ZONE}/nodes?nodeId=n{index}" for index in range(count)]
         list(pool.map(lambda path: emulator.ask("POST", path, NODE), paths))
-        _say(f"{count} operations: asked for in {time.monotonic() - began:.2f} s, {_undone(emulator)} in flight")
+        _print(f"{count} operations: asked for in {time.monotonic() - began:.2f} s, {_undone(emulator)} in flight")
         began = time.monotonic()
         emulator.set("clock", advance_s=600)
         while _undone(emulator):
             emulator.set("clock", advance_s=1)
         took = time.monotonic() - began
         ready = [node for node in emulator.ask("GET", f"/v2/{ZONE}/nodes")["nodes"] if node["state"] == "READY"]
-        _say(f"  all done {took:.2f} s later, {len(ready)} nodes READY; {_rss_mib(emulator):.0f} MiB resident")
+        _print(f"  all done {took:.2f} s later, {len(ready)} nodes READY; {_rss_mib(emulator):.0f} MiB resident")
 
 
 def _undone(emulator: Running) -> int:
@@ -142,8 +142,10 @@ def _lists(folder: Path, count: int, repeats: int) -> None:
                 assert len(names) == count
             cpu = (cpu + _cpu_s(emulator)) / repeats
             took = statistics.median(times)
-            _say(f"{count} nodes over {name}: {took:.2f} s (median of {repeats}; {cpu:.2f} s of CPU), pages of {PAGE}")
-        _say(f"  {_rss_mib(emulator):.0f} MiB resident")
+            _print(
+                f"{count} nodes over {name}: {took:.2f} s (median of {repeats}; {cpu:.2f} s of CPU), pages of {PAGE}"
+            )
+        _print(f"  {_rss_mib(emulator):.0f} MiB resident")
 
 
 def _list_by_rest(emulator: Running) -> list[str]:
@@ -197,7 +199,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

@@ -117,12 +117,12 @@ def main() -> None:
     with lab() as url, chromium(options.chromium) as browser:
         page = _opened(browser, url, answers)
         meter = Meter(page, browser)
-        _say(f"{options.workers} workers, 8 cores each; {len(answers.seconds[0]) // 1024} KiB an answer")
+        _print(f"{options.workers} workers, 8 cores each; {len(answers.seconds[0]) // 1024} KiB an answer")
         for name, act in _views(page):
             asked, start = answers.asked, time.monotonic()
             numbers = meter.measure(act, options.seconds)
             rate = (answers.asked - asked) / (time.monotonic() - start)
-            _say(_line(name, numbers, rate))
+            _print(_line(name, numbers, rate))
 
 
 def _views(page: Page) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -212,7 +212,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

@@ -93,7 +93,7 @@ async def measure_outages(place: Place, rtt_ms: float, runs: int, rng: random.Ra
         for way, fault in WAYS.items():
             await listener.first_output(after=time.time() + 2)
             found[way].append(await _outage(control, kernel, listener, fault, rng.uniform(15, 25)))
-            _say(f"{way}: {found[way][-1]}")
+            _print(f"{way}: {found[way][-1]}")
     await listener.close()
     await kernel.manager.interrupt_kernel()
     await kernel.end()
@@ -137,7 +137,7 @@ async def measure_interrupts(place: Place, rtt_ms: float, runs: int) -> dict[str
         found[name] = []
         for _ in range(runs):
             found[name] += (await interrupt(kernel_name_of(NODE), queued_mib)).values()
-            _say(f"interrupt, {name}: {found[name][-1]:.3f} s")
+            _print(f"interrupt, {name}: {found[name][-1]:.3f} s")
     return found
 
 
@@ -183,7 +183,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 

@@ -40,7 +40,7 @@ Numbers = Mapping[str, list[float]]
 def main() -> None:
     options = _parser().parse_args()
     cpu_s = [_import_cpu_s() for _ in range(options.repeats)]
-    _say(f"import of the server extension: {median(cpu_s):.3f} s of CPU (least {min(cpu_s):.3f})")
+    _print(f"import of the server extension: {median(cpu_s):.3f} s of CPU (least {min(cpu_s):.3f})")
     with ExitStack() as stack:
         browser = stack.enter_context(chromium(options.chromium))
         arguments = {"without": stack.enter_context(_without_ours()), "with": ()}
@@ -54,8 +54,8 @@ def main() -> None:
                 took_s, used_s = _open(*pages[side])
                 seconds[side].append(took_s)
                 cpu[side].append(used_s)
-    _say(_line("time to interactive", seconds))
-    _say(_line("CPU of the page until then", cpu))
+    _print(_line("time to interactive", seconds))
+    _print(_line("CPU of the page until then", cpu))
 
 
 def _line(name: str, numbers: Numbers) -> str:
@@ -99,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

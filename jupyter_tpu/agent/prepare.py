@@ -40,9 +40,9 @@ def main(code: Path, request: Mapping[str, Any]) -> None:
     """
     close_new_files()
     try:
-        _say(ready=prepare(code, Home.of_user(), request))
+        _write(ready=prepare(code, Home.of_user(), request))
     except TpuError as error:
-        _say(failed=error.to_json())
+        _write(failed=error.to_json())
 
 
 def prepare(code: Path, home: Home, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -141,9 +141,9 @@ def _tail(path: Path) -> str:
 
 
 def _report(phase: str, message: str, fraction: float) -> None:
-    _say(phase=phase, message=message, fraction=fraction)
+    _write(phase=phase, message=message, fraction=fraction)
 
 
-def _say(**content: Any) -> None:
+def _write(**content: Any) -> None:
     sys.stdout.write(json.dumps(content) + "\n")
     sys.stdout.flush()

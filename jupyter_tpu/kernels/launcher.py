@@ -53,9 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return asyncio.run(_Launcher(options).run())
     except TpuError as error:
-        _say(str(error))
+        _report(str(error))
         if error.raw and error.raw not in str(error):
-            _say(error.raw)
+            _report(error.raw)
         return 1
 
 
@@ -141,7 +141,7 @@ class _Launcher:
             if self._host.is_started:
                 await self._host.kernel.interrupt()
         except TpuError as error:
-            _say(str(error))
+            _report(str(error))
 
     async def _wait_for_end_request(self) -> None:
         """Wait for SIGTERM or for the parent process to exit; then the launcher must shut down the kernel."""
@@ -254,10 +254,10 @@ def _read_connection_file(path: Path) -> dict[str, Any]:
 
 
 def _show(progress: Mapping[str, Any]) -> None:
-    _say(str(progress["message"]))
+    _report(str(progress["message"]))
 
 
-def _say(text: str) -> None:
+def _report(text: str) -> None:
     with suppress(BrokenPipeError):  # the parent may have exited, but the kernel must still be shut down
         sys.stderr.write(f"jupyter-tpu: {text}\n")
         sys.stderr.flush()

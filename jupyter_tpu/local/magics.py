@@ -81,12 +81,12 @@ class LocalMagics:
         # Start the kernel now, so that an unusable node is reported here and not by the first cell.
         self._started(spec)
         self._nodes.current = spec.name
-        self._say(f"Cells that begin with %%tpu run on {spec.display_name}.")
+        self._display(f"Cells that begin with %%tpu run on {spec.display_name}.")
 
     def _detach(self, options: Namespace) -> None:
         spec = self._nodes.find(options.node, options.framework)
         ended = self._nodes.detach(spec)
-        self._say(f"The kernel on {spec.display_name} {'has ended' if ended else 'is not in use here'}.")
+        self._display(f"The kernel on {spec.display_name} {'has ended' if ended else 'is not in use here'}.")
 
     def _run_cell(self, options: Namespace, cell: str) -> None:
         if not all(name.isidentifier() for name in options.wanted):
@@ -120,7 +120,7 @@ class LocalMagics:
                 f"The cell was left running on {spec.display_name}; the next one there waits for it."
             ) from None
 
-    def _say(self, text: str) -> None:
+    def _display(self, text: str) -> None:
         self._shell.display_pub.publish(data={"text/plain": text})
 
 

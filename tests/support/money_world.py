@@ -107,7 +107,7 @@ class Process:
         self.cloud = GoogleCloud(CloudSettings(project=PROJECT, endpoint=_ENDPOINT), self.line, own_clock)
         self.journal = journal_in(folder)
         self.braking = AutostopController(
-            self.cloud, self.journal, look_at_clocks=lambda: Moment(wall=clock(), steady=steady())
+            self.cloud, self.journal, read_clocks=lambda: Moment(wall=clock(), steady=steady())
         )
         accounting = BudgetEnforcer(self.cloud, self.journal)
         others = (RecreateController(self.cloud, self.journal), SearchController(self.cloud, self.journal))

@@ -18,7 +18,7 @@ KEPT_S = 3600.0
 # are dropped.
 _MOST = 240
 # The guard takes a sample at least every 10 s. After a longer gap, the activity in between is unknown.
-_LOOKED_S = 25.0
+_MAX_GAP_S = 25.0
 # The start of an idle period is computed at each observation and varies a little. Starts that differ by at most this
 # much count as the same.
 _SAME_S = 3.0
@@ -64,7 +64,7 @@ class ActivityHistory:
     def add(self, activity: Activity, verdict: Verdict, now: float) -> None:
         """Add an observation made at `now`."""
         seen, last = _seen(activity, verdict, now), self._periods[-1] if self._periods else None
-        if last is None or now - last.ended_at > _LOOKED_S:
+        if last is None or now - last.ended_at > _MAX_GAP_S:
             self._periods.append(seen)
         elif last.continues_in(seen):
             self._periods[-1] = replace(last, ended_at=now, detail=seen.detail)

@@ -16,7 +16,7 @@ from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import EnvironmentFailed
 
 _FITS = re.compile(r"9\.2\.\d")  # the versions that `SLICE_NEEDS` allows
-_LOOK = """
+_FIND_SCRIPT = """
 import json, sysconfig
 from importlib import metadata
 try:
@@ -26,7 +26,7 @@ except metadata.PackageNotFoundError:
 print(json.dumps({"version": version, "folder": sysconfig.get_path("purelib")}))
 """
 # Time limit for a Python process. It starts in 0.1 s, but a worker whose cores are all busy may need much longer.
-_LOOK_S = 60.0
+_FIND_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -97,14 +97,19 @@ class SlicePackages:
         """Return a Python's packages; search again only after an installation, because a search is slow."""
         known = self._found.get(python)
         if known is None or _changed_at(known.folder) != known.changed_at:
-            known = self._found[python] = _look(python)
+            known = self._found[python] = _find_packages(python)
         return known
 
 
-def _look(python: str) -> Packages:
+def _find_packages(python: str) -> Packages:
     try:
         done = subprocess.run(
-            [python, "-c", _LOOK], stdin=subprocess.DEVNULL, capture_output=True, timeout=_LOOK_S, check=True, text=True
+            [python, "-c", _FIND_SCRIPT],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_FIND_TIMEOUT_S,
+            check=True,
+            text=True,
         )
         found = json.loads(done.stdout)
         return Packages(str(found["version"]), str(found["folder"]), _changed_at(found["folder"]))

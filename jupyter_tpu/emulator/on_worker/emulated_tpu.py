@@ -173,7 +173,7 @@ class _Service:
                 start_new_session=True,
             )
         os.close(ours)
-        is_ready = _says_ready(process)
+        is_ready = _wait_until_ready(process)
         process.wait()  # the service is a child of `process`, so that the program has no child that it did not start
         if is_ready:
             return _Service(theirs)
@@ -191,7 +191,7 @@ class _Service:
         os.set_inheritable(self._end, True)
 
 
-def _says_ready(process: subprocess.Popen[bytes]) -> bool:
+def _wait_until_ready(process: subprocess.Popen[bytes]) -> bool:
     assert process.stdout is not None, "it was started with a pipe"
     with process.stdout as output:
         # the program must not hang if the service hangs

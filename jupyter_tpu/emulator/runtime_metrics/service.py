@@ -28,8 +28,8 @@ from jupyter_tpu.emulator.runtime_metrics.protos import SERVICE, message_class
 from jupyter_tpu.emulator.workers.chips import LOOPBACK, Chips, read_chips
 
 # Real seconds between two checks; each bounds the delay until a change is noticed.
-LOOK_FOR_HOLDER_S = 1.0
-LOOK_FOR_SCRIPT_S = 0.1
+HOLDER_POLL_S = 1.0
+SCRIPT_POLL_S = 0.1
 
 
 def main(arguments: list[str]) -> int:
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
         return 0  # the program that uses the chips waits only for this process; the service is not its child
     chips, port = read_chips(folder)
     server = serve(chips, port, Load(holder), folder)
-    _say_ready()
+    _report_ready()
     wait_for_end(holder, is_gone)
     server.stop(grace=None).wait()
     return 0
@@ -70,7 +70,7 @@ def _methods(chips: Chips, load: Load, folder: Path) -> dict[str, tuple[str, Met
         script = read_script(folder)
         # wait until the client gives up or the test ends the simulated hang
         while script is not None and script.lie == "hang" and context.is_active():
-            time.sleep(LOOK_FOR_SCRIPT_S)
+            time.sleep(SCRIPT_POLL_S)
             script = read_script(folder)
         return readings.metric(request.metric_name, chips, replace(load.read(), script=script))
 
@@ -114,13 +114,13 @@ def _watch(pid: int) -> int | None:
 def wait_for_end(holder: int, is_gone: int | None, input_fd: int = 0) -> None:
     """Wait until the process that uses the chips has exited, or until `input_fd` has input or is closed."""
     watched = [input_fd, *([] if is_gone is None else [is_gone])]
-    patience = LOOK_FOR_HOLDER_S if is_gone is None else None
+    patience = HOLDER_POLL_S if is_gone is None else None
     while not select.select(watched, [], [], patience)[0]:
         if not psutil.pid_exists(holder):
             return
 
 
-def _say_ready() -> None:
+def _report_ready() -> None:
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     nowhere = os.open(os.devnull, os.O_WRONLY)

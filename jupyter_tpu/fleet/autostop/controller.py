@@ -83,7 +83,7 @@ class AutostopController:
         agents: access to the agents; if None, activity is unknown, and the idle timeout stops nothing.
         every_s: seconds between two polls of an agent.
         answer_s: seconds for which the fleet's loop waits for an agent's response.
-        look_at_clocks: a function that returns the times of the wall clock and of the monotonic clock.
+        read_clocks: a function that returns the times of the wall clock and of the monotonic clock.
         login_key: the user's public key line; a node that has it belongs to the user even if the journal was lost.
     """
 
@@ -95,7 +95,7 @@ class AutostopController:
         *,
         every_s: float = _ASK_EVERY_S,
         answer_s: float = _ANSWER_S,
-        look_at_clocks: Callable[[], Moment] = this_moment,
+        read_clocks: Callable[[], Moment] = this_moment,
         login_key: str = "",
     ) -> None:
         self._cloud = cloud
@@ -105,7 +105,7 @@ class AutostopController:
         self.checkpoint_hooks = CheckpointHooks(agents, journal, cloud.settings) if agents else None
         self._poller = AgentPoller(self.checkpoint_hooks, every_s=every_s, answer_s=answer_s)
         self._cloud_clock = cloud.clock
-        self._clocks = look_at_clocks
+        self._clocks = read_clocks
         self._ledger = SpendLedger(journal, cloud.settings)
         self._costs: NodeCosts = NO_COSTS
         self._cost_again_at = -math.inf

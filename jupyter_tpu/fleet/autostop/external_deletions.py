@@ -90,7 +90,7 @@ class ExternalDeletions:
     async def reconcile(self, fleet: Fleet, now: float) -> None:
         """Look for stopped nodes if the list of nodes has changed. After JournalUnwritable, the next call retries."""
         snapshot = fleet.snapshot()
-        seen = (snapshot.as_of, snapshot.nodes, dict(snapshot.looked_at))
+        seen = (snapshot.as_of, snapshot.nodes, dict(snapshot.node_read_at))
         # read the ledger only when the list has changed, because the ledger may be long
         if snapshot.as_of and seen != self._seen:
             ends = await asyncio.to_thread(self._unreported, snapshot, now)

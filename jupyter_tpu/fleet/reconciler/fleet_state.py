@@ -43,7 +43,7 @@ class FleetState:
             error=self.node_cache.error,
             intents=tuple(filter(self._is_true, intents_to_show(self.intents.values()))),
             notices=notices,
-            looked_at=self.node_cache.read_at,
+            node_read_at=self.node_cache.read_at,
             clock_ahead_s=ahead_at(self.node_cache.as_of),
         )
 

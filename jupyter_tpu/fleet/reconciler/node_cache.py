@@ -21,7 +21,7 @@ class NodeCache:
 
     def __init__(self) -> None:
         self._nodes: dict[NodeName, Node] = {}
-        self._looked_at: dict[NodeName, Moment] = {}
+        self._read_at: dict[NodeName, Moment] = {}
         self.unreachable: tuple[str, ...] = ()
         self.as_of = 0.0
         self.error: TpuError | None = None
@@ -34,7 +34,7 @@ class NodeCache:
     @property
     def read_at(self) -> dict[NodeName, float]:
         """Return when each node was read individually (found or not) since the last list request, in Unix seconds."""
-        return {name: at.wall for name, at in self._looked_at.items()}
+        return {name: at.wall for name, at in self._read_at.items()}
 
     def get(self, name: NodeName) -> Node | None:
         """Return one node, or None."""
@@ -46,10 +46,10 @@ class NodeCache:
         # keep the nodes of zones that did not respond
         kept = {name: node for name, node in self._nodes.items() if name.zone in listed.unreachable}
         # these nodes were read after this list was requested, so they are newer than the list
-        later = {name for name, at in self._looked_at.items() if at.steady >= asked.steady}
+        later = {name for name, at in self._read_at.items() if at.steady >= asked.steady}
         new = {name: node for name, node in {**kept, **found}.items() if name not in later}
         new.update({name: node for name, node in self._nodes.items() if name in later})
-        self._looked_at = {name: self._looked_at[name] for name in later}
+        self._read_at = {name: self._read_at[name] for name in later}
         self.unreachable, self.as_of, self.error = listed.unreachable, asked.wall, None
         return self._replace(new)
 
@@ -60,12 +60,12 @@ class NodeCache:
 
     def merge_node(self, node: Node, at: Moment) -> set[NodeName]:
         """Add a node that was read from the cloud; return the names of the nodes that changed."""
-        self._looked_at[node.name] = at
+        self._read_at[node.name] = at
         return self._replace({**self._nodes, node.name: node})
 
     def merge_missing(self, name: NodeName, at: Moment) -> set[NodeName]:
         """Record that the node does not exist; return the names of the nodes that changed."""
-        self._looked_at[name] = at
+        self._read_at[name] = at
         return self._replace({each: node for each, node in self._nodes.items() if each != name})
 
     def record_failure(self, error: TpuError) -> bool:

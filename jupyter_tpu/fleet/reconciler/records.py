@@ -22,7 +22,7 @@ class FleetSnapshot:
         error: why the last poll failed; None if it succeeded.
         intents: open intents, and failed intents that the user has not dismissed, oldest first.
         notices: messages for the user about the journal, the clock and budgets, one sentence each.
-        looked_at: for each node that was requested individually after `as_of`, the time of the last response (Unix
+        node_read_at: for each node that was requested individually after `as_of`, the time of the last response (Unix
             seconds by the cloud's clock).
         clock_ahead_s: how far this computer's clock is ahead of the cloud's, in seconds; 0 if it is correct.
     """
@@ -33,7 +33,7 @@ class FleetSnapshot:
     error: TpuError | None = None
     intents: tuple[Intent, ...] = ()
     notices: tuple[str, ...] = ()
-    looked_at: Mapping[NodeName, float] = field(default_factory=dict)
+    node_read_at: Mapping[NodeName, float] = field(default_factory=dict)
     clock_ahead_s: float = 0.0
 
     @property
@@ -43,7 +43,7 @@ class FleetSnapshot:
 
     def seen_at(self, name: NodeName) -> float:
         """Return when the cloud last reported this node as existing or missing (Unix seconds by its clock)."""
-        return self.looked_at.get(name, self.as_of)
+        return self.node_read_at.get(name, self.as_of)
 
     def node(self, name: NodeName) -> Node | None:
         """Return the node with this name, or None if the last poll did not find it."""

@@ -323,7 +323,7 @@ def observation_of(
 def observation_of_fleet(snapshot: FleetSnapshot, *, before: NodesObservation = NEVER) -> NodesObservation:
     """Convert the last known state of the fleet to a ledger observation; for `before`, see `observation_of`."""
     listed = NodeList(nodes=snapshot.nodes, unreachable=snapshot.unreachable)
-    return observation_of(listed, as_of=snapshot.as_of, before=before, read_at=dict(snapshot.looked_at))
+    return observation_of(listed, as_of=snapshot.as_of, before=before, read_at=dict(snapshot.node_read_at))
 
 
 def _as_ready(node: Node, now: float) -> Span:

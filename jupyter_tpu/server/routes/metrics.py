@@ -65,7 +65,7 @@ class MetricsHandler(ChipsRoute):
 
     async def _answers(self, node: Node, endpoint: str, params: Mapping[str, Any]) -> list[Answer]:
         try:
-            keys = await asyncio.to_thread(workers_to_look_at, node, endpoint)
+            keys = await asyncio.to_thread(workers_to_query, node, endpoint)
         except TpuError as error:  # show the reason instead of each worker's chart
             return [Answer(worker_id=worker_id, error=error) for worker_id in range(max(1, len(node.workers)))]
         return await self.app.metrics_pool.call(keys, "metrics", params, uid=node.uid)
@@ -80,7 +80,7 @@ class ReleaseHandler(ChipsRoute):
         """Kill processes; return which of them released the chips."""
         worker_id, params = release_from_body(self.request.body)
         opened, node = await self.node(zone, node_id)
-        keys = await asyncio.to_thread(workers_to_look_at, node, opened.settings.endpoint)
+        keys = await asyncio.to_thread(workers_to_query, node, opened.settings.endpoint)
         if worker_id >= len(keys):
             raise BadInput(
                 Text(
@@ -100,7 +100,7 @@ class ReleaseHandler(ChipsRoute):
         self.write_json(release_view(answer.content))
 
 
-def workers_to_look_at(node: Node, endpoint: str) -> tuple[WorkerKey, ...]:
+def workers_to_query(node: Node, endpoint: str) -> tuple[WorkerKey, ...]:
     """Return all workers of a node to which this machine has connected before. Blocks on disk I/O.
 
     Raises:

@@ -137,7 +137,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         """
         snapshot = (await self.fleet()).snapshot()
         # don't add earlier unobserved time: only the recording determines whether the nodes were READY then
-        before = NodesObservation(as_of=snapshot.as_of, read_at=snapshot.looked_at)
+        before = NodesObservation(as_of=snapshot.as_of, read_at=snapshot.node_read_at)
         return replace(observation_of_fleet(snapshot, before=before), now=await self.cloud_now())
 
     async def end(self, verb: Literal["stop", "delete"], zone: str, node_id: str) -> None:

@@ -376,7 +376,7 @@ class PageSession:
                 if found.parent_id:
                     self._last_parent = found.parent_header
                 self._make_header.store_header(found.header)
-            return _with_told_state(found) if found else None
+            return _with_shown_state(found) if found else None
         return PageMessage.from_parts(message.seq, message.channel, message.parts) if self._is_mine(message) else None
 
     def _is_mine(self, message: KernelMessage) -> bool:
@@ -466,7 +466,7 @@ class PageSession:
         await self._write(self._text_limit.renew(loop.time()))
 
 
-def _with_told_state(message: PageMessage) -> PageMessage:
+def _with_shown_state(message: PageMessage) -> PageMessage:
     """Replace the state "starting" in a status message with the state from `shown_state`."""
     if b"starting" not in message.content or message.msg_type != "status":  # a fast test that usually avoids parsing
         return message

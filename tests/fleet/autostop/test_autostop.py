@@ -110,7 +110,7 @@ class Ready:
 @pytest.fixture
 def make_ready(bench: Any) -> Any:
     async def make(agents: Any = None, clocks: Callable[[], Moment] | None = None, **spec: Any) -> Ready:
-        options = {"look_at_clocks": clocks} if clocks else {}
+        options = {"read_clocks": clocks} if clocks else {}
         journal = bench.journal()
         autostop = AutostopController(bench.cloud, journal, agents, every_s=0.0, **options)
         fleet = await bench.fleet(BudgetEnforcer, lambda *_: autostop, journal=journal)
