@@ -195,7 +195,7 @@ export function shareOfIdleTimeout(trans: TranslationBundle): string {
 
 // When and why it ends
 
-/** Why a node will stop, in a word. */
+/** Why a node will stop, in one or two words. */
 export function autostopReason(why: INodeAutostop['ends_why'], trans: TranslationBundle): string {
   const names: { readonly [why: string]: string } = {
     idle: trans.__('idle'),
@@ -222,9 +222,9 @@ export function autostopSummary(
 }
 
 /**
- * The same in a word or two: `42 min`, `In use`, `No auto-stop`, `Starting…` while a kernel starts.
+ * When a node stops, in one or two words: `42 min`, `In use`, `No auto-stop`, `Starting…` while a kernel starts.
  *
- * Where the activity can't be read, as without a connection, the rule is all that is known: `Stops after 1 h idle`.
+ *  While the activity is unknown, as without a connection, only the rule can be shown: `Stops after 1 h idle`.
  */
 export function autostopShort(
   autostop: INodeAutostop,
@@ -251,12 +251,12 @@ export function autostopShort(
     : trans.__('Auto-delete after %1 idle', span);
 }
 
-/** What that time is of: `stops in 42 min`. */
+/** The time left on a node's card, with what happens then: `stops in 42 min`. */
 export function endsIn({ action }: INodeAutostop, span: string, trans: TranslationBundle): string {
   return action === 'stop' ? trans.__('stops in %1', span) : trans.__('deleted in %1', span);
 }
 
-/** What ends a node that is in use: its rules. */
+/** The rules that will end a node that is in use. */
 function withoutEnd(autostop: INodeAutostop, trans: TranslationBundle): string {
   const { idle_after_s, session_s, verdict, action } = autostop;
   if (idle_after_s === null) {
@@ -276,9 +276,9 @@ function withoutEnd(autostop: INodeAutostop, trans: TranslationBundle): string {
 }
 
 /**
- * The same shortly before the end, to the second: `Auto-stop in 4:12 · idle for 55 min`.
+ * The summary shortly before the end, to the second: `Auto-stop in 4:12 · idle for 55 min`.
  *
- * @param asked_s when the server sent the settings, by its own clock
+ *  @param asked_s when the server sent the settings, by its own clock
  */
 export function autostopCountdown(
   autostop: INodeAutostop,
@@ -403,7 +403,7 @@ export function activityDescription(
     : trans.__('Not enough data yet.');
 }
 
-/** What the guard can do, or why not; only the reason comes from the agent, in English. */
+/** What the guard can do, or why it cannot; only the reason comes from the agent, in English. */
 export function guardDetail(
   { node_id, guard }: Pick<INodeAutostop, 'node_id' | 'guard'>,
   trans: TranslationBundle

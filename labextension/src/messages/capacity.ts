@@ -25,7 +25,7 @@ export function queuedResources(trans: TranslationBundle): string {
   return trans.__('Queued resources');
 }
 
-/** That a request for a node has been accepted. */
+/** A notice that a request for a node has been accepted. */
 export function queuedNotice(
   { node_id, zone, accelerator_type }: INewQueued,
   trans: TranslationBundle
@@ -91,7 +91,7 @@ export function queuedDetails(queued: IQueued, now_s: number, trans: Translation
     queued.zone,
     provisioningName(queued, trans),
     state_since !== null && trans.__('for %1', formatDuration(now_s - state_since, trans)),
-    // one that has ended waits for nothing
+    // a queued resource that has ended waits for nothing
     valid_until !== null &&
       !queued.is_leftover &&
       trans.__('until %1', formatMoment(valid_until, now_s)),

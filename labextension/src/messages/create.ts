@@ -43,7 +43,7 @@ export function chips(trans: TranslationBundle): string {
   return trans.__('Chips');
 }
 
-/** The name of the list below the search, which is labelled otherwise. */
+/** The name of the list below the search, whose visible label is different. */
 export function types(trans: TranslationBundle): string {
   return trans.__('Accelerator types');
 }
@@ -101,7 +101,7 @@ export function placeLabel(
     : zone;
 }
 
-/** How our own requests for this type went in this zone. */
+/** How many of this user's requests for this type have succeeded in this zone. */
 export function capacityHint(
   { created, out_of_capacity }: IOffer,
   trans: TranslationBundle

@@ -297,7 +297,7 @@ export function formatDuty(totals: ITotals, trans: TranslationBundle): string {
   return formatTotals({ ...totals, hbm_used_bytes: null }, trans);
 }
 
-/** The number of workers, and how many did not answer; empty for a single one that did. */
+/** The number of workers, and how many did not respond; empty for a single worker that did. */
 export function formatAnswers({ workers }: IMetrics, trans: TranslationBundle): string {
   const silent = workers.filter(({ error }) => error !== null).length;
   const count = trans._n('%1 worker', '%1 workers', workers.length);

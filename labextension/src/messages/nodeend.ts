@@ -1,4 +1,4 @@
-/** The end of a node: what happened, when and why, and the way back. One sentence on every surface. */
+/** The end of a node: what happened, when and why, and how to go on. Every part of the page uses the same sentence. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { INodeEnd, INodeRecovery } from '../api.generated';
@@ -114,7 +114,9 @@ export function whatIsLeft(trans: TranslationBundle): string {
   return trans.__('Variables are lost; outputs are kept.');
 }
 
-/** What is not known while the cloud does not answer; `age` is that of the last list of nodes. */
+/**
+ * A note that the node's state is unknown while the cloud does not respond; `age` is that of the last list of nodes.
+ */
 export function stateUnknown(age: string | null, trans: TranslationBundle): string {
   return age === null
     ? trans.__('Its current state is unknown.')

@@ -40,7 +40,7 @@ export function connectionLostTitle(age: string, reason: string, trans: Translat
   return trans.__('Connection lost %1 ago: %2', age, reason);
 }
 
-/** JupyterLab's dialog has said why; so does the title. */
+/** The line about a failed start. JupyterLab's dialog has shown the reason, and so does the line's tooltip. */
 export function notStarted(trans: TranslationBundle): string {
   return trans.__('Kernel not started');
 }

@@ -162,7 +162,7 @@ export function description(trans: TranslationBundle): string {
   return trans.__('Description');
 }
 
-/** A state in a word for the user; the API's own spelling of a state that is not in the list. */
+/** A state in one or two words; a state that is not in the list keeps the API's spelling. */
 export function stateName(state: string, trans: TranslationBundle): string {
   const names: { readonly [state: string]: string } = {
     CREATING: trans.__('Creating'),
@@ -294,7 +294,7 @@ export function openNotebookButton(trans: TranslationBundle): string {
   return trans.__('Open notebook');
 }
 
-/** The same where a card is narrow. */
+/** The label of the button on a narrow card. */
 export function openButton(trans: TranslationBundle): string {
   return trans.__('Open');
 }

@@ -9,7 +9,7 @@ export function details(trans: TranslationBundle): string {
   return trans.__('Details');
 }
 
-/** The message of a problem; only the browser knows that the server does not answer. */
+/** The message of a problem; that the server does not respond is known only to the browser. */
 export function messageOf({ code, message }: IProblem, trans: TranslationBundle): string {
   return code === 'server_unreachable'
     ? trans.__('The Jupyter server is not responding.')
@@ -148,7 +148,7 @@ export function advice(problem: IProblem, trans: TranslationBundle): string {
   }
 }
 
-/** The button of a failure that has to be looked into on the node. */
+/** The button of a failure that must be examined on the node. */
 export function copySshCommand(trans: TranslationBundle): string {
   return trans.__('Copy SSH command');
 }

@@ -1,4 +1,4 @@
-/** Cells that were lost with a pre-empted node, and rerunning them. */
+/** Cells that were lost with a node, and running them again. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ILostRun, IReplay } from '../api.generated';
@@ -25,7 +25,7 @@ export function cannotRun(trans: TranslationBundle): string {
   return trans.__('no longer in this notebook, and too long to restore');
 }
 
-/** The node may be READY: a lost connection is enough. */
+/** The kernel is not connected; its node may be READY even so. */
 export function notConnected(trans: TranslationBundle): string {
   return trans.__('The kernel is not connected yet.');
 }

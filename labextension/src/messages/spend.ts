@@ -35,7 +35,7 @@ export function today(trans: TranslationBundle): string {
   return trans.__('Today');
 }
 
-/** Next to the title: what was spent; what is being spent per hour stands at the top of the panel. */
+/** Today's spending, next to the title; the present hourly cost is shown at the top of the panel. */
 export function spentToday(amount: string, trans: TranslationBundle): string {
   return trans.__('%1 today', amount);
 }
@@ -48,7 +48,7 @@ export function total(trans: TranslationBundle): string {
   return trans.__('Total');
 }
 
-/** The emulated cloud bills by a clock of its own; people are idle in real time. */
+/** A note about two clocks: the emulated cloud bills by its own clock, but idle time is real time. */
 export function emulatedTime(trans: TranslationBundle): string {
   return trans.__(
     'Costs follow the emulated clock, which runs at 10 × real time by default. Auto-stop uses real time.'
@@ -109,7 +109,7 @@ export function amount(trans: TranslationBundle): string {
   return trans.__('Amount');
 }
 
-/** What counts before the budget is set. */
+/** The amount that would already count towards a budget before it is set. */
 export function usedSoFar(
   { least, most }: IUsedBefore,
   unit: IBudget['unit'],
@@ -124,7 +124,7 @@ function isExact(least: number, most: number): boolean {
   return most - least <= 0.01 * most;
 }
 
-/** What happens as soon as the budget is set. */
+/** A warning that a budget would be used up as soon as it is set. */
 export function usedUpAtOnce(
   { least }: IUsedBefore,
   amount: number,
@@ -283,7 +283,7 @@ export function unpricedAsDearest(types: string, trans: TranslationBundle): stri
 
 // Status bar
 
-/** As on the node's card: `my-node stops in 42 min`. */
+/** When a node ends, as on its card: `my-node stops in 42 min`. */
 export function nodeEndsIn(
   { node_id, action }: Pick<INodeAutostop, 'node_id' | 'action'>,
   span: string,
@@ -488,7 +488,7 @@ export function budgetUse(budget: IBudget, trans: TranslationBundle): string {
     : trans.__('%1 of %2 %3', used, amount, period);
 }
 
-/** A grant pays for dollars, not for hours: a budget of hours stops its nodes too. */
+/** What happens at the cap. A grant covers dollars, not node-hours: a budget of node-hours stops its nodes too. */
 function atTheCapText({ action, unit }: IBudget, trans: TranslationBundle): string {
   if (action === 'warn') {
     return trans.__('only warns');

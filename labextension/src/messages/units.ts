@@ -44,7 +44,7 @@ export function formatPrice(price: IPrice | null, trans: TranslationBundle): str
     : trans.__('Price per hour unknown');
 }
 
-/** The same where space is scarce. */
+/** The price of a node where space is scarce. */
 export function shortPrice(price: IPrice | null, trans: TranslationBundle): string {
   return price ? trans.__('%1/h', formatUsd(price.usd_per_hour)) : trans.__('price unknown');
 }

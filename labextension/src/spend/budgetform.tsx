@@ -108,7 +108,7 @@ export function BudgetForm({ spend, nodes, trans, onSet, onClose }: IProps): JSX
       <Window draft={draft} change={change} trans={trans} />
       <Select
         label={messages.atTheCap(trans)}
-        // a grant covers dollars, not chip-hours
+        // a grant covers dollars, not node-hours
         value={draft.unit === 'hours' && draft.action === 'stop' ? 'stop-all' : draft.action}
         onChange={action => change({ action: action as BudgetAction })}
       >

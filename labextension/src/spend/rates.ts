@@ -68,7 +68,7 @@ export function endsAtCap(
   if (action === 'warn') {
     return endsOf([]);
   }
-  // a grant covers dollars, not chip-hours
+  // a grant covers dollars, not node-hours
   const isSparing = action !== 'stop-all' && unit === 'usd';
   const granted = new Set(
     spend.nodes
