@@ -68,8 +68,9 @@ class Homes:
 
 
 def wait_for(path: Path) -> None:
+    """Wait for the file and its content, which the controller writes in one piece after it has created the file."""
     until = time.monotonic() + 60
-    while not path.exists() and time.monotonic() < until:
+    while not (path.exists() and path.stat().st_size) and time.monotonic() < until:
         time.sleep(0.05)  # nothing announces a file
 
 
