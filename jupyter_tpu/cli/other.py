@@ -6,15 +6,15 @@ import argparse
 from collections.abc import Sequence
 
 from jupyter_tpu import __version__
-from jupyter_tpu.cli.terminal import say, say_json
+from jupyter_tpu.cli.terminal import echo, echo_json
 
 
 def run_version(options: argparse.Namespace) -> int:
     """Print the version of this package."""
     if options.json:
-        say_json({"version": __version__})
+        echo_json({"version": __version__})
     else:
-        say(__version__)
+        echo(__version__)
     return 0
 
 

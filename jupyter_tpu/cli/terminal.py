@@ -29,7 +29,7 @@ def plain(text: str, longest: int = 2000) -> str:
     return errors.plain(shown(text), longest)
 
 
-def say(text: str = "") -> None:
+def echo(text: str = "") -> None:
     """Print a line of data or results on standard output."""
     print(shown(text), flush=True)  # noqa: T201 - this module is where printing happens
 
@@ -44,15 +44,15 @@ def warn(text: str) -> None:
     note(_("warning: {text}", text=plain(text)))
 
 
-def say_json(data: Mapping[str, Any]) -> None:
+def echo_json(data: Mapping[str, Any]) -> None:
     """Print a command's single JSON document for ``--json``, with its schema version."""
-    say(json.dumps({"schema_version": SCHEMA_VERSION, **data}, indent=2))
+    echo(json.dumps({"schema_version": SCHEMA_VERSION, **data}, indent=2))
 
 
-def say_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def echo_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table; see `table_lines`."""
     for line in table_lines(header, rows):
-        say(line)
+        echo(line)
 
 
 def table_lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -66,7 +66,7 @@ def table_lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterato
 def report(error: TpuError, *, as_json: bool) -> None:
     """Print an error in up to three lines: what failed, the current state, and what to do next."""
     if as_json:
-        say_json({"error": error.to_json()})
+        echo_json({"error": error.to_json()})
         return
     note(_("error: {message}", message=plain(_(error.message))))
     if error.exists:

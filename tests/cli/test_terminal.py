@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from jupyter_tpu.cli.terminal import Progress, plain, report, say_table
+from jupyter_tpu.cli.terminal import Progress, echo_table, plain, report
 from jupyter_tpu.errors import OutOfCapacity
 
 
@@ -47,7 +47,7 @@ def test_an_error_is_three_short_lines(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_table_is_aligned_and_plain(capsys: pytest.CaptureFixture[str]) -> None:
-    say_table(("NAME", "STATE"), [("a", "READY"), ("long-name", "\x1b[1mEVIL")])
+    echo_table(("NAME", "STATE"), [("a", "READY"), ("long-name", "\x1b[1mEVIL")])
 
     assert capsys.readouterr().out.splitlines() == ["NAME       STATE", "a          READY", "long-name  [1mEVIL"]
 

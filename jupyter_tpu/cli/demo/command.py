@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jupyter_tpu.cli.terminal import Progress, note, say
+from jupyter_tpu.cli.terminal import Progress, echo, note
 from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.i18n import _
 
@@ -51,7 +51,7 @@ def run_demo(options: argparse.Namespace) -> int:
             folder.reset()
         folder.prepare()
         asyncio.run(_until_signalled(_serve(folder, options)))
-    say(_("Stopped. The demo's nodes and notebooks are kept; `{command}` shows them again.", command=_command(folder)))
+    echo(_("Stopped. The demo's nodes and notebooks are kept; `{command}` shows them again.", command=_command(folder)))
     return 0
 
 
@@ -115,7 +115,7 @@ async def _serve(folder: DemoFolder, options: argparse.Namespace) -> None:
                         continue
                     raise
                 progress.end()
-                _say_where(server, cloud, folder)
+                _show_where(server, cloud, folder)
                 await _until_one_ends(lab, emulator)
                 return
 
@@ -169,22 +169,22 @@ def _read_json(path: Path) -> dict[str, Any]:
     return data
 
 
-def _say_where(server: dict[str, Any], cloud: EmulatedCloud, folder: DemoFolder) -> None:
-    say(_("Emulated cloud: nothing here costs money, and no data leaves this machine."))
-    say(f"  Open:  http://127.0.0.1:{server['port']}{server['base_url']}lab?token={server['token']}")
-    say(_("  Try:   click “Example: digits” in the launcher, then “Create”"))
+def _show_where(server: dict[str, Any], cloud: EmulatedCloud, folder: DemoFolder) -> None:
+    echo(_("Emulated cloud: nothing here costs money, and no data leaves this machine."))
+    echo(f"  Open:  http://127.0.0.1:{server['port']}{server['base_url']}lab?token={server['token']}")
+    echo(_("  Try:   click “Example: digits” in the launcher, then “Create”"))
     # with a token file, the emulator requires the token in each request, but a browser can't send it
     ledger = (
         _("`jupyter tpu emulator ledger` in a terminal of this JupyterLab")
         if cloud.token_file
         else f"{cloud.address}/emulator/v1/ledger"
     )
-    say(_("  Costs: {ledger} (what the nodes would have cost)", ledger=ledger))
-    say(
+    echo(_("  Costs: {ledger} (what the nodes would have cost)", ledger=ledger))
+    echo(
         _("  Fail:  the failure simulator in the TPU panel, or `jupyter tpu emulator` in a terminal of this JupyterLab")
     )
-    say(_("  Stop:  Ctrl-C here"))
-    say(_("  State: {root} (kept; `{command} --reset` starts over)", root=folder.root, command=_command(folder)))
+    echo(_("  Stop:  Ctrl-C here"))
+    echo(_("  State: {root} (kept; `{command} --reset` starts over)", root=folder.root, command=_command(folder)))
 
 
 async def _until_one_ends(lab: Child, emulator: Child) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli.node_texts import resource_text
 from jupyter_tpu.cli.options import cloud_settings
-from jupyter_tpu.cli.terminal import full_text, note, plain, say, say_json, say_table
+from jupyter_tpu.cli.terminal import echo, echo_json, echo_table, full_text, note, plain
 from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.i18n import _
 
@@ -54,7 +54,7 @@ def run_ssh_config(options: argparse.Namespace) -> int:
 
     access = asyncio.run(_access(options))
     file = write_shared_config(access) if options.write else None
-    _say_ssh_config(options, access, render_config(access), file)
+    _show_ssh_config(options, access, render_config(access), file)
     return 0
 
 
@@ -78,25 +78,25 @@ async def _access(options: argparse.Namespace) -> SshAccess:
     return SshAccess(tuple(addresses))
 
 
-def _say_ssh_config(options: argparse.Namespace, access: SshAccess, text: str, file: Path | None) -> None:
+def _show_ssh_config(options: argparse.Namespace, access: SshAccess, text: str, file: Path | None) -> None:
     if options.json:
-        say_json({"hosts": access.hosts(), "file": str(file) if file else None})
+        echo_json({"hosts": access.hosts(), "file": str(file) if file else None})
     elif file is None:
-        say(text.rstrip())
+        echo(text.rstrip())
     else:
-        say(_("Wrote {count} hosts to {file}, which ~/.ssh/config includes.", count=len(access.addresses), file=file))
+        echo(_("Wrote {count} hosts to {file}, which ~/.ssh/config includes.", count=len(access.addresses), file=file))
         for host in access.hosts():
-            say(f"  ssh {host['alias']}")
+            echo(f"  ssh {host['alias']}")
 
 
 def run_kernelspec(options: argparse.Namespace) -> int:
     """Write or remove kernelspecs, and list them."""
     specs = _remove_kernelspecs(options) if options.remove else asyncio.run(_write_kernelspecs(options))
     if options.json:
-        say_json({"kernelspecs": [_spec_view(spec) for spec in specs]})
+        echo_json({"kernelspecs": [_spec_view(spec) for spec in specs]})
     elif specs:
         rows = ((spec.name, spec.display_name, resource_text(spec.node_name)) for spec in specs)
-        say_table(_HEADER, rows)
+        echo_table(_HEADER, rows)
     else:
         note(_("There are no kernelspecs for nodes."))
     return 0

@@ -18,7 +18,7 @@ from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT, perform_request, report
 from jupyter_tpu.cli.options import (
     cloud_settings,
 )
-from jupyter_tpu.cli.terminal import is_confirmed, note, note_do, note_now, plain, say, say_json, warn
+from jupyter_tpu.cli.terminal import echo, echo_json, is_confirmed, note, note_do, note_now, plain, warn
 from jupyter_tpu.errors import BadInput, JournalUnwritable, Text
 from jupyter_tpu.i18n import _
 from jupyter_tpu.models import Node, NodeName
@@ -119,7 +119,7 @@ def _run(options: argparse.Namespace, change: Change) -> int:
             raise  # never start anything billable if the journal can't be written
         return _end_directly(options, change, node, unwritable)
     except KeyboardInterrupt:
-        _say_interrupted(change, node, _charge(options, node))
+        _show_interrupted(change, node, _charge(options, node))
         return SIGINT_EXIT
     return report_end(options, intent, _done(change, node))
 
@@ -183,9 +183,9 @@ def _end_directly(options: argparse.Namespace, change: Change, node: Node, unwri
     warn(_("{message} The request is sent anyway.", message=_(unwritable.message)))
     asyncio.run(_request_end(options, change, node))
     if options.json:
-        say_json({"name": str(node.name), "ok": True, "error": None})
+        echo_json({"name": str(node.name), "ok": True, "error": None})
     else:
-        say(_done(change, node))
+        echo(_done(change, node))
     return 0
 
 
@@ -204,7 +204,7 @@ async def _request_end(options: argparse.Namespace, change: Change, node: Node) 
         warn_of_unwritten(settings)
 
 
-def _say_interrupted(change: Change, node: Node, charge: str) -> None:
+def _show_interrupted(change: Change, node: Node, charge: str) -> None:
     """Print the state after Ctrl-C: the intent is in the journal, and the cloud may already be performing it."""
     note("\n" + _(change.interrupted, node=node.name.node_id))
     note_now(charge)

@@ -47,7 +47,7 @@ def run_create(options: argparse.Namespace) -> int:
     try:
         intent = run_with_consent(options, _("Create it anyway?"), lambda: _create(options, wanted, reads))
     except KeyboardInterrupt:
-        _say_interrupted(wanted)
+        _show_interrupted(wanted)
         return SIGINT_EXIT
     code = report_end(options, intent, _("{node} is READY and {costs}.", node=wanted.node_id, costs=wanted.costs))
     if cloud_settings(options).is_emulated:
@@ -146,7 +146,7 @@ async def _create(options: argparse.Namespace, wanted: Wanted, reads: Reads) -> 
         )
         if wanted.coverage.is_covered or wanted.coverage.detail:  # the user has a grant
             note(_("Never covered by a grant: {services}.", services="; ".join(map(_, NEVER_COVERED))))
-        await _say_egress(opened, wanted, reads)
+        await _show_egress(opened, wanted, reads)
         progress.show(
             _(
                 "Creating {node} in {zone}: {type}, {price_text} when READY",
@@ -164,7 +164,7 @@ async def _create(options: argparse.Namespace, wanted: Wanted, reads: Reads) -> 
         )
 
 
-async def _say_egress(work: RunningFleet, wanted: Wanted, reads: Reads) -> None:
+async def _show_egress(work: RunningFleet, wanted: Wanted, reads: Reads) -> None:
     for egress in await read_egress(work.settings, reads.buckets, wanted.zone, epoch_gib=reads.epoch_gib):
         if egress.is_warning:
             warn(_(egress.text))
@@ -172,7 +172,7 @@ async def _say_egress(work: RunningFleet, wanted: Wanted, reads: Reads) -> None:
             note(plain(_(egress.text)))
 
 
-def _say_interrupted(wanted: Wanted) -> None:
+def _show_interrupted(wanted: Wanted) -> None:
     """Print the state after Ctrl-C: the intent is in the journal, and the cloud may already be performing it."""
     if not wanted.was_asked:
         note("\n" + _("interrupted: no request was sent to the cloud."))

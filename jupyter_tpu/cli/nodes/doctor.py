@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from jupyter_tpu.cli.node_texts import EMULATED
 from jupyter_tpu.cli.nodes.doctor_checks import examine_cloud, examine_here, examine_node
 from jupyter_tpu.cli.options import cloud_settings
-from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
+from jupyter_tpu.cli.terminal import echo, echo_json, echo_table, note, plain
 from jupyter_tpu.diagnostics import FAULT, OK, UNKNOWN, WARNING, Finding, summary
 from jupyter_tpu.errors import Text
 from jupyter_tpu.i18n import _
@@ -27,9 +27,9 @@ def run_doctor(options: argparse.Namespace) -> int:
     has_fault = any(each.state == FAULT for each in findings)
     if options.json:
         found = [each.to_json() for each in findings]
-        say_json({"findings": found, "has_fault": has_fault, "emulated": settings.is_emulated})
+        echo_json({"findings": found, "has_fault": has_fault, "emulated": settings.is_emulated})
     else:
-        _say(findings)
+        _show(findings)
         if settings.is_emulated:
             note(EMULATED)
     return int(has_fault)
@@ -42,10 +42,10 @@ async def _examine(settings: CloudSettings, node: str, zone: str) -> list[Findin
     return [*here, *cloud, *(await examine_node(settings, node, zone) if node and is_reachable else [])]
 
 
-def _say(findings: list[Finding]) -> None:
-    say_table(_HEADER, ((_(_STATES[each.state]), _(each.check), _(each.text)) for each in findings))
-    say()
+def _show(findings: list[Finding]) -> None:
+    echo_table(_HEADER, ((_(_STATES[each.state]), _(each.check), _(each.text)) for each in findings))
+    echo()
     for each in findings:
         if each.fix and each.state != OK:
-            say(_("{topic}: {text}", topic=plain(_(each.check)), text=plain(_(each.fix))))
+            echo(_("{topic}: {text}", topic=plain(_(each.check)), text=plain(_(each.fix))))
     note(_(summary(findings)))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli.options import cloud_settings
-from jupyter_tpu.cli.terminal import Progress, say, say_json, warn
+from jupyter_tpu.cli.terminal import Progress, echo, echo_json, warn
 from jupyter_tpu.errors import Text, TpuError, WrongState
 from jupyter_tpu.fleet.reconciler.views import intent_view
 from jupyter_tpu.i18n import _
@@ -132,7 +132,7 @@ def report_end(options: argparse.Namespace, intent: Intent, done: str) -> int:
             intent.message or Text("The request ended in the phase {phase}.", phase=intent.phase)
         )
     if options.json:
-        say_json(intent_view(intent))
+        echo_json(intent_view(intent))
     else:
-        say(done)
+        echo(done)
     return 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cli.node_texts import EMULATED
 from jupyter_tpu.cli.options import cloud_settings
-from jupyter_tpu.cli.terminal import full_text, is_confirmed, note, plain, say, say_json, say_table, warn
+from jupyter_tpu.cli.terminal import echo, echo_json, echo_table, full_text, is_confirmed, note, plain, warn
 from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.i18n import _
 
@@ -89,9 +89,9 @@ def run_kernels(options: argparse.Namespace) -> int:
         # the listed kernels are valid even if some workers did not respond
         errors = [error.to_json() for error in failures]
         view = [kernel.to_json() for kernel in kernels]
-        say_json({"as_of": time.time(), "kernels": view, "errors": errors, "emulated": settings.is_emulated})
+        echo_json({"as_of": time.time(), "kernels": view, "errors": errors, "emulated": settings.is_emulated})
         return 0
-    _say_list(kernels, failures)
+    _show_list(kernels, failures)
     if settings.is_emulated:
         note(EMULATED)
     return 0
@@ -108,9 +108,9 @@ def _run_end(options: argparse.Namespace) -> int:
         _require_consent(kernel)
     asyncio.run(end_kernel(kernel.key, kernel.kernel_id))
     if options.json:
-        say_json({"kernel_id": kernel.kernel_id, "node_name": str(kernel.key.node)})
+        echo_json({"kernel_id": kernel.kernel_id, "node_name": str(kernel.key.node)})
     else:
-        say(_("{named} was shut down. The node is still READY and billed.", named=_named(kernel)))
+        echo(_("{named} was shut down. The node is still READY and billed.", named=_named(kernel)))
     return 0
 
 
@@ -147,9 +147,9 @@ async def _workers(cloud: CloudApi, zone: str) -> tuple[WorkerKey, ...]:
     return workers_with_kernels([node for node in ready if login_of(node, user_key)], cloud.settings)
 
 
-def _say_list(kernels: list[LiveKernel], failures: list[TpuError]) -> None:
+def _show_list(kernels: list[LiveKernel], failures: list[TpuError]) -> None:
     if kernels:
-        say_table(_HEADER, map(_row, kernels))
+        echo_table(_HEADER, map(_row, kernels))
     else:
         note(_("No kernels are running on READY nodes."))
     for error in failures:

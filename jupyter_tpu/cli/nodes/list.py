@@ -11,7 +11,7 @@ from jupyter_tpu import accelerators
 from jupyter_tpu.cli.node_texts import dollars_text, emulated_text, price_text, total_text
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.spend.ledger_access import costs_of_list, costs_of_nodes, reminders_of, warn_of_clock
-from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
+from jupyter_tpu.cli.terminal import echo, echo_json, echo_table, note, plain
 from jupyter_tpu.errors import Text
 from jupyter_tpu.fleet.reconciler.views import node_price, node_view
 from jupyter_tpu.i18n import _, padded
@@ -36,9 +36,9 @@ def run_list(options: argparse.Namespace) -> int:
     specs = kernelspec_names(settings)
     if options.json:
         reminded = [{"name": str(name), **each.to_json(name.node_id)} for name, each in reminders.items()]
-        say_json({**_list_view(listed, specs, costs), "reminders": reminded, "emulated": settings.is_emulated})
+        echo_json({**_list_view(listed, specs, costs), "reminders": reminded, "emulated": settings.is_emulated})
     else:
-        _say_list(listed, specs, costs)
+        _show_list(listed, specs, costs)
         # print to standard error, so that a pipe gets only the table
         for node in listed.nodes:
             if node.name in reminders:
@@ -89,9 +89,9 @@ def _list_view(listed: NodeList, specs: dict[str, str], costs: NodeCosts) -> dic
     }
 
 
-def _say_list(listed: NodeList, specs: dict[str, str], costs: NodeCosts) -> None:
+def _show_list(listed: NodeList, specs: dict[str, str], costs: NodeCosts) -> None:
     if listed.nodes:
-        say_table(_HEADER, (_row(node, specs, costs) for node in listed.nodes))
+        echo_table(_HEADER, (_row(node, specs, costs) for node in listed.nodes))
     note(total_text(listed.nodes))
     for zone in listed.unreachable:
         note(_("{zone} did not respond: its nodes are not listed.", zone=plain(zone)))
@@ -113,9 +113,9 @@ def run_describe(options: argparse.Namespace) -> int:
     node, cost_usd, clock_rate = asyncio.run(_get_node(options))
     view = node_view(node, kernelspec=kernelspec_names(settings).get(str(node.name)), cost_usd=cost_usd)
     if options.json:
-        say_json({**view, "emulated": settings.is_emulated})
+        echo_json({**view, "emulated": settings.is_emulated})
     else:
-        _say_node(node, view)
+        _show_node(node, view)
         _note_emulated(settings, clock_rate)
     return 0
 
@@ -131,7 +131,7 @@ async def _get_node(options: argparse.Namespace) -> tuple[Node, float | None, fl
         return node, node_cost(await costs_of_nodes(cloud, (node,), requested_at), node), cloud.clock.rate
 
 
-def _say_node(node: Node, view: dict[str, Any]) -> None:
+def _show_node(node: Node, view: dict[str, Any]) -> None:
     price = node_price(node)
     dated = f" ({_('list price of {date}', date=price.as_of)})" if price else ""
     facts = {
@@ -149,7 +149,7 @@ def _say_node(node: Node, view: dict[str, Any]) -> None:
     }
     for label, text in facts.items():
         if text.strip():
-            say(padded(f"{label}:", 17) + plain(text.strip()))
+            echo(padded(f"{label}:", 17) + plain(text.strip()))
     for worker in node.workers:
         label = _("worker {worker}", worker=worker.worker_id)
-        say(padded(f"{label}:", 17) + plain(f"{worker.ip_address}  {worker.external_ip}".strip()))
+        echo(padded(f"{label}:", 17) + plain(f"{worker.ip_address}  {worker.external_ip}".strip()))

@@ -17,7 +17,7 @@ from jupyter_tpu.cli.options import (
     node_options,
     types_hint,
 )
-from jupyter_tpu.cli.terminal import is_confirmed, note, plain, say, say_json, say_table
+from jupyter_tpu.cli.terminal import echo, echo_json, echo_table, is_confirmed, note, plain
 from jupyter_tpu.errors import BadInput, QueuedNotFound, Text
 from jupyter_tpu.fleet.capacity.views import queue_view, queued_view
 from jupyter_tpu.i18n import _
@@ -49,10 +49,10 @@ def run_queue(options: argparse.Namespace) -> int:
 def _list(options: argparse.Namespace) -> int:
     snapshot = asyncio.run(_listed(options))
     if options.json:
-        say_json(queue_view(snapshot))
+        echo_json(queue_view(snapshot))
         return 0
     if snapshot.items:
-        say_table(_HEADER, (_row(each) for each in snapshot.items))
+        echo_table(_HEADER, (_row(each) for each in snapshot.items))
     else:
         note(_("Nothing is queued."))
     for zone in snapshot.unreachable:
@@ -97,10 +97,10 @@ def _add(options: argparse.Namespace) -> int:
     provisioning = _provisioning(options)
     queued = run_with_consent(options, _("Queue it anyway?"), lambda: _added(options, kind, provisioning))
     if options.json:
-        say_json(queued_view(queued))
+        echo_json(queued_view(queued))
         return 0
     until = _time_text(queued.valid_until)
-    say(
+    echo(
         _(
             "{queued} is {state} in {zone}{until}.",
             queued=queued.name.queued_id,
@@ -173,9 +173,9 @@ def _remove(options: argparse.Namespace) -> int:
 
     queued = asyncio.run(_with_fleet(options, remove))
     if options.json:
-        say_json(queued_view(queued))
+        echo_json(queued_view(queued))
     else:
-        say(_("{queued} in {zone} is being deleted.", queued=queued.name.queued_id, zone=queued.name.zone))
+        echo(_("{queued} in {zone} is being deleted.", queued=queued.name.queued_id, zone=queued.name.zone))
     return 0
 
 

@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli.options import cloud_settings
-from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
+from jupyter_tpu.cli.terminal import echo, echo_json, echo_table, note, plain, warn
 from jupyter_tpu.errors import BadInput, NodeNotFound
 from jupyter_tpu.i18n import _
 
@@ -103,9 +103,9 @@ def _show(options: argparse.Namespace, shown: tuple[Recovery, ...]) -> None:
 
     views = [recovery_view(each) for each in shown]
     if options.json:
-        say_json(views[0] if options.on or options.off else {"choices": views})
+        echo_json(views[0] if options.on or options.off else {"choices": views})
     elif options.on or options.off:
-        say(plain(_(shown[0].message)))
+        echo(plain(_(shown[0].message)))
     elif not shown:
         note(
             _("Recovery is off for {node}: it is not recreated after a pre-emption.", node=plain(options.node))
@@ -113,7 +113,7 @@ def _show(options: argparse.Namespace, shown: tuple[Recovery, ...]) -> None:
             else _("Recovery is off for all nodes: none is recreated after a pre-emption.")
         )
     else:
-        say_table(_HEADER, map(_row, shown))
+        echo_table(_HEADER, map(_row, shown))
 
 
 def _row(recovery: Recovery) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from jupyter_tpu.cli.options import (
     provisioning_at_once,
     types_hint,
 )
-from jupyter_tpu.cli.terminal import note, note_do, plain, say, say_json, say_table, warn
+from jupyter_tpu.cli.terminal import echo, echo_json, echo_table, note, note_do, plain, warn
 from jupyter_tpu.errors import BadInput, OutOfCapacity, Text, TpuError, WrongState, joined
 from jupyter_tpu.fleet.capacity.views import search_view, searches_view
 from jupyter_tpu.i18n import _
@@ -48,7 +48,7 @@ _OUTCOMES = {
 def run_search(options: argparse.Namespace) -> int:
     """Search for capacity, cancel a search, or list the searches."""
     if options.cancel:
-        return _say_cancelled(options, asyncio.run(_cancelled(options, options.cancel)))
+        return _show_cancelled(options, asyncio.run(_cancelled(options, options.cancel)))
     if not options.node:
         return _list(options)
     wanted = _candidates(options)
@@ -57,7 +57,7 @@ def run_search(options: argparse.Namespace) -> int:
         search = run_with_consent(options, _("Search anyway?"), lambda: _searched(options, wanted, options.for_, begun))
     except KeyboardInterrupt:
         return _interrupted(options, begun)
-    return _say_end(options, search)
+    return _show_end(options, search)
 
 
 def _candidates(options: argparse.Namespace) -> tuple[Candidate, ...]:
@@ -152,7 +152,7 @@ async def _write_kernelspec(options: argparse.Namespace, opened: OpenFleet, sear
         warn(_("Could not write the kernelspec ({error}). To try again, run `jupyter tpu kernelspec`.", error=error))
 
 
-def _say_end(options: argparse.Namespace, search: Search) -> int:
+def _show_end(options: argparse.Namespace, search: Search) -> int:
     """Report the search's outcome and return the exit code.
 
     Raises:
@@ -160,16 +160,16 @@ def _say_end(options: argparse.Namespace, search: Search) -> int:
     """
     if search.phase != "found":
         if options.json:
-            say_json(search_view(search))
+            echo_json(search_view(search))
             return 1
         raise _not_found(search)
     if options.json:
-        say_json(search_view(search))
+        echo_json(search_view(search))
     else:
         name = NodeName.parse(search.node_name)
         of = search.candidates[search.tries[-1].index]
         costs = costs_text(of.accelerator_type, of.zone, of.provisioning)
-        say(
+        echo(
             _(
                 "{node} in {zone} is READY and {costs} until it is stopped or deleted.",
                 node=name.node_id,
@@ -227,11 +227,11 @@ async def _cancelled(options: argparse.Namespace, search_id: str) -> Search:
     return search
 
 
-def _say_cancelled(options: argparse.Namespace, search: Search) -> int:
+def _show_cancelled(options: argparse.Namespace, search: Search) -> int:
     if options.json:
-        say_json(search_view(search))
+        echo_json(search_view(search))
     else:
-        say(_end_text(search))
+        echo(_end_text(search))
     return 0
 
 
@@ -251,9 +251,9 @@ def _list(options: argparse.Namespace) -> int:
         raise BadInput("A search requires a name for the new node.", hint="Run jupyter tpu search NODE --types TYPE,…")
     searches = asyncio.run(_listed(options))
     if options.json:
-        say_json(searches_view(searches))
+        echo_json(searches_view(searches))
     elif searches:
-        say_table(_HEADER, ((s.node_id, s.phase, str(s.tried), _(s.message), s.search_id) for s in searches))
+        echo_table(_HEADER, ((s.node_id, s.phase, str(s.tried), _(s.message), s.search_id) for s in searches))
     else:
         note(_("There are no running searches, and none finished in the last day."))
     return 0

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cli.options import cloud_settings
-from jupyter_tpu.cli.terminal import can_ask, is_confirmed, note, plain, report, say, say_json, say_table
+from jupyter_tpu.cli.terminal import can_ask, echo, echo_json, echo_table, is_confirmed, note, plain, report
 from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.i18n import _
 from jupyter_tpu.setup.steps import PERFORMED, Step, is_complete
@@ -35,9 +35,9 @@ def run_setup(options: argparse.Namespace) -> int:
     """Check all steps and complete the missing steps; return exit code 1 if any step is still missing."""
     steps = asyncio.run(_set_up(options))
     if options.json:
-        say_json({"is_complete": is_complete(steps), "steps": [step.to_json() for step in steps]})
+        echo_json({"is_complete": is_complete(steps), "steps": [step.to_json() for step in steps]})
     else:
-        _say(steps)
+        _show(steps)
     return 0 if is_complete(steps) else 1
 
 
@@ -151,13 +151,13 @@ def _typed(question: str) -> str:
     return sys.stdin.readline().strip()
 
 
-def _say(steps: Sequence[Step]) -> None:
-    say_table(_HEADER, ((_TITLES[each.key], _STATES[each.state], _(each.text)) for each in steps))
+def _show(steps: Sequence[Step]) -> None:
+    echo_table(_HEADER, ((_TITLES[each.key], _STATES[each.state], _(each.text)) for each in steps))
     for each in steps:
         for line in _advice(each):
             note(_("{topic}: {text}", topic=_(_TITLES[each.key]), text=plain(line)))
     if is_complete(steps):
-        say(_("Ready: create a node with `jupyter tpu create`, or in the TPU panel of JupyterLab."))
+        echo(_("Ready: create a node with `jupyter tpu create`, or in the TPU panel of JupyterLab."))
     elif steps[0].state == "done":  # the user has an account
         note(_("Not complete."))
     else:

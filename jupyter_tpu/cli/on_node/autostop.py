@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.autostop import KeepRunning
 from jupyter_tpu.cli.options import cloud_settings
-from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, shown, warn
+from jupyter_tpu.cli.terminal import echo, echo_json, echo_table, note, plain, shown, warn
 from jupyter_tpu.commands.extension import extension
 from jupyter_tpu.commands.grammar import OFF
 from jupyter_tpu.durations import duration_text
@@ -49,16 +49,16 @@ def run_autostop(options: argparse.Namespace) -> int:
     if changes and not options.node:
         raise BadInput("No node was given.", hint="Run jupyter tpu autostop NODE --idle 1h.")
     if changes:
-        return _say_one(
+        return _show_one(
             options, asyncio.run(_of_node(options, lambda controller, node: controller.set_rules(node, changes)))
         )
     if options.node:
-        return _say_one(options, asyncio.run(_of_node(options, _read_rules)))
+        return _show_one(options, asyncio.run(_of_node(options, _read_rules)))
     brakes = asyncio.run(_all(options))
     if options.json:
-        say_json(autostop_view(brakes, as_of=time.time()))
+        echo_json(autostop_view(brakes, as_of=time.time()))
     elif brakes:
-        say_table(_HEADER, map(_row, brakes))
+        echo_table(_HEADER, map(_row, brakes))
     else:
         note(_("There are no nodes."))
     return 0
@@ -67,7 +67,7 @@ def run_autostop(options: argparse.Namespace) -> int:
 def run_extend(options: argparse.Namespace) -> int:
     """Keep a node running past its auto-stop, or cancel an extension."""
     keep = _extension(options, time.time())
-    return _say_one(options, asyncio.run(_of_node(options, lambda controller, node: controller.extend(node, keep))))
+    return _show_one(options, asyncio.run(_of_node(options, lambda controller, node: controller.extend(node, keep))))
 
 
 async def _read_rules(controller: AutostopController, node: Node) -> AutostopStatus:
@@ -141,11 +141,11 @@ def _extension(options: argparse.Namespace, now: float) -> KeepRunning:
 # -- the output
 
 
-def _say_one(options: argparse.Namespace, brake: AutostopStatus) -> int:
+def _show_one(options: argparse.Namespace, brake: AutostopStatus) -> int:
     if options.json:
-        say_json(autostop_status_view(brake))
+        echo_json(autostop_status_view(brake))
         return 0
-    say(
+    echo(
         plain(
             _(
                 "{node} is {verdict}: {reason}.",
@@ -155,16 +155,16 @@ def _say_one(options: argparse.Namespace, brake: AutostopStatus) -> int:
             )
         )
     )
-    say(plain(_("  ends: {ends}", ends=_ends_text(brake))))
-    say(_("  rule: {rule}", rule=_rule_text(brake)))
+    echo(plain(_("  ends: {ends}", ends=_ends_text(brake))))
+    echo(_("  rule: {rule}", rule=_rule_text(brake)))
     # an expired extension stays in the settings until the next extension
     if brake.keep.until is not None and brake.keep.until > time.time() and not _ends_with_extension(brake):
-        say(_("  extended: for {duration}", duration=duration_text(brake.keep.until - time.time())))
+        echo(_("  extended: for {duration}", duration=duration_text(brake.keep.until - time.time())))
     if brake.keep.while_busy:
-        say(_("  extended: until the running cells have finished"))
+        echo(_("  extended: until the running cells have finished"))
     if brake.reminder is not None:
-        say(plain(_("  note: {reminder}", reminder=brake.reminder.text(brake.node.name.node_id))))
-    say(
+        echo(plain(_("  note: {reminder}", reminder=brake.reminder.text(brake.node.name.node_id))))
+    echo(
         plain(
             _("  guard on the node: {state} ({detail})", state=_guard_text(brake), detail=shown(brake.guard["detail"]))
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cli.node_texts import EMULATED
 from jupyter_tpu.cli.options import cloud_settings
-from jupyter_tpu.cli.terminal import Progress, note, plain, say, say_json, say_table, warn
+from jupyter_tpu.cli.terminal import Progress, echo, echo_json, echo_table, note, plain, warn
 from jupyter_tpu.errors import BadInput, Text, WrongState
 from jupyter_tpu.frameworks import FRAMEWORKS, newest, runtime_version_fits
 from jupyter_tpu.i18n import _
@@ -42,10 +42,10 @@ def _run_list(options: argparse.Namespace) -> int:
     node, found = asyncio.run(_listed(options))
     if options.json:
         emulated = cloud_settings(options).is_emulated
-        say_json({"as_of": time.time(), "node_name": str(node.name), "environments": found, "emulated": emulated})
+        echo_json({"as_of": time.time(), "node_name": str(node.name), "environments": found, "emulated": emulated})
         return 0
     if found:
-        say_table(_HEADER, map(_row, found))
+        echo_table(_HEADER, map(_row, found))
     else:
         note(_("{node} has no framework environments.", node=plain(node.name.node_id)))
         note(_("To create one, run `jupyter tpu env make {node} jax`.", node=plain(node.name.node_id)))
@@ -55,11 +55,11 @@ def _run_list(options: argparse.Namespace) -> int:
 def _run_make(options: argparse.Namespace) -> int:
     node, made, kernelspec = asyncio.run(_made(options))
     if options.json:
-        say_json({"node_name": str(node.name), "kernelspec": kernelspec, "environment": made})
+        echo_json({"node_name": str(node.name), "kernelspec": kernelspec, "environment": made})
         return 0
     for each in made["notes"]:
         warn(_(each))
-    say(
+    echo(
         _(
             "{title} is installed on {node}, with Python {python} and {count} packages.",
             title=made["title"],
@@ -68,7 +68,7 @@ def _run_make(options: argparse.Namespace) -> int:
             count=len(made["pins"]),
         )
     )
-    say(_("Notebooks with the kernel {kernelspec} run in it.", kernelspec=kernelspec))
+    echo(_("Notebooks with the kernel {kernelspec} run in it.", kernelspec=kernelspec))
     if cloud_settings(options).is_emulated:
         note(EMULATED)
     return 0
@@ -77,9 +77,9 @@ def _run_make(options: argparse.Namespace) -> int:
 def _run_remove(options: argparse.Namespace) -> int:
     node, was_there = asyncio.run(_removed(options))
     if options.json:
-        say_json({"node_name": str(node.name), "framework": options.framework, "was_there": was_there})
+        echo_json({"node_name": str(node.name), "framework": options.framework, "was_there": was_there})
     elif was_there:
-        say(
+        echo(
             _(
                 "The environment {framework} and its kernelspec were removed from {node}.",
                 framework=options.framework,

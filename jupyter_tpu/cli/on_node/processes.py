@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cli.on_node.node_chips import holder_text, node_chips
-from jupyter_tpu.cli.terminal import is_confirmed, message_of, plain, say, say_json, warn
+from jupyter_tpu.cli.terminal import echo, echo_json, is_confirmed, message_of, plain, warn
 from jupyter_tpu.commands.shared import FORCE_NEEDS_PID
 from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.i18n import _
@@ -30,10 +30,10 @@ def run_ps(options: argparse.Namespace) -> int:
     views = [_worker_view(answer) for answer in answers]
     name_kernels_alike(holder for view in views for holder in view["holders"])
     if options.json:
-        say_json({"workers": views})
+        echo_json({"workers": views})
     else:
         for view in views:
-            _say_worker(view)
+            _show_worker(view)
     return 1 if any(view["error"] for view in views) else 0
 
 
@@ -44,9 +44,9 @@ def run_release(options: argparse.Namespace) -> int:
         raise BadInput(FORCE_NEEDS_PID)
     view = asyncio.run(_release(options))
     if options.json:
-        say_json(view)
+        echo_json(view)
     else:
-        _say_released(view)
+        _show_released(view)
     return 0 if is_released(view, options.pid) else 1
 
 
@@ -139,28 +139,28 @@ def _worker_view(answer: Answer) -> dict[str, Any]:
     )
 
 
-def _say_worker(view: Mapping[str, Any]) -> None:
+def _show_worker(view: Mapping[str, Any]) -> None:
     name = _("worker {worker}", worker=view["worker_id"])
     if view["error"]:
         warn(_("{topic}: {text}", topic=name, text=message_of(view["error"])))
         return
     holders = [Holder.from_json(each) for each in view["holders"]]
     for holder in holders:
-        say(_("{topic}: {text}", topic=name, text=holder_text(holder)))
+        echo(_("{topic}: {text}", topic=name, text=holder_text(holder)))
     if not holders:
         text = _(view["reason"]) or _("no process is using the chips")
-        say(plain(_("{topic}: {text}", topic=name, text=text)))
+        echo(plain(_("{topic}: {text}", topic=name, text=text)))
     lock = view["lock_file"]
     # if its process is killed, libtpu leaves its lock file behind, which another user can't open
     if lock["is_there"] and not lock["is_held"]:
-        say(plain(_("  {path} is a leftover lock file; it blocks only other users", path=lock["path"])))
+        echo(plain(_("  {path} is a leftover lock file; it blocks only other users", path=lock["path"])))
 
 
-def _say_released(view: Mapping[str, Any]) -> None:
+def _show_released(view: Mapping[str, Any]) -> None:
     of_workers = len({holder["worker_id"] for name in ("freed", "left") for holder in view[name]})
     for name, template in (("freed", Text("ended {process}")), ("left", Text("still running: {process}"))):
         for holder in view[name]:
             text = _on_worker(holder["worker_id"], Holder.from_json(holder), of_workers)
-            say(_(template, process=text))
+            echo(_(template, process=text))
     if view["message"]:
-        say(plain(_(view["message"])))
+        echo(plain(_(view["message"])))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from jupyter_tpu.cli.on_node.node_chips import PATIENCE_S, NodeChips, holder_text, node_chips
-from jupyter_tpu.cli.terminal import message_of, plain, say, say_json, table_lines
+from jupyter_tpu.cli.terminal import echo, echo_json, message_of, plain, table_lines
 from jupyter_tpu.i18n import _
 from jupyter_tpu.metrics import UNKNOWN, Host, Sample
 from jupyter_tpu.sample_table import TITLES, bytes_text, chips_table, percent_text
@@ -30,9 +30,9 @@ async def _top(options: argparse.Namespace) -> bool:
     async with node_chips(options) as chips:
         view = await _view(chips, PATIENCE_S)
         if options.json:
-            say_json(view)
+            echo_json(view)
         elif options.once or not sys.stdout.isatty():
-            say("\n".join(screen(chips.node.name.node_id, view)))
+            echo("\n".join(screen(chips.node.name.node_id, view)))
         else:
             await _repeat(chips, view)
         return bool(view["is_complete"])
@@ -41,7 +41,7 @@ async def _top(options: argparse.Namespace) -> bool:
 async def _repeat(chips: NodeChips, view: dict[str, Any]) -> None:
     """Refresh the screen every second until Ctrl-C."""
     while True:
-        say(_CLEAR + "\n".join([*screen(chips.node.name.node_id, view), "", _("Press Ctrl-C to quit.")]))
+        echo(_CLEAR + "\n".join([*screen(chips.node.name.node_id, view), "", _("Press Ctrl-C to quit.")]))
         await asyncio.sleep(INTERVAL_S)
         view = await _view(chips, None)  # don't wait, so that an unresponsive worker doesn't freeze the screen
 

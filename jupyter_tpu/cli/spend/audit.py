@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli.node_texts import resource_text
 from jupyter_tpu.cli.options import cloud_settings
-from jupyter_tpu.cli.terminal import note, say_json, say_table, warn
+from jupyter_tpu.cli.terminal import echo_json, echo_table, note, warn
 from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.i18n import _
 
@@ -58,9 +58,9 @@ def run_audit(options: argparse.Namespace) -> int:
         )
     entries = asyncio.run(_entries(options))
     if options.json:
-        say_json({"entries": [entry.to_json() for entry in entries]})
+        echo_json({"entries": [entry.to_json() for entry in entries]})
     elif entries:
-        say_table(_HEADER, map(_row, entries))
+        echo_table(_HEADER, map(_row, entries))
     else:
         note(_("The audit log is empty."))
     return 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cli.node_texts import EMULATED
 from jupyter_tpu.cli.options import cloud_settings
-from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
+from jupyter_tpu.cli.terminal import echo, echo_json, echo_table, note, plain
 from jupyter_tpu.cloud.services.billing_export import read_billed
 from jupyter_tpu.errors import Text
 from jupyter_tpu.i18n import _
@@ -28,9 +28,9 @@ def run_billed(options: argparse.Namespace) -> int:
     settings = cloud_settings(options)
     view = asyncio.run(_read(settings, table))
     if options.json:
-        say_json({**view, "emulated": settings.is_emulated})
+        echo_json({**view, "emulated": settings.is_emulated})
         return 0
-    _say(view)
+    _show(view)
     if settings.is_emulated:
         note(EMULATED)
     return 0
@@ -43,15 +43,15 @@ async def _read(settings: CloudSettings, table: ExportTable) -> dict[str, Any]:
         return await read_billed(cloud.settings, table)
 
 
-def _say(view: dict[str, Any]) -> None:
+def _show(view: dict[str, Any]) -> None:
     # the currency of the billing account, not always dollars
     currency = view["currency"]
-    say_table(_HEADER, ([*map(row.get, ("day", "service", "sku")), *_amounts(row)] for row in view["days"]))
-    say()
+    echo_table(_HEADER, ([*map(row.get, ("day", "service", "sku")), *_amounts(row)] for row in view["days"]))
+    echo()
     for field, when in _TIMES:
         spent = view[field]
         to_pay = _("{net} {currency} to pay", net=_amount(spent["net"]), currency=currency)
-        say(
+        echo(
             _(
                 "{when} (from {since}): {cost}, credits {credits}: {to_pay}",
                 when=_(when),
@@ -62,7 +62,7 @@ def _say(view: dict[str, Any]) -> None:
             )
         )
         for credit in spent["by_credit"]:
-            say(f"  {plain(credit['name'] or credit['type'])} ({plain(credit['type'])}): {_amount(credit['amount'])}")
+            echo(f"  {plain(credit['name'] or credit['type'])} ({plain(credit['type'])}): {_amount(credit['amount'])}")
     note(
         _(
             "Exported until {date}, for the whole project {project}. {note}",

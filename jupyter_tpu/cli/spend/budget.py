@@ -13,7 +13,7 @@ from typing import Any
 from jupyter_tpu.accelerators import find_accelerator
 from jupyter_tpu.cli.node_texts import dollars_text
 from jupyter_tpu.cli.spend.ledger_access import ledger_of_cloud, observe_spend, warn_if_project_unreadable
-from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
+from jupyter_tpu.cli.terminal import echo, echo_json, echo_table, note, plain
 from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.i18n import _
 from jupyter_tpu.lifecycle.intent_texts import command
@@ -95,28 +95,28 @@ def _list(options: argparse.Namespace) -> int:
     account = asyncio.run(observe_spend(options)).account
     views = budgets_view(account)
     if options.json:
-        say_json({"budgets": views})
+        echo_json({"budgets": views})
     elif views:
-        say_budgets(views, account)
+        echo_budgets(views, account)
     else:
         note(_("There are no budgets. To set one, run `jupyter tpu budget set NAME --usd N --per week`."))
     return 0
 
 
-def say_budgets(views: Sequence[dict[str, Any]], account: Account) -> None:
+def echo_budgets(views: Sequence[dict[str, Any]], account: Account) -> None:
     """Print a table of budgets, the errors of unreadable budgets, and the READY nodes whose budget is used up."""
-    say_table(_HEADER, (_row(view, account.offset_at) for view in views))
+    echo_table(_HEADER, (_row(view, account.offset_at) for view in views))
     for view in views:
         if view["error"]:
             note(plain(_(view["error"])))
         # a budget that only warns leaves nodes running on purpose
         elif view["level"] == "100" and view["action"] != "warn":
-            _say_still_ready(view, account)
+            _show_still_ready(view, account)
     if any(view["unwatched"] for view in views):
         note(_UP_TO)
 
 
-def _say_still_ready(view: dict[str, Any], account: Account) -> None:
+def _show_still_ready(view: dict[str, Any], account: Account) -> None:
     """Print commands for stopping nodes that are still READY, because `budget` itself never stops nodes."""
     spares_granted = view["unit"] == "usd" and view["action"] == "stop"
     counted = (span for span in account.spans if span.is_open and not (spares_granted and span.usd_per_hour == 0))
@@ -167,9 +167,9 @@ def _moment(at: float | None, offset_at: OffsetAt) -> str:
 def _set(options: argparse.Namespace) -> int:
     view, account = asyncio.run(_written(options))
     if options.json:
-        say_json(view)
+        echo_json(view)
     else:
-        say_budgets([view], account)
+        echo_budgets([view], account)
     return 0
 
 
@@ -197,9 +197,9 @@ def _wanted(options: argparse.Namespace) -> dict[str, Any]:
 def _remove(options: argparse.Namespace) -> int:
     asyncio.run(_removed(options))
     if options.json:
-        say_json({"removed": options.name})
+        echo_json({"removed": options.name})
     else:
-        say(_("Removed budget {name}.", name=plain(options.name)))
+        echo(_("Removed budget {name}.", name=plain(options.name)))
     return 0
 
 
@@ -213,9 +213,9 @@ def _confirm(options: argparse.Namespace) -> int:
     """Confirm the remaining budgets after damage to the journal."""
     was_needed = asyncio.run(_confirmed(options))
     if options.json:
-        say_json({"confirmed": was_needed})
+        echo_json({"confirmed": was_needed})
     else:
-        say(_("The budgets are confirmed.") if was_needed else _("There are no budgets to confirm."))
+        echo(_("The budgets are confirmed.") if was_needed else _("There are no budgets to confirm."))
     return 0
 
 

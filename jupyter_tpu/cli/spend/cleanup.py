@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from jupyter_tpu.cli.node_texts import EMULATED, resource_text
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.spend.ledger_access import warn_of_unwritten
-from jupyter_tpu.cli.terminal import is_confirmed, note, plain, report, say, say_json, say_table, warn
+from jupyter_tpu.cli.terminal import echo, echo_json, echo_table, is_confirmed, note, plain, report, warn
 from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.fleet.cleanup.billable import (
     all_leftovers,
@@ -51,14 +51,14 @@ def run_cleanup(options: argparse.Namespace) -> int:
     """List resources that are billed or use quota, or delete some of them."""
     holdings = asyncio.run(_read_holdings(options))
     if not (options.delete or options.delete_leftovers):
-        _say_holdings(options, holdings)
+        _show_holdings(options, holdings)
         return 0
     chosen = marked(holdings, options.delete) if options.delete else all_leftovers(holdings)
     if chosen and not options.yes:
         _require_consent(chosen)
     if not chosen:
-        return _say_end(options, (), _("There was nothing to delete."))
-    return _say_end(options, asyncio.run(_delete(options, chosen)), "")
+        return _show_end(options, (), _("There was nothing to delete."))
+    return _show_end(options, asyncio.run(_delete(options, chosen)), "")
 
 
 async def _read_holdings(options: argparse.Namespace) -> Holdings:
@@ -72,13 +72,13 @@ async def _read_holdings(options: argparse.Namespace) -> Holdings:
     return holdings
 
 
-def _say_holdings(options: argparse.Namespace, holdings: Holdings) -> None:
+def _show_holdings(options: argparse.Namespace, holdings: Holdings) -> None:
     if options.json:
-        say_json({**billable_view(holdings), "emulated": cloud_settings(options).is_emulated})
+        echo_json({**billable_view(holdings), "emulated": cloud_settings(options).is_emulated})
         return
     items = items_of(holdings)
     if items:
-        say_table(_HEADER, (_row(item) for item in items))
+        echo_table(_HEADER, (_row(item) for item in items))
     elif holdings.is_complete:
         note(_("Nothing in the project costs money or uses quota."))
     _warn_of_gaps(holdings)
@@ -175,7 +175,7 @@ def run_stop_all(options: argparse.Namespace) -> int:
     if not options.yes:
         _require_consent_to_stop_all(asyncio.run(_steps(options)))
     results, nothing = asyncio.run(_stop_all(options))
-    return _say_end(options, results, nothing)
+    return _show_end(options, results, nothing)
 
 
 async def _steps(options: argparse.Namespace) -> tuple[Step, ...]:
@@ -215,21 +215,21 @@ async def _stop_all(options: argparse.Namespace) -> tuple[tuple[Result, ...], st
 def _result_printer(options: argparse.Namespace) -> Callable[[Result], None]:
     """Return a function that prints each result as it arrives, so that a slow action doesn't delay other results."""
     # with --json, the document at the end contains all results
-    return (lambda _result: None) if options.json else _say_result
+    return (lambda _result: None) if options.json else _show_result
 
 
-def _say_end(options: argparse.Namespace, results: tuple[Result, ...], nothing: str) -> int:
+def _show_end(options: argparse.Namespace, results: tuple[Result, ...], nothing: str) -> int:
     """Print the results as JSON if requested. Text was printed earlier. Return exit code 1 if anything failed."""
     if options.json:
-        say_json(results_view(results))
+        echo_json(results_view(results))
     elif not results:
         note(nothing)
     return 1 if any(result.error for result in results) else 0
 
 
-def _say_result(result: Result) -> None:
+def _show_result(result: Result) -> None:
     word = _("failed") if result.error else _(_DONE.get(result.action, Text("done")))
-    say(f"{padded(word, 9)} {plain(resource_text(result.name))}")
+    echo(f"{padded(word, 9)} {plain(resource_text(result.name))}")
     if result.error:
         report(result.error, as_json=False)
     elif result.why:

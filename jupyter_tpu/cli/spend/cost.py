@@ -12,10 +12,10 @@ from typing import Any
 from jupyter_tpu.cli.node_texts import dollars_text, emulated_text
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.spend.billed import run_billed
-from jupyter_tpu.cli.spend.budget import say_budgets
-from jupyter_tpu.cli.spend.cost_history import check_history_options, history_of, say_history
+from jupyter_tpu.cli.spend.budget import echo_budgets
+from jupyter_tpu.cli.spend.cost_history import check_history_options, echo_history, history_of
 from jupyter_tpu.cli.spend.ledger_access import ObservedSpend, observe_spend
-from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
+from jupyter_tpu.cli.terminal import echo, echo_json, echo_table, note, plain
 from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import Text, TpuError
 from jupyter_tpu.fleet.spend.price_updater import PriceUpdater, failure_text
@@ -43,12 +43,12 @@ def _run_spend(options: argparse.Namespace) -> int:
     view = history_of(options, seen.account) if options.by else _view(seen)
     is_emulated = cloud_settings(options).is_emulated
     if options.json:
-        say_json({**view, "emulated": is_emulated})
+        echo_json({**view, "emulated": is_emulated})
         return 0
     if options.by:
-        say_history(view)
+        echo_history(view)
     else:
-        _say_spend(view, seen)
+        _show_spend(view, seen)
     if failure:
         note(_("Today's prices are unknown. {failure}", failure=plain(_(failure))))
     if is_emulated:
@@ -71,20 +71,20 @@ def _prices_failure(options: argparse.Namespace) -> str:
     return pricing.stored().failure
 
 
-def _say_spend(view: dict[str, Any], seen: ObservedSpend) -> None:
+def _show_spend(view: dict[str, Any], seen: ObservedSpend) -> None:
     if view["nodes"]:
-        say_table(_HEADER, map(_row, view["nodes"]))
-        say()
+        echo_table(_HEADER, map(_row, view["nodes"]))
+        echo()
     for field, when in _TIMES:
         spent = view[field]
         ready = duration_text(spent["ready_s"])
         text = _("{cost} for {duration} of READY nodes", cost=_spent_text(spent), duration=ready)
-        say(padded(f"{_(when)}:", 12) + text)
+        echo(padded(f"{_(when)}:", 12) + text)
     text = _("{cost}/h at list price", cost=dollars_text(view["usd_per_hour"]))
-    say(padded(f"{_('now')}:", 12) + text)
+    echo(padded(f"{_('now')}:", 12) + text)
     if view["budgets"]:
-        say()
-        say_budgets(view["budgets"], seen.account)
+        echo()
+        echo_budgets(view["budgets"], seen.account)
     for text in doubts(view, all_answered=seen.is_complete):
         note(text)
 

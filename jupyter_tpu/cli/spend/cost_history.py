@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from jupyter_tpu.cli.node_texts import dollars_text
-from jupyter_tpu.cli.terminal import note, plain, say, say_table
+from jupyter_tpu.cli.terminal import echo, echo_table, note, plain
 from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.fleet.spend.spend_ledger import utc_offset_s
@@ -33,13 +33,13 @@ def history_of(options: argparse.Namespace, account: Account) -> dict[str, Any]:
     return history_view(account, options.by, last, utc_offset_s)
 
 
-def say_history(view: dict[str, Any]) -> None:
+def echo_history(view: dict[str, Any]) -> None:
     """Print a line for each hour or day in which a node was READY, and the total."""
     # omit empty hours, because they would hide the others
     used = [slot for slot in view["slots"] if slot["ready_s"] or slot["unwatched_s"]]
     if used:
-        say_table(_HEADER, [_row(slot, view["by"]) for slot in used])
-        say()
+        echo_table(_HEADER, [_row(slot, view["by"]) for slot in used])
+        echo()
     spent = view["sum"]
     template = (
         Text("last {count} days: {cost} for {duration} of READY nodes")
@@ -47,7 +47,7 @@ def say_history(view: dict[str, Any]) -> None:
         else Text("last {count} hours: {cost} for {duration} of READY nodes")
     )
     ready = duration_text(spent["ready_s"])
-    say(_(template, count=len(view["slots"]), cost=_spent_text(spent), duration=ready))
+    echo(_(template, count=len(view["slots"]), cost=_spent_text(spent), duration=ready))
     for text in _doubts(view):
         note(text)
 

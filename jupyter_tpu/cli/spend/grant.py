@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.spend.ledger_access import ledger_of_cloud, warn_if_project_unreadable
-from jupyter_tpu.cli.terminal import can_ask, is_confirmed, note, plain, say, say_json, say_table, warn
+from jupyter_tpu.cli.terminal import can_ask, echo, echo_json, echo_table, is_confirmed, note, plain, warn
 from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
 from jupyter_tpu.fleet.spend.grant_usage import read_grant_usage
@@ -49,11 +49,11 @@ def run_grant(options: argparse.Namespace) -> int:
 def _list(options: argparse.Namespace) -> int:
     view = asyncio.run(_listed(options))
     if options.json:
-        say_json(view)
+        echo_json(view)
     elif not view["grants"]:
         note(_("No grants entered: every node counts as billed. To enter a grant, run `jupyter tpu grant add`."))
     else:
-        say_table(_HEADER, (row for each in view["grants"] for row in _table_rows(each)))
+        echo_table(_HEADER, (row for each in view["grants"] for row in _table_rows(each)))
         for each in view["grants"]:
             if each["error"]:
                 warn(
@@ -69,9 +69,9 @@ def _list(options: argparse.Namespace) -> int:
 def _add(options: argparse.Namespace) -> int:
     grant, problems = enter_grant(options)
     if options.json:
-        say_json({"name": grant.name, **grant.to_json(), "problems": problems})
+        echo_json({"name": grant.name, **grant.to_json(), "problems": problems})
     else:
-        say(validity(grant))
+        echo(validity(grant))
     return 0
 
 
@@ -110,9 +110,9 @@ def _remove(options: argparse.Namespace) -> int:
     _refuse(options, _ADD_OPTIONS)
     asyncio.run(_removed(options))
     if options.json:
-        say_json({"removed": options.name})
+        echo_json({"removed": options.name})
     else:
-        say(
+        echo(
             _(
                 "Removed grant {name}. All usage that the grant covered now counts as billed, including past usage.",
                 name=options.name,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu import accelerators
 from jupyter_tpu.cli.options import cloud_settings
-from jupyter_tpu.cli.terminal import note, plain, say_json, say_table, warn
+from jupyter_tpu.cli.terminal import echo_json, echo_table, note, plain, warn
 from jupyter_tpu.errors import BadInput, Text, error_from_json
 from jupyter_tpu.fleet.reconciler.views import DEFAULT_ZONE
 from jupyter_tpu.fleet.spend.quota_report import quota_view, read_quota
@@ -38,12 +38,12 @@ def run_quota(options: argparse.Namespace) -> int:
             hint="`jupyter tpu quota --all` lists the zones that have quota.",
         )
     if options.json:
-        say_json(everything)
+        echo_json(everything)
         return 0
     view = everything if options.all else _in_zone(quota_view(report), options.zone)
     # a project has well over a hundred limits: without options, show only the relevant ones
     rows = view["limits"] if options.all or options.zone else _near(view["limits"], report.holdings.held)
-    _say({**view, "limits": rows})
+    _show({**view, "limits": rows})
     _note_rest(len(everything["limits"]) - len(rows))
     return 0
 
@@ -72,9 +72,9 @@ def _near(rows: Iterable[_JSON], held: Iterable[QuotaHolder]) -> list[_JSON]:
     return [row for row in rows if row["users"] or row["location"] in places]
 
 
-def _say(view: _JSON) -> None:
+def _show(view: _JSON) -> None:
     if view["limits"]:
-        say_table(_HEADER, (_row(row) for row in view["limits"]))
+        echo_table(_HEADER, (_row(row) for row in view["limits"]))
     else:
         note(_("All limits are zero, and no quota is in use."))
     if view["error"]:
