@@ -147,8 +147,8 @@ const panel: JupyterFrontEndPlugin<void> = {
     memory: ICreateMemory | null,
     setup: ISetupModel | null
   ): void => {
-    const { sessions, events } = app.serviceManager;
-    const kernels = new NodeKernels(sessions, events.stream);
+    const { sessions, kernels: running, events } = app.serviceManager;
+    const kernels = new NodeKernels(sessions, running, events.stream);
     const texts = translator ?? nullTranslator;
     const parts = { model: nodes, money, load, kernels, memory, setup };
     const loadView = async (update: () => void): Promise<PanelView> => {

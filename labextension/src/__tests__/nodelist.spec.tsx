@@ -1,5 +1,5 @@
 import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/react';
-import { Event, Session } from '@jupyterlab/services';
+import { Event, Kernel, Session } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 import React from 'react';
 import { INode } from '../api.generated';
@@ -213,12 +213,35 @@ describe('the kernels of a node', () => {
   }
 
   const events = new Signal<object, Event.Emission>({});
+  const kernelsChanged = new Signal<object, Kernel.IModel[]>({});
+  let models: Kernel.IModel[] = [];
+  const kernelManager = {
+    running: () => models.values(),
+    runningChanged: kernelsChanged
+  } as unknown as Kernel.IManager;
+
+  afterEach(() => {
+    models = [];
+  });
 
   function kernels(...sessions: Session.IModel[]): NodeKernels {
     const running = (): IterableIterator<Session.IModel> => sessions.values();
     const manager = { running, runningChanged: changed } as unknown as Session.IManager;
-    return new NodeKernels(manager, events as unknown as Event.Stream);
+    return new NodeKernels(manager, kernelManager, events as unknown as Event.Stream);
   }
+
+  it('have the state of the list of kernels, because that of sessions keeps the first one', () => {
+    const found = kernels(session('1', 'a.ipynb', 'tpu-b-us-central1-a', 'starting'));
+    const b = node('b');
+    expect(found.isStarting(b)).toBe(true);
+    const own = { onOpen: jest.fn(), onRestart: jest.fn(), onShutDown: jest.fn() };
+    render(kernelRenderers(found, own, trans).list(b));
+    screen.getByText('starting');
+    models = [{ id: 'k-1', name: 'tpu-b-us-central1-a', execution_state: 'idle' }];
+    act(() => kernelsChanged.emit(models));
+    screen.getByText('idle');
+    expect(found.isStarting(b)).toBe(false);
+  });
 
   it('are said to start until they run, not that their state is unknown', () => {
     const found = kernels(session('1', 'a.ipynb', 'tpu-b-us-central1-a', 'starting'));

@@ -1,6 +1,6 @@
 /** The kernels that run on each node, from the sessions of the Jupyter server. */
 
-import { Event, Session } from '@jupyterlab/services';
+import { Event, Kernel, Session } from '@jupyterlab/services';
 import { ISignal, Signal } from '@lumino/signaling';
 import { INode } from '../api.generated';
 import { isOver } from '../kernelstart';
@@ -28,13 +28,16 @@ export interface INodeKernels {
 export class NodeKernels implements INodeKernels {
   /**
    * @param _sessions lists the sessions and says when they change; nothing more is requested
+   * @param _kernels lists the kernels with their states, which JupyterLab's list of sessions keeps as they were at first
    * @param events report the start of a kernel, which has no session until it runs
    */
   constructor(
     private readonly _sessions: Pick<Session.IManager, 'running' | 'runningChanged'>,
+    private readonly _kernels: Pick<Kernel.IManager, 'running' | 'runningChanged'>,
     events: Event.Stream
   ) {
     this._sessions.runningChanged.connect(() => this._changed.emit());
+    this._kernels.runningChanged.connect(() => this._changed.emit());
     events.connect((_, event) => {
       if (event.schema_id === KERNEL_SCHEMA) {
         this._onStart(event as unknown as IKernelEvent);
@@ -47,9 +50,12 @@ export class NodeKernels implements INodeKernels {
   }
 
   of({ kernelspec }: Pick<INode, 'kernelspec'>): readonly INodeKernel[] {
+    const states = new Map(
+      [...this._kernels.running()].map(({ id, execution_state }) => [id, execution_state])
+    );
     return [...this._sessions.running()]
       .filter(({ kernel }) => kernel !== null && kernel?.name === kernelspec)
-      .map(kernelOf)
+      .map(session => kernelOf(session, states.get(session.kernel?.id ?? '')))
       .sort((left, right) => left.path.localeCompare(right.path));
   }
 
@@ -74,14 +80,18 @@ export class NodeKernels implements INodeKernels {
   private readonly _changed = new Signal<this, void>(this);
 }
 
-function kernelOf({ id, kernel, path, name, type }: Session.IModel): INodeKernel {
+/** @param state the kernel's state; undefined if the list of kernels does not have the kernel yet */
+function kernelOf(
+  { id, kernel, path, name, type }: Session.IModel,
+  state: string | undefined
+): INodeKernel {
   return {
     sessionId: id,
     kernelId: kernel?.id ?? '',
     type,
     path,
     name: name || path.slice(path.lastIndexOf('/') + 1) || path,
-    state: stateOf(kernel?.execution_state)
+    state: stateOf(state ?? kernel?.execution_state)
   };
 }
 
