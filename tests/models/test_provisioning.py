@@ -31,7 +31,7 @@ def test_flags_and_label_tell_the_model(provisioning: Provisioning) -> None:
 def test_a_node_has_one_model(flags: dict[str, bool]) -> None:
     with pytest.raises(BadInput, match=" and ".join(flags)):
         spec(**flags)
-    with pytest.raises(BadInput, match="at once"):
+    with pytest.raises(BadInput, match="at the same time"):
         Candidate(zone="us-central1-a", accelerator_type="v5litepod-8", runtime_version="r", **flags)
 
 
