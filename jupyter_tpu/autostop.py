@@ -430,8 +430,7 @@ def reminder(ready_since: float | None, acts: Iterable[float | None], now: float
 
     Args:
         ready_since: when the node became READY; None while it is not READY.
-        acts: the known times of user actions; None values are ignored, and so are times that are still to come, which
-            a wrong clock has written.
+        acts: the known times of user actions. None values and future times, which a wrong clock recorded, are ignored.
     """
     if ready_since is None:
         return None

@@ -51,7 +51,7 @@ class GetOperation:
 
 @dataclass(frozen=True, slots=True)
 class GetWorkerIdentities:
-    """A query of the workers' published host keys. It results in `KeysSeen` or `NoAnswer`."""
+    """A query for the workers' published host keys. It results in `KeysSeen` or `NoAnswer`."""
 
     name: NodeName
 

@@ -104,7 +104,7 @@ def failure_of(message: Message) -> Failure:
     """Return the exception in an error message.
 
     Raises:
-        Malformed: one of its fields is missing or not a string.
+        Malformed: the message's ename, evalue or traceback is missing or has the wrong type.
     """
     content = message.content
     ename, evalue, traceback = content.get("ename"), content.get("evalue"), content.get("traceback")

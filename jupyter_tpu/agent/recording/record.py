@@ -116,7 +116,7 @@ class Record:
     def flush(self) -> None:
         """Write the collected entries; entries that the disk rejects stay in memory until the next call.
 
-        Output that exceeds the memory limit is lost, and leaves a gap in the seqs.
+        Output that exceeds the memory limit is lost, and leaves a gap in the sequence numbers.
         """
         if not self._waiting:
             self._waiting_seq = self.tail_seq

@@ -114,7 +114,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def duration(text: str) -> float:
-    """Parse a duration, such as ``4h``, to seconds; a plain number is in seconds. Raises ArgumentTypeError."""
+    """Parse a duration, such as ``4h``, into seconds; a plain number is in seconds. Raises ArgumentTypeError."""
     count, unit = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 1.0)
     try:
         return number(count) * unit

@@ -22,7 +22,7 @@ class Placement:
         self._rules = rules
 
     def has_room(self, nodes: Sequence[NodePb], zone: str, held: Sequence[Held]) -> bool:
-        """Return whether there are chips for nodes without a reservation; `held` lists the nodes that occupy chips."""
+        """Return whether there are chips for these unreserved nodes; `held` lists the nodes that use chips."""
         return self._rules.capacity.has_room(nodes, zone, held)
 
     def reservation_verdict(

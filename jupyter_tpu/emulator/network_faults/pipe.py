@@ -190,7 +190,7 @@ class Pipe:
         return min((size for size in sizes if size), default=1 if self.conditions.bytes_per_s else 0)
 
     def _due(self, size: int) -> float:
-        """Return when this many bytes would arrive if sent now."""
+        """Book the transmission of this many bytes, and return when they arrive."""
         now = self.conditions
         free_at = max(self._loop.time(), self._bottleneck_free_at)
         if now.bytes_per_s:

@@ -56,7 +56,7 @@ FAIR = Conditions()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkFault:
-    """A fault of a link: its verb and the fields of this verb, which the module's docstring explains."""
+    """A link fault: a verb and its fields; see the module's docstring."""
 
     verb: str
     direction: str = BOTH

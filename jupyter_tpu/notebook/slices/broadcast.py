@@ -89,7 +89,7 @@ class Slice:
         return self._target.workers if self._target else None
 
     def showing_for_all(self) -> AbstractContextManager[None]:
-        """Return a context whose output is not compared with the other workers' output."""
+        """Return a context manager; output inside it is not compared with the other workers' output."""
         return self._recorder.paused()
 
     def output_end(self, worker: int, lines: int, patience_s: float) -> Mapping[str, Any] | None:
@@ -366,7 +366,7 @@ class Slice:
         return None
 
     def _why_stuck(self) -> CellError | None:
-        """Return the error of cells that can't run because worker 0 hangs; called from any thread."""
+        """Return the error for cells that can't run because worker 0 hangs, or None. Can be called from any thread."""
         cell = self.cell
         if cell is None or not (cell.is_stuck and 0 in cell.running):
             return None

@@ -45,7 +45,7 @@ Row = tuple[str, ...]
 
 
 class _Refused(ComputeRefusal):
-    """An error of BigQuery, whose envelope also contains the status."""
+    """A BigQuery error; its response body also contains the status."""
 
     def __init__(self, code: int, status: str, message: str, reason: str) -> None:
         super().__init__(code, message, reason)

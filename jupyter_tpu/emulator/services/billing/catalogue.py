@@ -40,7 +40,7 @@ class Billing:
         self._setting = StoredSetting(cloud.store, "project:billing")
 
     def methods(self) -> list[Method]:
-        """Return the methods."""
+        """Return the API's methods with their permissions."""
         accounts = "v1/billingAccounts"
         see, change = "resourcemanager.projects.get", "resourcemanager.projects.createBillingAssignment"
         return [
