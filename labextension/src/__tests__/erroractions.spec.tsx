@@ -87,7 +87,7 @@ describe('an error with actions', () => {
     expect(details?.open).toBe(false);
     within(details as HTMLElement).getByText(HINT);
     within(details as HTMLElement).getByText(FAILED.raw);
-    screen.getByText('Other zones that offer it: us-west4-a.');
+    screen.getByText('Other zones that offer this type: us-west4-a.');
     expect(screen.getAllByText(/jupyter tpu/)).toHaveLength(1);
   });
 
@@ -95,7 +95,7 @@ describe('an error with actions', () => {
     const hint = 'Run `gcloud auth application-default login`, or try `jupyter tpu demo`.';
     const args = { command_line: 'gcloud auth application-default login' };
     show({ code: 'credentials_missing', hint, actions: [{ ...COPY, args }] });
-    screen.getByText(/or try the emulated cloud: see First steps/);
+    screen.getByText(/or open First steps in the TPU panel to try/);
     expect(screen.getByText(hint).closest('details')?.open).toBe(false);
     expect(buttons()).toEqual(['Copy command']);
   });

@@ -49,14 +49,14 @@ describe('the notice of a lost node', () => {
     const cut = run('c', { state: 'cut', outputs: 40 });
     const all = lost(run('a'), run('b', { state: 'error' }), cut, run('d', { state: 'queued' }));
     expect(noticeText(all, LOST_AT, trans)).toBe(
-      `Kernel lost with its node at ${clock}. 2 cells had run; cell 3 was interrupted after 40 outputs; 1 had not started.`
+      `The kernel was lost with its node at ${clock}. 2 cells had run; cell 3 was interrupted after 40 outputs; 1 had not started.`
     );
   });
 
   it('counts one in the singular, and knows a cell without an output', () => {
     const all = lost(run('a'), run('b', { state: 'cut' }));
     expect(noticeText(all, LOST_AT, trans)).toBe(
-      `Kernel lost with its node at ${clock}. 1 cell had run; cell 2 was interrupted before its first output.`
+      `The kernel was lost with its node at ${clock}. 1 cell had run; cell 2 was interrupted before its first output.`
     );
   });
 

@@ -198,7 +198,7 @@ describe('The set-up', () => {
   it('says which notebook the emulated cloud has brought', async () => {
     const made = await world({ emulated: true, trial: true });
     show(made, actions(), 'digits.ipynb');
-    screen.getByText(/The example notebook digits\.ipynb is in your folder\./);
+    screen.getByText(/The example notebook digits\.ipynb is in the file browser's root folder\./);
     cleanup();
     show(made);
     expect(screen.queryByText(/example notebook/)).toBeNull();

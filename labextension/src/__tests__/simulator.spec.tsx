@@ -160,25 +160,25 @@ describe('the page of the failure simulator', () => {
     within(faults).getByText(/no capacity/);
     within(faults).getByText(/page_token_expired/);
     within(faults).getByText('every time');
-    click(/^Remove the fault of any call/);
+    click(/^Remove the fault for any method/);
     expect(doing.onRemoveFault).toHaveBeenCalledWith(5);
   });
 
   it('cuts the connection to one worker', () => {
     const link = { node: NODE, worker_id: 1, connections: 1, faults: [] };
     const doing = show({ links: [link] });
-    click('Cut the connection to my-node, worker 1');
+    click('Disconnect: connection to my-node, worker 1');
     expect(doing.onFaultLink).toHaveBeenCalledWith(link, [{ verb: 'refuse' }, { verb: 'reset' }]);
   });
 
   it('breaks and restores the machine of one worker', () => {
     const [first, second] = [0, 1].map(worker_id => ({ node: NODE, worker_id, faults: [] }));
     const doing = show({ workers: [first, second] });
-    click('Kill the machine of my-node, worker 0');
-    click('Slow the machine of my-node, worker 1');
-    click('Freeze the machine of my-node, worker 1');
-    click('Cut the machine of my-node, worker 1');
-    click('Restore the machine of my-node, worker 1');
+    click('Kill: machine of my-node, worker 0');
+    click('Slow: machine of my-node, worker 1');
+    click('Freeze: machine of my-node, worker 1');
+    click('Disconnect: machine of my-node, worker 1');
+    click('Restore: machine of my-node, worker 1');
     expect(doing.onFaultWorker.mock.calls).toEqual([
       [first, { action: 'kill' }],
       [second, { action: 'slow', factor: 4 }],
@@ -187,7 +187,7 @@ describe('the page of the failure simulator', () => {
       [second, { action: 'clear' }]
     ]);
     expect(
-      screen.queryByRole('button', { name: /^Cut the machine of my-node, worker 0/ })
+      screen.queryByRole('button', { name: /^Disconnect: machine of my-node, worker 0/ })
     ).toBeNull();
   });
 
@@ -252,7 +252,7 @@ describe('the page of the failure simulator', () => {
     fireEvent.change(within(form).getByLabelText('Denied permissions'), {
       target: { value: 'tpu.nodes.create, tpu.nodes.list' }
     });
-    fireEvent.change(within(form).getByLabelText('Create requests per minute'), {
+    fireEvent.change(within(form).getByLabelText('Creation requests per minute'), {
       target: { value: '2' }
     });
     fireEvent.submit(form);
@@ -305,7 +305,7 @@ describe('the emulated cloud', () => {
   it('has links whose faults have names', () => {
     expect(linkState([], trans)).toBe('no faults');
     expect(linkState([{ verb: 'latency', ms: 300 }, { verb: 'refuse' }], trans)).toBe(
-      '300 ms slower, cut'
+      '300 ms slower, disconnected'
     );
   });
 });
@@ -321,7 +321,7 @@ describe('an emulated worker', () => {
         ],
         trans
       )
-    ).toBe('4 × slower, cut from worker 0');
+    ).toBe('4 × slower, disconnected from worker 0');
     expect(workerState([{ verb: 'freeze' }], trans)).toBe('frozen');
   });
 });

@@ -220,7 +220,7 @@ export function sshCommand(trans: TranslationBundle): string {
 }
 
 export function inTerminal(trans: TranslationBundle): string {
-  return trans.__('for a terminal');
+  return trans.__('to run in a terminal');
 }
 
 // Kernels of a node
@@ -355,7 +355,7 @@ export function hourlyBillingStops(rate: string, trans: TranslationBundle): stri
 }
 
 export function noNodeFor(trans: TranslationBundle): string {
-  return trans.__("This isn't possible in the current state of any node.");
+  return trans.__('No node is in a state that allows this action.');
 }
 
 export function subject(
@@ -364,7 +364,7 @@ export function subject(
   state: string,
   trans: TranslationBundle
 ): string {
-  return trans.__('%1 in %2, state %3.', type, zone, state);
+  return trans.__('%1 in %2, state %3', type, zone, state);
 }
 
 export function deleteConsequences(trans: TranslationBundle): string {
@@ -377,7 +377,7 @@ export function mayBeInUse(trans: TranslationBundle): string {
 
 export function someMayBeInUse(trans: TranslationBundle): string {
   return trans.__(
-    'Some of them were not created by jupyter_tpu and may be in use by someone else.'
+    'Some of these nodes were not created by jupyter_tpu and may be in use by someone else.'
   );
 }
 
@@ -419,7 +419,7 @@ export function phaseName(phase: string, trans: TranslationBundle): string {
   const names: { readonly [phase: string]: string } = {
     requested: trans.__('Requested'),
     asking: trans.__('Sending the request'),
-    checking: trans.__('Checking'),
+    checking: trans.__('Checking for the node'),
     provisioning: trans.__('Provisioning the node'),
     rolling_back: trans.__('Rolling back'),
     booting: trans.__('Booting'),

@@ -128,17 +128,17 @@ export function advice(problem: IProblem, trans: TranslationBundle): string {
   const { zones, time } = problem.arguments;
   switch (problem.code) {
     case 'out_of_capacity':
-      return zones ? trans.__('Other zones that offer it: %1.', String(zones)) : '';
+      return zones ? trans.__('Other zones that offer this type: %1.', String(zones)) : '';
     case 'quota_exceeded':
       return trans.__(
         "Waiting won't help. Delete what you don't need (stopped and pre-empted nodes also count), choose another zone, or request more quota."
       );
     case 'credentials_missing':
       return trans.__(
-        'Sign in with gcloud in a terminal, or try the emulated cloud: see First steps in the TPU panel.'
+        'Sign in with gcloud in a terminal, or open First steps in the TPU panel to try the emulated cloud.'
       );
     case 'api_disabled':
-      return trans.__('Enable it, wait a few minutes and try again.');
+      return trans.__('Enable the API, wait a few minutes and try again.');
     case 'budget_exceeded':
       return time ? trans.__('Wait until %1, or raise the budget.', String(time)) : '';
     case 'node_exists':

@@ -25,7 +25,7 @@ export function limits(trans: TranslationBundle): string {
 }
 
 export function onlyUsesQuota(trans: TranslationBundle): string {
-  return trans.__('It only uses quota.');
+  return trans.__('This resource is not billed, but it uses quota.');
 }
 
 export function deleteToFree(name: string, trans: TranslationBundle): string {

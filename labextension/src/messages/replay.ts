@@ -14,11 +14,11 @@ export function run(trans: TranslationBundle): string {
 }
 
 export function editedSince(trans: TranslationBundle): string {
-  return trans.__('edited since then; the current code runs');
+  return trans.__('code was edited; the current version will run');
 }
 
 export function cellAdded(trans: TranslationBundle): string {
-  return trans.__('no longer in this notebook; a cell is added');
+  return trans.__('no longer in this notebook; a new cell will be added');
 }
 
 export function cannotRun(trans: TranslationBundle): string {
@@ -53,7 +53,7 @@ export function noticeText(replay: IReplay, now: Date, trans: TranslationBundle)
   const head = lost_end
     ? endText(lost_end, now, trans)
     : trans.__(
-        'Kernel lost with its node at %1.',
+        'The kernel was lost with its node at %1.',
         formatMoment(lost_at ?? 0, now.getTime() / 1000)
       );
   return `${head} ${parts.join('; ')}.`;

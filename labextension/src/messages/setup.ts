@@ -31,7 +31,7 @@ export function createHint(trans: TranslationBundle): string {
 }
 
 export function notebookStep(trans: TranslationBundle): string {
-  return trans.__('Open a notebook on it');
+  return trans.__('Open a notebook on the node');
 }
 
 export function notebookHint(trans: TranslationBundle): string {
@@ -57,7 +57,7 @@ export function tryEmulatedCloud(trans: TranslationBundle): string {
 
 export function tryHint(trans: TranslationBundle): string {
   return trans.__(
-    'No account? The emulated cloud runs on this computer, is free and sends nothing. You can switch back at any time.'
+    'No account? The emulated cloud runs on this computer, is free and sends no data to Google Cloud. You can switch back at any time.'
   );
 }
 
@@ -76,7 +76,7 @@ export function trying(trans: TranslationBundle): string {
 }
 
 export function exampleIsThere(file: string, trans: TranslationBundle): string {
-  return trans.__('The example notebook %1 is in your folder.', file);
+  return trans.__("The example notebook %1 is in the file browser's root folder.", file);
 }
 
 export function backToGoogleCloud(trans: TranslationBundle): string {

@@ -95,7 +95,7 @@ export function nodes(trans: TranslationBundle): string {
 }
 
 export function noNodes(trans: TranslationBundle): string {
-  return trans.__('No nodes yet: create one in the TPU panel.');
+  return trans.__('No nodes yet. Create one in the TPU panel.');
 }
 
 export function queuedResources(trans: TranslationBundle): string {
@@ -203,7 +203,7 @@ export function removeAllFaults(trans: TranslationBundle): string {
 }
 
 export function removeFault(call: string, fault: string, trans: TranslationBundle): string {
-  return trans.__('Remove the fault of %1: %2', call, fault);
+  return trans.__('Remove the fault for %1: %2', call, fault);
 }
 
 export function everyTime(trans: TranslationBundle): string {
@@ -235,7 +235,7 @@ export function addFault(trans: TranslationBundle): string {
 }
 
 export function anyCall(trans: TranslationBundle): string {
-  return trans.__('any call');
+  return trans.__('any method');
 }
 
 export function faultQuota(trans: TranslationBundle): string {
@@ -279,11 +279,11 @@ export function faultTruncated(trans: TranslationBundle): string {
 }
 
 export function faultUnknownState(trans: TranslationBundle): string {
-  return trans.__('Performed, with an unknown state');
+  return trans.__('Performed, but the response contains an unknown state');
 }
 
 export function faultLate(trans: TranslationBundle): string {
-  return trans.__('Response 10 s late');
+  return trans.__('Response delayed by 10 s');
 }
 
 export function faultDropped(trans: TranslationBundle): string {
@@ -313,7 +313,7 @@ export function workers(trans: TranslationBundle): string {
 }
 
 export function actOnWorker(action: string, name: string, trans: TranslationBundle): string {
-  return trans.__('%1 the machine of %2', action, name);
+  return trans.__('%1: machine of %2', action, name);
 }
 
 export function machineOf(name: string, trans: TranslationBundle): string {
@@ -341,7 +341,7 @@ export function freezeTitle(trans: TranslationBundle): string {
 }
 
 export function cutWorkerTitle(trans: TranslationBundle): string {
-  return trans.__('Nothing passes between this worker and worker 0');
+  return trans.__('No data passes between this worker and worker 0');
 }
 
 export function timesSlower(factor: number, trans: TranslationBundle): string {
@@ -353,7 +353,7 @@ export function frozen(trans: TranslationBundle): string {
 }
 
 export function cutFrom(id: number, trans: TranslationBundle): string {
-  return trans.__('cut from worker %1', id);
+  return trans.__('disconnected from worker %1', id);
 }
 
 // Connections to workers
@@ -379,7 +379,7 @@ export function connectionTo(name: string, trans: TranslationBundle): string {
 }
 
 export function actOnConnection(action: string, name: string, trans: TranslationBundle): string {
-  return trans.__('%1 the connection to %2', action, name);
+  return trans.__('%1: connection to %2', action, name);
 }
 
 export function slow(trans: TranslationBundle): string {
@@ -387,7 +387,7 @@ export function slow(trans: TranslationBundle): string {
 }
 
 export function slowTitle(trans: TranslationBundle): string {
-  return trans.__('300 ms each way');
+  return trans.__('Adds 300 ms in each direction');
 }
 
 export function stall(trans: TranslationBundle): string {
@@ -399,7 +399,7 @@ export function stallTitle(trans: TranslationBundle): string {
 }
 
 export function cut(trans: TranslationBundle): string {
-  return trans.__('Cut');
+  return trans.__('Disconnect');
 }
 
 export function cutTitle(trans: TranslationBundle): string {
@@ -427,11 +427,11 @@ export function stalled(trans: TranslationBundle): string {
 }
 
 export function isCut(trans: TranslationBundle): string {
-  return trans.__('cut');
+  return trans.__('disconnected');
 }
 
 export function dropsEverything(trans: TranslationBundle): string {
-  return trans.__('drops everything');
+  return trans.__('drops all data');
 }
 
 // Project
@@ -449,7 +449,7 @@ export function projectLimits(trans: TranslationBundle): string {
 }
 
 export function useCountOrEmpty(trans: TranslationBundle): string {
-  return trans.__('Use a whole number, or leave empty for no limit.');
+  return trans.__('Use a whole number, or leave the field empty for no limit.');
 }
 
 export function setLimits(trans: TranslationBundle): string {
@@ -481,11 +481,11 @@ export function allowedTypesNote(trans: TranslationBundle): string {
 }
 
 export function addressesPerRegion(trans: TranslationBundle): string {
-  return trans.__('External addresses per region');
+  return trans.__('External IP addresses per region');
 }
 
 export function createsPerMinute(trans: TranslationBundle): string {
-  return trans.__('Create requests per minute');
+  return trans.__('Creation requests per minute');
 }
 
 // Quotas
@@ -495,7 +495,7 @@ export function quotas(trans: TranslationBundle): string {
 }
 
 export function noQuota(trans: TranslationBundle): string {
-  return trans.__('No quota is in use, and none is limited.');
+  return trans.__('No quota is in use or limited.');
 }
 
 export function limit(trans: TranslationBundle): string {

@@ -24,7 +24,7 @@ export function title(trans: TranslationBundle): string {
 }
 
 export function blocked(trans: TranslationBundle): string {
-  return trans.__('Nothing billable can be started.');
+  return trans.__("You can't create or start billable resources.");
 }
 
 export function now(trans: TranslationBundle): string {
@@ -140,7 +140,7 @@ export function usedUpAtOnce(
         '%1 These nodes will be stopped or deleted now, and their variables will be lost:',
         head
       )
-    : trans.__('%1 No node can be created until the budget resets.', head);
+    : trans.__("%1 You can't create nodes until the budget resets.", head);
 }
 
 export function endThemNow(trans: TranslationBundle): string {
@@ -156,7 +156,7 @@ export function usDollars(trans: TranslationBundle): string {
 }
 
 export function nodeHours(trans: TranslationBundle): string {
-  return trans.__('node hours');
+  return trans.__('node-hours');
 }
 
 export function atTheCap(trans: TranslationBundle): string {

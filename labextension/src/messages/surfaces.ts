@@ -52,7 +52,7 @@ export function continueButton(trans: TranslationBundle): string {
 }
 
 export function kernelRestarts(trans: TranslationBundle): string {
-  return trans.__('The notebook gets a new kernel: rerun its cells there.');
+  return trans.__('The notebook gets a new kernel on the node. Rerun its cells there.');
 }
 
 // Notifications
@@ -88,7 +88,7 @@ export function preempted(name: string, trans: TranslationBundle): string {
 }
 
 export function keptUntil(name: string, time: string, trans: TranslationBundle): string {
-  return trans.__('%1 is kept running until %2.', name, time);
+  return trans.__('%1 keeps running until %2.', name, time);
 }
 
 export function openNotebook(trans: TranslationBundle): string {

@@ -56,7 +56,7 @@ export function formatPriceSource(price: IPrice | null, trans: TranslationBundle
   }
   return price.as_of
     ? trans.__('List price as of %1. Source: %2', price.as_of, price.source)
-    : trans.__('List price of unknown date. Source: %1', price.source);
+    : trans.__('List price (date unknown). Source: %1', price.source);
 }
 
 /** The provisioning model of a node; empty for on-demand. */

@@ -7,7 +7,7 @@ import { ICardProps } from '../page';
 import { IWorker, placeOf } from '../records';
 import { Card, Rows } from './card';
 
-/** The workers' machines, which can be killed, slowed, frozen and cut from worker 0. */
+/** The workers' machines, which can be killed, slowed, frozen and disconnected from worker 0. */
 export function WorkersCard({ cloud, actions, trans }: ICardProps): JSX.Element {
   return (
     <Card title={messages.workers(trans)}>
