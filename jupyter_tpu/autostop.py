@@ -51,7 +51,7 @@ def _check_duration(name: str, value: Any) -> None:
                 field=name,
             ),
             exists="The rules were not changed.",
-            hint="Give a duration within this range.",
+            hint="Send a number from 1 to 34560000, or null.",
         )
 
 
@@ -91,7 +91,7 @@ class Rules:
         for name in DURATION_FIELDS:
             _check_duration(name, getattr(self, name))
         if self.deadline_at is not None and not _is_number(self.deadline_at):
-            raise BadInput("A deadline must be in Unix seconds.")
+            raise BadInput("The deadline must be a time in Unix seconds.")
 
     @property
     def is_off(self) -> bool:

@@ -133,7 +133,9 @@ def _local_failure(error: OSError, *, as_json: bool) -> int:
     """Report a local error: a full disk, missing permission for a file, or a closed output."""
     what = f"{error.filename}: " if error.filename else ""
     failure = TpuError(
-        Text("Could not read or write on this machine: {what}{reason}.", what=what, reason=error.strerror or error),
+        Text(
+            "Could not read or write a file on this machine: {what}{reason}.", what=what, reason=error.strerror or error
+        ),
         hint=_hint_for(error),
         raw=repr(error),
     )
@@ -149,4 +151,7 @@ def _local_failure(error: OSError, *, as_json: bool) -> int:
 def _hint_for(error: OSError) -> str:
     if isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError)):
         return "Check the path. `jupyter tpu list` shows which nodes exist."
-    return "Free disk space or fix the permissions, then try again; `jupyter tpu list` lists the existing nodes."
+    return (
+        "Free disk space or fix the permissions of the file or folder, then try again; `jupyter tpu list` lists the "
+        "existing nodes."
+    )

@@ -64,7 +64,7 @@ def provisioning_at_once(options: argparse.Namespace) -> Provisioning:
         raise BadInput(
             "A flex-start node cannot be created immediately.",
             exists="No request was sent to the cloud.",
-            hint="Queue it: jupyter tpu queue add NODE --type TYPE --zone ZONE --run-for TIME",
+            hint="Queue the node: `jupyter tpu queue add NODE --type TYPE --zone ZONE --run-for TIME`",
         )
     return provisioning
 

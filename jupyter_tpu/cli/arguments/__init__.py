@@ -14,7 +14,7 @@ GROUPS: Mapping[str, tuple[Command, ...]] = {
     Text("Notebooks"): others.NOTEBOOKS,
     Text("Chips"): others.CHIPS,
     Text("Auto-stop"): others.AUTOSTOP,
-    Text("Money"): money.COMMANDS,
+    Text("Costs and quota"): money.COMMANDS,
     Text("Without a cloud"): others.WITHOUT_A_CLOUD,
 }
 """The commands, by the titles of their groups in the help."""

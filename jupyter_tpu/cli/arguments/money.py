@@ -35,8 +35,7 @@ COMMANDS = (
             ),
             flag(
                 "--billed",
-                help="show what Google has billed instead: by day, service and SKU, from the billing export to "
-                "BigQuery",
+                help="show what Google has billed, by day, service and SKU, from the billing export to BigQuery",
             ),
             argument(
                 "--billing-export",
@@ -63,7 +62,7 @@ COMMANDS = (
                     "--hours", type=float, metavar="N", help="limit in node-hours: READY time of all nodes together"
                 ),
             ),
-            argument("--per", choices=PERIODS, help="period of the limit"),
+            argument("--per", choices=PERIODS, help="period for which the budget applies"),
             argument("--resets-on", choices=WEEKDAYS, help="weekday on which the weekly budget resets"),
             argument("--resets-at", metavar="HH:MM", help="time of day at which the budget resets (default: 00:00)"),
             (
@@ -95,9 +94,9 @@ COMMANDS = (
                     action="append",
                     default=[],
                     metavar="ROW",
-                    help="'32 spot v4 us-central2-b'; can be repeated",
+                    help="chips granted, such as '32 spot v4 us-central2-b'; can be repeated",
                 ),
-                argument("--credit", type=float, metavar="USD", help="an amount in US dollars, instead of chips"),
+                argument("--credit", type=float, metavar="USD", help="amount granted in US dollars, instead of chips"),
             ),
             argument("--starts-on", metavar="DATE", help="first day, such as 2026-11-01 (default: the email's date)"),
             argument(

@@ -82,7 +82,7 @@ COMMANDS = (
         help="list, add or remove requests that wait for capacity in the cloud",
         arguments=(
             action("list", "add", "remove"),
-            argument("name", nargs="?", metavar="NAME", help="add: the new node; remove: the ID"),
+            argument("name", nargs="?", metavar="NAME", help="add: name of the new node; remove: ID of the request"),
             argument("--zone", help="zone (add: required; remove: only if several zones have this ID)"),
             argument("--type", metavar="TYPE", help=_TYPE),
             *_NEW_NODE,

@@ -47,7 +47,7 @@ NOTEBOOKS = (
         name="env",
         help="list, create or remove a node's framework environments",
         arguments=(
-            argument("action", choices=("list", "make", "remove"), help="what to do"),
+            argument("action", choices=("list", "make", "remove"), help="action to perform"),
             *NODE,
             argument("framework", metavar="FRAMEWORK", nargs="?", help=", ".join(FRAMEWORKS)),
             argument("--version", help="version of the framework, such as 0.6 (default: the newest)"),

@@ -68,7 +68,7 @@ def _require_packages() -> None:
     if missing:
         raise BadInput(
             Text("The demo needs packages that are not installed: {missing}.", missing=", ".join(missing)),
-            hint="Install them with: pip install 'jupyter-tpu[demo]'",
+            hint="Install them with `pip install 'jupyter-tpu[demo]'`.",
         )
 
 
@@ -181,9 +181,12 @@ def _show_where(server: dict[str, Any], cloud: EmulatedCloud, folder: DemoFolder
     )
     echo(_("  Costs: {ledger} (what the nodes would have cost)", ledger=ledger))
     echo(
-        _("  Fail:  the failure simulator in the TPU panel, or `jupyter tpu emulator` in a terminal of this JupyterLab")
+        _(
+            "  Fail:  use the failure simulator in the TPU panel, or run `jupyter tpu emulator` in a terminal of this "
+            "JupyterLab"
+        )
     )
-    echo(_("  Stop:  Ctrl-C here"))
+    echo(_("  Stop:  press Ctrl-C here"))
     echo(_("  State: {root} (kept; `{command} --reset` starts over)", root=folder.root, command=_command(folder)))
 
 

@@ -29,7 +29,7 @@ def run_ssh(options: argparse.Namespace) -> int:
     """Replace this process with `ssh` to a worker of the node."""
     # check before any request to the cloud and before a key is added to the node
     if shutil.which("ssh") is None:
-        raise BadInput("The OpenSSH client is not installed.", hint="Install it (package openssh-client).")
+        raise BadInput("The OpenSSH client is not installed.", hint="Install the package openssh-client.")
     from jupyter_tpu.cli.nodes.ssh_access import write_login_config
 
     access = asyncio.run(_access_to_worker(options))

@@ -56,7 +56,7 @@ _STOP = Change(
     title=Text("Stop {node}"),
     refused=Text("Stopping {node} was not confirmed."),
     done=Text("{node} is stopped: its disk is kept."),
-    interrupted=Text("interrupted: the stop of {node} may be in progress."),
+    interrupted=Text("interrupted: {node} may already be stopping."),
     loss=Text("All its kernels stop."),
     act=lambda fleet, name: fleet.stop(name),
 )
@@ -65,7 +65,7 @@ _START = Change(
     title=Text("Start {node}"),
     refused=Text("Starting {node} was not confirmed."),
     done=Text("{node} is READY."),
-    interrupted=Text("interrupted: the start of {node} may be in progress."),
+    interrupted=Text("interrupted: {node} may already be starting."),
     loss=Text(""),
     act=lambda fleet, name: fleet.start_node(name),
 )
@@ -211,7 +211,7 @@ def _show_interrupted(change: Change, node: Node, charge: str) -> None:
     name = node.name
     note_do(
         _(
-            "check with jupyter tpu describe {node} --zone {zone}, or repeat the command",
+            "check with `jupyter tpu describe {node} --zone {zone}`, or repeat the command",
             node=name.node_id,
             zone=name.zone,
         )

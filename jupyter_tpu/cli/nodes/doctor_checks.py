@@ -68,7 +68,7 @@ def _extensions() -> Finding:
     if not missing:
         return Finding(check="JupyterLab", state=OK, text=_("The JupyterLab and server extensions are installed."))
     text = _("Jupyter in this Python does not find the {missing} extension.", missing=", ".join(missing))
-    fix = _("Install jupyter-tpu into the environment that JupyterLab runs in: pip install jupyter-tpu")
+    fix = _("Install jupyter-tpu into the environment that JupyterLab runs in: `pip install jupyter-tpu`")
     return Finding(check="JupyterLab", state=WARNING, text=text, fix=fix)
 
 
@@ -77,7 +77,7 @@ def _ssh_key() -> Finding:
 
     path = data_path() / "ssh" / "id_ed25519"
     if not path.exists():
-        return Finding(check="SSH key", state=OK, text=_("Not created yet: the first node creates it."))
+        return Finding(check="SSH key", state=OK, text=_("Not created yet: it is created with the first node."))
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         text = _("Other users can read {path} (mode {mode}).", path=path, mode=f"{mode:04o}")
@@ -102,7 +102,7 @@ def _journal() -> Iterator[Finding]:
         yield _of_error("journal", error)
         return
     for notice in notices:
-        yield Finding(check="journal", state=WARNING, text=_(notice), fix=_("Check the budgets: jupyter tpu budget"))
+        yield Finding(check="journal", state=WARNING, text=_(notice), fix=_("Check the budgets: `jupyter tpu budget`"))
     if not notices:
         yield Finding(check="journal", state=OK, text=_("{folder} can be read and written.", folder=data_path()))
 
@@ -155,15 +155,18 @@ def _check_of(error: TpuError) -> str:
 
 def _of_list(project: str, nodes: int, unreachable: tuple[str, ...]) -> Finding:
     text = (
-        _("Project {project} is reachable: 1 node.", project=project)
+        _("Project {project} is reachable and has 1 node.", project=project)
         if nodes == 1
-        else _("Project {project} is reachable: {count} nodes.", project=project, count=nodes)
+        else _("Project {project} is reachable and has {count} nodes.", project=project, count=nodes)
     )
     if not unreachable:
         return Finding(check="API", state=OK, text=text)
     text = _("{text} Zones that did not respond: {zones}.", text=text, zones=", ".join(unreachable[:10]))
     return Finding(
-        check="API", state=WARNING, text=text, fix=_("Nodes there are missing from all lists. Try again later.")
+        check="API",
+        state=WARNING,
+        text=text,
+        fix=_("Nodes in these zones are missing from all lists. Try again later."),
     )
 
 
@@ -181,7 +184,7 @@ def _leftovers(report: QuotaReport) -> Finding:
     if not leftovers:
         return Finding(check="quota", state=OK, text=_("The limits can be read, and no leftovers use quota."))
     text = _("1 leftover uses quota.") if leftovers == 1 else _("{count} leftovers use quota.", count=leftovers)
-    fix = _("jupyter tpu cleanup lists leftovers, and deletes those that you name.")
+    fix = _("`jupyter tpu cleanup` lists leftovers, and deletes those that you name.")
     return Finding(check="quota", state=WARNING, text=text, fix=fix)
 
 
@@ -226,7 +229,10 @@ def _state(node: Node) -> Finding:
         state=node.state,
     )
     if node.state != "READY":
-        fix = _("Only a READY node can be checked further: jupyter tpu start {node}", node=node.name.node_id)
+        fix = _(
+            "Only a READY node can be checked further. To start a stopped node, run `jupyter tpu start {node}`.",
+            node=node.name.node_id,
+        )
         return Finding(check="node", state=WARNING, text=text, fix=fix)
     if node.health not in ("", "HEALTHY", "HEALTH_UNSPECIFIED"):
         text = _(
@@ -296,7 +302,9 @@ def _clocks(ahead_s: float) -> Finding:
         if ahead_s > 0
         else _("The node's clock is {duration} behind this machine's.", duration=difference)
     )
-    fix = _("Correct the wrong clock. Auto-stop does not depend on it, but times of day that you enter do.")
+    fix = _(
+        "Set the wrong clock to the correct time. Auto-stop does not depend on it, but times of day that you enter do."
+    )
     return Finding(check="clocks", state=WARNING, text=text, fix=fix)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jupyter_tpu.models import NodeName
 
 
-_HEADER = ("NODE", "ZONE", "STATE", "ATTEMPTS", "CAP", "NOW")
+_HEADER = ("NODE", "ZONE", "STATE", "ATTEMPTS", "CAP", "MESSAGE")
 
 
 def run_recover(options: argparse.Namespace) -> int:
@@ -36,7 +36,7 @@ def _check_options(options: argparse.Namespace) -> None:
     if (options.attempts is not None or options.max_usd is not None) and not options.on:
         raise BadInput("--attempts and --max-usd require --on.", exists="Nothing was changed.")
     if (options.on or options.off) and not options.node:
-        raise BadInput("No node was given.", hint="Run jupyter tpu recover NODE --on.")
+        raise BadInput("No node was given.", hint="Run `jupyter tpu recover NODE --on`.")
 
 
 async def _chosen(options: argparse.Namespace) -> tuple[Recovery, ...]:
@@ -108,9 +108,9 @@ def _show(options: argparse.Namespace, shown: tuple[Recovery, ...]) -> None:
         echo(plain(_(shown[0].message)))
     elif not shown:
         note(
-            _("Recovery is off for {node}: it is not recreated after a pre-emption.", node=plain(options.node))
+            _("Auto-recovery is off for {node}: it is not recreated after a pre-emption.", node=plain(options.node))
             if options.node
-            else _("Recovery is off for all nodes: none is recreated after a pre-emption.")
+            else _("Auto-recovery is off for all nodes: none is recreated after a pre-emption.")
         )
     else:
         echo_table(_HEADER, map(_row, shown))

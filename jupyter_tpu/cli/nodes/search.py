@@ -191,7 +191,7 @@ def _not_found(search: Search) -> TpuError:
     refusals = [_("{outcome}.", outcome=f"{outcome[0].upper()}{outcome[1:]}") for outcome in outcomes]
     if not refusals:  # the search failed for a reason other than capacity; its message says what to do
         return OutOfCapacity(search.message, exists=exists)
-    hint = "Try other zones or types, add --for 1h, or let the cloud queue it: `jupyter tpu queue add`."
+    hint = "Try other zones or types, add --for 1h, or queue a request with `jupyter tpu queue add`."
     return OutOfCapacity(search.message, exists=joined((_(exists), *dict.fromkeys(refusals)), " "), hint=hint)
 
 
@@ -206,7 +206,7 @@ def _interrupted(options: argparse.Namespace, begun: list[Search]) -> int:
         search = asyncio.run(_cancelled(options, begun[0].search_id))
     except KeyboardInterrupt:
         # the user interrupted again: print how to finish the cleanup
-        note("\n" + _("interrupted: some of its resources may remain."))
+        note("\n" + _("interrupted: some resources of the search may remain."))
         note_do(again)
     except TpuError as error:
         note(_("The search could not be cancelled: {message}", message=plain(_(error.message))))
@@ -248,7 +248,9 @@ def _end_text(search: Search) -> str:
 
 def _list(options: argparse.Namespace) -> int:
     if options.types or options.zones:
-        raise BadInput("A search requires a name for the new node.", hint="Run jupyter tpu search NODE --types TYPE,…")
+        raise BadInput(
+            "A search requires a name for the new node.", hint="Run `jupyter tpu search NODE --types TYPE,…`."
+        )
     searches = asyncio.run(_listed(options))
     if options.json:
         echo_json(searches_view(searches))

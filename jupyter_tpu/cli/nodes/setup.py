@@ -127,7 +127,7 @@ def _add_grant(options: argparse.Namespace, mail: str) -> None:
         grant, _problems = enter_grant(argparse.Namespace(**given))
     except BadInput as error:
         # the hint may name options that this command does not have
-        hint = Text("{hint} All options: jupyter tpu grant add {name} --help", hint=error.hint, name=_GRANT_NAME)
+        hint = Text("{hint} All options: `jupyter tpu grant add {name} --help`", hint=error.hint, name=_GRANT_NAME)
         raise BadInput(error.message, exists=error.exists, hint=hint, raw=error.raw) from error
     note(validity(grant))
 
@@ -137,7 +137,7 @@ def _budget(options: argparse.Namespace, *, is_asking: bool) -> Mapping[str, Any
 
     if options.budget is not None or options.yes:
         return {"usd": SUGGESTED_USD if options.budget is None else options.budget}
-    question = _("US dollars per week (such as {usd}; Enter to skip)", usd=SUGGESTED_USD)
+    question = _("Budget in US dollars per week (such as {usd}; Enter to skip)", usd=SUGGESTED_USD)
     answer = _typed(question) if is_asking else ""
     try:
         return {"usd": float(answer)} if answer else None
@@ -159,9 +159,14 @@ def _show(steps: Sequence[Step]) -> None:
     if is_complete(steps):
         echo(_("Ready: create a node with `jupyter tpu create`, or in the TPU panel of JupyterLab."))
     elif steps[0].state == "done":  # the user has an account
-        note(_("Not complete."))
+        note(_("Set-up is not complete."))
     else:
-        note(_("Not complete. If you have no account, `jupyter tpu demo` runs everything on an emulated cloud."))
+        note(
+            _(
+                "Set-up is not complete. If you have no account, `jupyter tpu demo` runs everything on an emulated "
+                "cloud."
+            )
+        )
 
 
 def _advice(step: Step) -> list[str]:
@@ -170,16 +175,16 @@ def _advice(step: Step) -> list[str]:
     found = [_(step.error.hint)] if step.error and step.error.hint else []
     if step.command and step.command not in "".join(found):
         found.append(
-            _("Run `{command}`, or specify a file: jupyter tpu setup --credentials FILE", command=step.command)
+            _("Run `{command}`, or specify a file: `jupyter tpu setup --credentials FILE`", command=step.command)
         )
     if step.action == "use_project":
-        found.append(_("Specify the project: jupyter tpu setup --project ID"))
+        found.append(_("Specify the project: `jupyter tpu setup --project ID`"))
     if step.action == "open_billing":
         found.append(f"https://console.cloud.google.com/billing/linkedaccount?project={step.target}")
     if step.action == "add_grant":
-        found.append(_("If you have a TRC email: jupyter tpu setup --trc-mail FILE"))
+        found.append(_("If you have a TRC email, run `jupyter tpu setup --trc-mail FILE`."))
     if step.action == "set_budget":
         from jupyter_tpu.setup.engine import SUGGESTED_USD
 
-        found.append(_("Set a budget: jupyter tpu setup --budget {usd}", usd=SUGGESTED_USD))
+        found.append(_("Set a budget: `jupyter tpu setup --budget {usd}`", usd=SUGGESTED_USD))
     return found

@@ -28,7 +28,7 @@ _WORDS = {
     "idle": Text("idle"),
     "busy": Text("busy"),
     "unknown": Text("unknown"),
-    "session": Text("session"),
+    "session": Text("maximum session length"),
     "deadline": Text("deadline"),
     "stop": Text("stop"),
     "delete": Text("delete"),
@@ -38,7 +38,7 @@ _WORDS = {
 }
 """Display names of the rules, their actions and the guard's states."""
 
-_HEADER = ("NODE", "ZONE", "NOW", "IDLE", "SESSION", "ACTION", "ENDS", "GUARD")
+_HEADER = ("NODE", "ZONE", "ACTIVITY", "IDLE TIMEOUT", "MAX SESSION", "ACTION", "AUTO-STOP", "GUARD")
 # time limit for a worker that never responds; a first connection over a slow network takes a few seconds
 _ANSWER_S = 60.0
 
@@ -47,7 +47,7 @@ def run_autostop(options: argparse.Namespace) -> int:
     """Show the auto-stop rules of one or all nodes, or change one node's rules."""
     changes = _changes(options)
     if changes and not options.node:
-        raise BadInput("No node was given.", hint="Run jupyter tpu autostop NODE --idle 1h.")
+        raise BadInput("No node was given.", hint="Run `jupyter tpu autostop NODE --idle 1h`.")
     if changes:
         return _show_one(
             options, asyncio.run(_of_node(options, lambda controller, node: controller.set_rules(node, changes)))
@@ -155,11 +155,11 @@ def _show_one(options: argparse.Namespace, brake: AutostopStatus) -> int:
             )
         )
     )
-    echo(plain(_("  ends: {ends}", ends=_ends_text(brake))))
+    echo(plain(_("  auto-stop: {ends}", ends=_ends_text(brake))))
     echo(_("  rule: {rule}", rule=_rule_text(brake)))
     # an expired extension stays in the settings until the next extension
     if brake.keep.until is not None and brake.keep.until > time.time() and not _ends_with_extension(brake):
-        echo(_("  extended: for {duration}", duration=duration_text(brake.keep.until - time.time())))
+        echo(_("  extended: {duration} left", duration=duration_text(brake.keep.until - time.time())))
     if brake.keep.while_busy:
         echo(_("  extended: until the running cells have finished"))
     if brake.reminder is not None:
@@ -225,7 +225,7 @@ def _ends_text(brake: AutostopStatus) -> str:
         idle_s = brake.rules.idle_after_s
         is_off = verdict.verdict == "idle" or idle_s is None
         if is_off or idle_s is None:
-            return _("no auto-stop")
+            return _("none")
         return _("{duration} after it becomes idle", duration=duration_text(idle_s))
     left_s, why = verdict.ends_at - time.time(), _(_WORDS[verdict.ends_why or "idle"])
     if _ends_with_extension(brake):

@@ -188,7 +188,7 @@ async def _workers(options: argparse.Namespace) -> tuple[Node, tuple[WorkerKey, 
         raise WrongState(
             Text("The node {node} is {state}, not READY.", node=node.name.node_id, state=node.state),
             exists="Nothing was changed.",
-            hint="The environments are on the node's workers, which can be reached only while the node is READY.",
+            hint="Start the node or wait until it is READY, then try again.",
         )
     return node, workers_of(node, cloud.settings.endpoint)
 
@@ -210,7 +210,7 @@ def _requirements(folder: Path | None) -> list[str]:
             exists="Nothing was changed.",
         )
     for line in needs.left_out:
-        warn(_("skipped in {source}, because it does not apply to the node: {line}", source=needs.source, line=line))
+        warn(_("skipped a line of {source} that does not apply to the node: {line}", source=needs.source, line=line))
     return list(needs.lines)
 
 

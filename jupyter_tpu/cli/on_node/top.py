@@ -91,7 +91,7 @@ def _worker(worker: dict[str, Any], now: float) -> Iterator[str]:
         # the worker isn't responding, so show its last sample and the age of the sample
         yield plain(
             _(
-                "  {seconds} s ago: {message}",
+                "  last updated {seconds} s ago: {message}",
                 seconds=f"{now - worker['as_of']:.0f}",
                 message=message_of(worker["error"]),
             )

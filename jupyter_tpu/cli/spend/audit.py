@@ -45,7 +45,7 @@ ACTION_NAMES = {
     "grant": Text("Grant"),
     "journal_damaged": Text("Journal damaged"),
 }
-_HEADER = ("AT (UTC)", "ACTION", "SUBJECT", "REASON")
+_HEADER = ("TIME (UTC)", "ACTION", "SUBJECT", "REASON")
 
 
 def run_audit(options: argparse.Namespace) -> int:

@@ -25,7 +25,7 @@ _WORDS = {
     "active": Text("active"),
     "idle": Text("idle"),
     "unknown": Text("unknown"),
-    "session": Text("session"),
+    "session": Text("maximum session length"),
     "deadline": Text("deadline"),
     "armed": Text("on"),
     "off": Text("off"),

@@ -110,7 +110,8 @@ def workers_to_query(node: Node, endpoint: str) -> tuple[WorkerKey, ...]:
     name = node.name.node_id
     if node.state != "READY":
         raise WrongState(
-            Text("The node {node} is {state}, not READY.", node=name, state=node.state), exists="Nothing runs on it."
+            Text("The node {node} is {state}, not READY.", node=name, state=node.state),
+            exists="Nothing runs on the node.",
         )
     if not was_reached(node):
         raise WorkerUnreachable(

@@ -16,7 +16,7 @@ ZONE = "us-central1-a"
 
 
 def test_a_choice_is_made_shown_and_taken_back(terminal: Terminal) -> None:
-    assert "Recovery is off for all nodes" in terminal.tpu("recover").stderr
+    assert "Auto-recovery is off for all nodes" in terminal.tpu("recover").stderr
     terminal.tpu("create", "mine", "--type", "v5litepod-8", "--zone", ZONE, "--spot")
 
     chosen = terminal.tpu("recover", "mine", "--on", "--attempts", "2", "--max-usd", "12.5")

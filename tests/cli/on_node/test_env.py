@@ -66,7 +66,7 @@ def test_an_environment_is_made_listed_and_removed_on_all_workers(
     assert made.returncode == 0, made.stderr
     assert made.stdout.startswith("JAX 0.10 is installed on my-node, with Python 3.")
     assert "Notebooks with the kernel tpu-my-node-us-central2-b-jax run in it." in made.stdout
-    assert "skipped in pyproject.toml, because it does not apply to the node: mine @ ./x" in made.stderr
+    assert "skipped a line of pyproject.toml that does not apply to the node: mine @ ./x" in made.stderr
     assert listed.stdout.splitlines()[1].split()[:2] == ["jax", "0.10.2"]
     assert (found["requirements"], found["is_ready"], found["added"]) == (["tiny_plots"], True, [])
     assert specs(terminal)["tpu-my-node-us-central2-b-jax"] == "JAX 0.10 · v4-16 · my-node · 2 workers"

@@ -164,7 +164,7 @@ def test_a_worker_that_does_not_answer_shows_the_age_of_what_it_said() -> None:
 
     assert "worker 0 t1v: The link is down." in list(screen("mine", view_of(None, error=error)))
     old = list(screen("mine", view_of(Sample(at=1.0, state="idle", reason="nobody"), error=error)))
-    assert "  10 s ago: The link is down." in old
+    assert "  last updated 10 s ago: The link is down." in old
 
 
 @pytest.mark.parametrize(
