@@ -33,7 +33,7 @@ _SENTENCES: Mapping[Cause, str] = {
     "stop": "You {what} {node} at {time}.",
     "delete": "You {what} {node} at {time}.",
     "idle": "{node} was {what} at {time}: idle for {detail}.",
-    "session": "{node} was {what} at {time}: session limit of {detail} reached.",
+    "session": "{node} was {what} at {time}: maximum session length of {detail} reached.",
     "deadline": "{node} was {what} at {time}: deadline reached.",
     "budget": "{node} was {what} at {time}: budget {name} is used up ({detail}).",
     "stop_all": "{node} was {what} at {time}: you stopped everything.",

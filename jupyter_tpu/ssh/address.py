@@ -58,5 +58,5 @@ def _require(pattern: re.Pattern[str], value: str, what: str) -> None:
     if not pattern.fullmatch(value):
         raise BadInput(
             Text("{value} is not a valid {what}.", value=repr(value[:80]), what=what),
-            hint="Use letters, digits, dots, hyphens, underscores.",
+            hint="Use letters, digits, dots, hyphens and underscores.",
         )

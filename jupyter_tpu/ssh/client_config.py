@@ -82,7 +82,9 @@ def resolved_route(address: WorkerAddress, proxy_command: str | None, files: Fil
     except (asyncssh.ConfigParseError, asyncssh.IllegalUserName) as error:
         raise BadInput(
             "Your ssh configuration cannot be used for this worker.",
-            hint=Text("`ssh -G {worker}` shows how plain ssh reads it.", worker=address.alias),
+            hint=Text(
+                "Run `ssh -G {worker}` to see how ssh reads your configuration, then correct it.", worker=address.alias
+            ),
             raw=str(error),
         ) from error
 
@@ -140,7 +142,7 @@ def _split(command: str) -> Sequence[str]:
     except ValueError as error:
         raise BadInput(
             Text("The proxy command {command} is invalid: {error}.", command=repr(command), error=error),
-            hint="Check its quotation marks.",
+            hint="Check the quotation marks in the proxy command.",
         ) from error
 
 

@@ -220,8 +220,8 @@ class SshConnection:
             return connection_lost(error)
         return WorkerUnreachable(
             Text("The worker's SSH server refused to {request}.", request=what),
-            hint="The worker's sshd may forbid the request (AllowStreamLocalForwarding, MaxSessions), or nothing "
-            "is listening there.",
+            hint="Check `AllowStreamLocalForwarding` and `MaxSessions` in the worker's sshd_config. For a socket, also "
+            "check that a process on the worker is listening on it.",
             raw=str(error),
         )
 

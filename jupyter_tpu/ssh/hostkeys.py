@@ -114,7 +114,8 @@ def _canonical(key: str) -> str:
     parts = key.split()
     if len(parts) < 2:
         raise BadInput(
-            Text("{key} is not an SSH public key.", key=repr(key[:80])), hint="Check the node's guest attributes."
+            Text("{key} is not an SSH public key.", key=repr(key[:80])),
+            hint="Check the SSH host keys in the node's guest attributes.",
         )
     try:
         asyncssh.import_public_key(" ".join(parts[:2]))

@@ -221,7 +221,7 @@ async def test_a_kernel_that_ended_with_its_node_is_not_said_to_have_died(cloud:
             "guarded",
             "set_brakes",
             {"rules": {"idle_after_s": None, "session_s": 1, "action": "stop"}, "revision": 1},
-            r"guarded was stopped at \d\d:\d\d: session limit of 1 s reached\.",
+            r"guarded was stopped at \d\d:\d\d: maximum session length of 1 s reached\.",
             {"seconds": 1},
         ),
         pytest.param(

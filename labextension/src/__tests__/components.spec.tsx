@@ -349,7 +349,7 @@ describe('the form', () => {
       />
     );
     expect(screen.getByLabelText<HTMLInputElement>('Name').value).toBe('again');
-    expect(screen.getByLabelText<HTMLSelectElement>('Where').value).toBe('us-east1-d');
+    expect(screen.getByLabelText<HTMLSelectElement>('Location').value).toBe('us-east1-d');
     expect(screen.getByRole<HTMLInputElement>('radio', { name: /v6e-8/ }).checked).toBe(true);
     expect(document.activeElement).toBe(screen.getByRole('searchbox', { name: 'Chips' }));
   });
@@ -376,7 +376,7 @@ describe('the form', () => {
         .getByRole('radiogroup', { name: 'Accelerator types' })
         .querySelector('input:checked')?.nextElementSibling?.textContent;
       return [
-        screen.getByLabelText<HTMLSelectElement>('Where').value,
+        screen.getByLabelText<HTMLSelectElement>('Location').value,
         type ?? '',
         screen.getByLabelText<HTMLSelectElement>('Provisioning model').value
       ];
@@ -450,7 +450,7 @@ describe('the form', () => {
       seen.push(this.querySelector('label')?.textContent);
     };
     fill('Name', 'Bad Name');
-    screen.getByLabelText('Where').focus();
+    screen.getByLabelText('Location').focus();
     submit();
     await act(() => new Promise<void>(done => window.requestAnimationFrame(() => done())));
     expect(document.activeElement).toBe(screen.getByLabelText('Name'));
@@ -477,7 +477,7 @@ describe('the form', () => {
     const search = screen.getByRole('searchbox', { name: 'Chips' });
     fireEvent.change(search, { target: { value: 'v6e' } });
     fireEvent.keyDown(search, { key: 'Enter' });
-    expect(screen.getByLabelText<HTMLSelectElement>('Where').value).toBe('us-east1-d');
+    expect(screen.getByLabelText<HTMLSelectElement>('Location').value).toBe('us-east1-d');
     fireEvent.change(search, { target: { value: 'v77' } });
     screen.getByText('No accelerator type matches.');
     expect(create).not.toHaveBeenCalled();

@@ -327,7 +327,7 @@ describe('the model of the load', () => {
       heldBy(holder({ user: 'alice', is_own_user: false }));
       answerFree({ freed: [], left: [], message: '' });
       const done = release();
-      expect(await click('Continue…')).toContain('It belongs to alice. It is asked to exit');
+      expect(await click('Continue…')).toContain('Owned by alice. Each process is asked to exit');
       expect(sent()).toEqual([]);
       expect(await click('End the process')).toContain("alice won't be asked first.");
       await done;

@@ -361,7 +361,7 @@ describe('the section of spend', () => {
       'You have already used this amount. These nodes will be stopped or deleted now'
     );
     expect(notice.textContent).toContain(
-      'Will be stopped; disk and files are kept: my-node in us-central1-a.'
+      'Will be stopped (disk and files are kept): my-node in us-central1-a.'
     );
     expect(notice.textContent).toContain(
       'Will be deleted with disk and files: cheap in us-central1-a.'
@@ -444,7 +444,7 @@ describe('the time left of a node', () => {
   it.each([
     [{ verdict: 'busy' }, 'In use'],
     [{ verdict: 'unknown' }, 'Auto-delete after 1 h idle'],
-    [{ verdict: 'unknown', action: 'stop', idle_after_s: 1800 }, 'Stops after 30 min idle'],
+    [{ verdict: 'unknown', action: 'stop', idle_after_s: 1800 }, 'Auto-stop after 30 min idle'],
     [{ idle_after_s: null, session_s: null }, 'No auto-stop'],
     [{ is_warning: true, ends_at: 1075 }, 'deleted in 1:15'],
     [{ ends_at: 4600 }, 'deleted in 1 h']
@@ -558,7 +558,7 @@ describe('the section of grants', () => {
     await click('Read email');
     screen.getByText('Line 3 is odd.');
     screen.getByText(/No clear term was found in the email. 30 days is TRC.s shortest term/);
-    screen.getByText(/The email has no date: enter the first day./);
+    screen.getByText(/The email has no date. Enter the first day./);
     screen.getByDisplayValue('30');
     fill('First day', '2026-11-22');
     await click('Save');
@@ -709,7 +709,7 @@ describe('the section of searches and the queue', () => {
       ...{ holds_quota: true, is_leftover: true }
     };
     const doing = show({ queue: answered({ ...WHOLE, items: [queued] }) }, 'capacity');
-    screen.getByText('v5litepod-8 · us-central1-a · for 10 min · leftover: only uses quota');
+    screen.getByText('v5litepod-8 · us-central1-a · for 10 min · leftover (uses only quota)');
     screen.getByText('No.');
     await click('Remove the queued resource my-queued');
     expect(doing.onRemoveQueued).toHaveBeenCalledWith('us-central1-a', 'my-queued');

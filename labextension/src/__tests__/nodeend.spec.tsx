@@ -123,7 +123,9 @@ describe('the line about the end of a node', () => {
   ])('says what it does not know while the cloud %s', (_, rest) => {
     const nodes = listed('READY', rest);
     render(<EndLine {...props} lost={lost()} received_ms={0} nodes={nodes} />);
-    expect(screen.getByText(/Its current state is unknown: last updated \d+ s ago\./)).toBeTruthy();
+    expect(
+      screen.getByText(/The node's current state is unknown \(last updated \d+ s ago\)\./)
+    ).toBeTruthy();
     expect(screen.queryByRole('button', { name: 'Start kernel' })).toBeNull();
     expect(screen.getByRole('button', { name: 'Choose kernel…' })).toBeTruthy();
     expect(nodes.refresh).toHaveBeenCalled();

@@ -62,7 +62,9 @@ describe('the Running panel', () => {
       ['tpu:delete-node', { ...KEY, node_id: 'b' }],
       ['tpu:panic', { isConfirmed: true }]
     ]);
-    expect(manager.shutdownAllConfirmationText).toMatch(/in all zones.*Now: \$19\.20 per hour\.$/);
+    expect(manager.shutdownAllConfirmationText).toMatch(
+      /in all zones.*Cost now: \$19\.20 per hour\.$/
+    );
   });
 });
 

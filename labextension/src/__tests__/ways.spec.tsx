@@ -88,8 +88,8 @@ describe('the form, where there are other ways to a node', () => {
     open(createActions());
     await later();
     expect(summary()).toBe(
-      '$9.60 per hour on-demand · auto-stop after 1 h idle (2 h if a cell runs without output): ' +
-        'at most $19.20 if you forget it' +
+      '$9.60 per hour on-demand · auto-stop after 1 h idle (2 h if a cell runs without output); ' +
+        'costs at most $19.20 if you forget the node' +
         BILLED.detail
     );
     expect(screen.queryByText(/nothing is billed|^billed/i)).toBeNull();
@@ -99,7 +99,7 @@ describe('the form, where there are other ways to a node', () => {
     open(createActions(), 1800);
     await later();
     expect(summary()).toContain(
-      'auto-stop after 30 min idle (2 h if a cell runs without output): at most $19.20'
+      'auto-stop after 30 min idle (2 h if a cell runs without output); costs at most $19.20'
     );
   });
 
@@ -165,10 +165,10 @@ describe('the form, where there are other ways to a node', () => {
   it('searches the zones that are left', async () => {
     const actions = createActions();
     open(actions);
-    fireEvent.change(screen.getByLabelText('Where'), { target: { value: '' } });
+    fireEvent.change(screen.getByLabelText('Location'), { target: { value: '' } });
     await click('checkbox', 'v6e-8 · us-east1-d');
     expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Search' }).disabled).toBe(true);
-    await click('checkbox', 'Also create it where the price is unknown: us-east1-d');
+    await click('checkbox', 'Also create the node in zones where the price is unknown: us-east1-d');
     fireEvent.change(screen.getByLabelText('Keep trying for (minutes)'), {
       target: { value: '30' }
     });
@@ -199,7 +199,7 @@ describe('the form, where there are other ways to a node', () => {
     open(actions);
     await click('button', 'Create');
     expect(onCreate).toHaveBeenCalledWith(expect.objectContaining({ node_id: 'node-2' }));
-    fireEvent.change(screen.getByLabelText('Where'), { target: { value: '' } });
+    fireEvent.change(screen.getByLabelText('Location'), { target: { value: '' } });
     fireEvent.change(screen.getByLabelText('Name'), { target: { value: 'node-1' } });
     await click('button', 'Search');
     screen.getByText('A node with this name is already queued in us-east1-d.');
@@ -225,7 +225,7 @@ describe('the form, where there are other ways to a node', () => {
     fireEvent.change(screen.getByLabelText('Run for (hours)'), { target: { value: '200' } });
     await click('checkbox', 'Create anyway (price unknown)');
     await click('button', 'Queue');
-    screen.getByText('Enter between 0.02 and 168 hours.');
+    screen.getByText('Enter 0.02 to 168 hours.');
     expect(actions.onQueue).not.toHaveBeenCalled();
     fireEvent.change(screen.getByLabelText('Run for (hours)'), { target: { value: '2' } });
     await click('button', 'Queue');

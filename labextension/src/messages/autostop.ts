@@ -136,7 +136,9 @@ export function runningCellIdleAfter(trans: TranslationBundle): string {
 }
 
 export function runningCellNeverIdle(trans: TranslationBundle): string {
-  return trans.__('Only if it has no output, chip use or connected client. Leave empty for never.');
+  return trans.__(
+    'Only if there is no output, chip use or connected client. Leave empty to always treat it as busy.'
+  );
 }
 
 export function maximumSession(trans: TranslationBundle): string {
@@ -148,15 +150,15 @@ export function noMaximumSession(trans: TranslationBundle): string {
 }
 
 export function then(trans: TranslationBundle): string {
-  return trans.__('Then');
+  return trans.__('Auto-stop action');
 }
 
 export function deleteNode(trans: TranslationBundle): string {
-  return trans.__('delete the node');
+  return trans.__('Delete the node');
 }
 
 export function stopNode(trans: TranslationBundle): string {
-  return trans.__('stop the node and keep its disk');
+  return trans.__('Stop the node and keep its disk');
 }
 
 export function save(trans: TranslationBundle): string {
@@ -224,7 +226,7 @@ export function autostopSummary(
 /**
  * When a node stops, in one or two words: `42 min`, `In use`, `No auto-stop`, `Starting…` while a kernel starts.
  *
- *  While the activity is unknown, as without a connection, only the rule can be shown: `Stops after 1 h idle`.
+ *  While the activity is unknown, as without a connection, only the rule can be shown: `Auto-stop after 1 h idle`.
  */
 export function autostopShort(
   autostop: INodeAutostop,
@@ -247,7 +249,7 @@ export function autostopShort(
   }
   const span = formatDuration(idle_after_s, trans);
   return action === 'stop'
-    ? trans.__('Stops after %1 idle', span)
+    ? trans.__('Auto-stop after %1 idle', span)
     : trans.__('Auto-delete after %1 idle', span);
 }
 
@@ -328,7 +330,7 @@ export function keptRunning(
   }
   return autostop.kept_until !== null && autostop.kept_until > now_s
     ? trans.__(
-        'Kept running until %1',
+        'Keeps running until %1',
         formatMoment(Math.round(autostop.kept_until / 60) * 60, now_s)
       )
     : '';
@@ -409,7 +411,7 @@ export function guardDetail(
   trans: TranslationBundle
 ): string {
   return guard.state === 'armed'
-    ? trans.__('it can stop or delete %1 even while your own machine is off', node_id)
+    ? trans.__('can stop or delete %1 even while your own machine is off', node_id)
     : guard.detail;
 }
 

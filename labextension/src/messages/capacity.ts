@@ -94,8 +94,8 @@ export function queuedDetails(queued: IQueued, now_s: number, trans: Translation
     // a queued resource that has ended waits for nothing
     valid_until !== null &&
       !queued.is_leftover &&
-      trans.__('until %1', formatMoment(valid_until, now_s)),
-    queued.is_leftover && trans.__('leftover: only uses quota')
+      trans.__('valid until %1', formatMoment(valid_until, now_s)),
+    queued.is_leftover && trans.__('leftover (uses only quota)')
   ]
     .filter(Boolean)
     .join(' · ');

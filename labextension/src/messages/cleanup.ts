@@ -59,7 +59,11 @@ export function costUnknown(trans: TranslationBundle): string {
 }
 
 export function notOurs(count: number, trans: TranslationBundle): string {
-  return trans.__('Not created by jupyter_tpu, may be in use by someone else: %1 of these.', count);
+  return trans._n(
+    '%1 of these was not created by jupyter_tpu and may be in use by someone else.',
+    '%1 of these were not created by jupyter_tpu and may be in use by someone else.',
+    count
+  );
 }
 
 /** What is lost with a resource. */
@@ -101,7 +105,7 @@ export function endsText({ stopped, deleted }: IEnds, trans: TranslationBundle):
     nodes.map(({ node_id, zone }) => inPlace(node_id, zone, trans)).join(', ');
   return [
     ...(stopped.length > 0
-      ? [trans.__('Will be stopped; disk and files are kept: %1.', names(stopped))]
+      ? [trans.__('Will be stopped (disk and files are kept): %1.', names(stopped))]
       : []),
     ...(deleted.length > 0
       ? [trans.__('Will be deleted with disk and files: %1.', names(deleted))]
@@ -110,7 +114,7 @@ export function endsText({ stopped, deleted }: IEnds, trans: TranslationBundle):
 }
 
 export function currentRate(rate: string, trans: TranslationBundle): string {
-  return trans.__('Now: %1.', rate);
+  return trans.__('Cost now: %1.', rate);
 }
 
 /** The total cost of the selected resources, for the question before they are deleted. */

@@ -34,7 +34,7 @@ export function noOffers(trans: TranslationBundle): string {
 }
 
 export function more(trans: TranslationBundle): string {
-  return trans.__('More');
+  return trans.__('More options');
 }
 
 // Chips
@@ -79,7 +79,7 @@ export function priceLabel(usd_per_hour: number | null, trans: TranslationBundle
 // Where
 
 export function where(trans: TranslationBundle): string {
-  return trans.__('Where');
+  return trans.__('Location');
 }
 
 export function anywhere(trans: TranslationBundle): string {
@@ -126,7 +126,7 @@ export function internalOnly(trans: TranslationBundle): string {
 }
 
 export function internalOnlyNote(trans: TranslationBundle): string {
-  return trans.__('No external address: reachable only from its own network.');
+  return trans.__('No external address: the node is reachable only from its VPC network.');
 }
 
 // Provisioning models
@@ -136,7 +136,7 @@ export function provisioningModel(trans: TranslationBundle): string {
 }
 
 export function terms(trans: TranslationBundle): string {
-  return trans.__('Terms');
+  return trans.__('Provisioning');
 }
 
 export function termsName(terms: Provisioning | 'queue', trans: TranslationBundle): string {
@@ -223,7 +223,7 @@ export function reservationNote(trans: TranslationBundle): string {
 export function acceptUnknownPrice(zones: readonly string[], trans: TranslationBundle): string {
   return zones.length === 0
     ? trans.__('Create anyway (price unknown)')
-    : trans.__('Also create it where the price is unknown: %1', zones.join(', '));
+    : trans.__('Also create the node in zones where the price is unknown: %1', zones.join(', '));
 }
 
 export function acceptAnyOf(trans: TranslationBundle): string {
@@ -255,7 +255,7 @@ export function runForNote(trans: TranslationBundle): string {
 }
 
 export function enterRunHours(trans: TranslationBundle): string {
-  return trans.__('Enter between 0.02 and 168 hours.');
+  return trans.__('Enter 0.02 to 168 hours.');
 }
 
 // Price, billing and quota of a choice
@@ -323,8 +323,8 @@ export function forgottenCost(
   }
   const most = formatUsd((usd_per_hour * idle_at_most_s) / 3600);
   return action === 'stop'
-    ? trans.__('· auto-stop after %1: at most %2 if you forget it', idle, most)
-    : trans.__('· deleted after %1: at most %2 if you forget it', idle, most);
+    ? trans.__('· auto-stop after %1; costs at most %2 if you forget the node', idle, most)
+    : trans.__('· deleted after %1; costs at most %2 if you forget the node', idle, most);
 }
 
 /** The idle timeout, and the longer one while a cell runs without output and chip use. */
@@ -360,10 +360,10 @@ export function submitLabel(way: Way, isSending: boolean, trans: TranslationBund
 export function priceTerms(provisioning: Provisioning, trans: TranslationBundle): string {
   const names: { readonly [terms in Provisioning]: string } = {
     'on-demand': trans.__('on-demand'),
-    spot: trans.__('as spot'),
-    preemptible: trans.__('as preemptible'),
-    reserved: trans.__('as reserved'),
-    'flex-start': trans.__('by flex-start')
+    spot: trans.__('spot'),
+    preemptible: trans.__('preemptible'),
+    reserved: trans.__('reserved'),
+    'flex-start': trans.__('flex-start')
   };
   return names[provisioning];
 }

@@ -106,7 +106,7 @@ export function noDays(proposed: number, trans: TranslationBundle): string {
 }
 
 export function noStart(trans: TranslationBundle): string {
-  return trans.__('The email has no date: enter the first day.');
+  return trans.__('The email has no date. Enter the first day.');
 }
 
 export function startProposed(trans: TranslationBundle): string {
@@ -146,11 +146,11 @@ export function chips(trans: TranslationBundle): string {
 }
 
 export function generationNote(trans: TranslationBundle): string {
-  return trans.__('For example v5e');
+  return trans.__('TPU generation, for example v5e');
 }
 
 export function zoneNote(trans: TranslationBundle): string {
-  return trans.__('For example us-central1-a');
+  return trans.__('Zone of the chips, for example us-central1-a');
 }
 
 export function spot(trans: TranslationBundle): string {

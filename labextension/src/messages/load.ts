@@ -256,13 +256,13 @@ export function processesEnd(count: number, trans: TranslationBundle): string {
 
 export function foreignProcess(users: string, trans: TranslationBundle): string {
   return trans.__(
-    'It belongs to %1. It is asked to exit, and is killed after 3 s. The worker may refuse both.',
+    'Owned by %1. Each process is asked to exit, and killed after 3 s. The worker may refuse both.',
     users
   );
 }
 
 export function memoryLost(trans: TranslationBundle): string {
-  return trans.__('Everything in its memory is lost: variables and unsaved work.');
+  return trans.__('Variables and unsaved work in memory are lost.');
 }
 
 export function outputsStay(trans: TranslationBundle): string {

@@ -22,7 +22,12 @@ function stoppedText(
     case 'idle':
       return trans.__('%1 was stopped at %2: idle for %3.', node_id, at, detail);
     case 'session':
-      return trans.__('%1 was stopped at %2: session limit of %3 reached.', node_id, at, detail);
+      return trans.__(
+        '%1 was stopped at %2: maximum session length of %3 reached.',
+        node_id,
+        at,
+        detail
+      );
     case 'deadline':
       return trans.__('%1 was stopped at %2: deadline reached.', node_id, at);
     case 'budget':
@@ -56,7 +61,12 @@ function deletedText(
     case 'idle':
       return trans.__('%1 was deleted at %2: idle for %3.', node_id, at, detail);
     case 'session':
-      return trans.__('%1 was deleted at %2: session limit of %3 reached.', node_id, at, detail);
+      return trans.__(
+        '%1 was deleted at %2: maximum session length of %3 reached.',
+        node_id,
+        at,
+        detail
+      );
     case 'deadline':
       return trans.__('%1 was deleted at %2: deadline reached.', node_id, at);
     case 'budget':
@@ -119,8 +129,8 @@ export function whatIsLeft(trans: TranslationBundle): string {
  */
 export function stateUnknown(age: string | null, trans: TranslationBundle): string {
   return age === null
-    ? trans.__('Its current state is unknown.')
-    : trans.__('Its current state is unknown: last updated %1 ago.', age);
+    ? trans.__("The node's current state is unknown.")
+    : trans.__("The node's current state is unknown (last updated %1 ago).", age);
 }
 
 export function startNode(trans: TranslationBundle): string {

@@ -82,7 +82,7 @@ CAUSES = {
     ),
     "session": Cause(
         lambda demo, _, node: demo.ask(_node(node, "/autostop"), "PUT", {"session_s": 10}),
-        f"{{node}} was stopped at {CLOCK}: session limit of 10 s reached.",
+        f"{{node}} was stopped at {CLOCK}: maximum session length of 10 s reached.",
         "Start node",
     ),
     "budget": Cause(

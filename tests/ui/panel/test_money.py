@@ -91,7 +91,7 @@ def set_budget(spend: Locator) -> None:
 def keep(panel: Locator) -> None:
     left = open_card(panel, "my-node").get_by_role("group", name="Auto-stop for my-node")
     left.get_by_role("button", name="Keep my-node running 1 h").click()
-    expect(left).to_contain_text("Kept running until")
+    expect(left).to_contain_text("Keeps running until")
     left.get_by_text("Activity", exact=True).click()
     expect(left).to_contain_text("Running cells")
 
@@ -114,7 +114,7 @@ def choose(panel: Locator) -> None:
     panel.get_by_role("button", name="Create a node").first.click()
     form = panel.get_by_role("form", name="Create a node")
     meaning = form.get_by_role("status", name="Price and quota for this choice")
-    expect(form.get_by_label("Where")).to_have_value("us-central1-a")
+    expect(form.get_by_label("Location")).to_have_value("us-central1-a")
     expect(meaning).to_contain_text("Free under your TRC grant trc")
     form.get_by_role("radio", name="On demand").check()
     expect(meaning).to_contain_text("$9.60 per hour on-demand")
@@ -188,8 +188,8 @@ def test_a_search_shows_its_refusals_until_it_is_cancelled(
     panel.get_by_role("button", name="Create a node").first.click()
     form = panel.get_by_role("form", name="Create a node")
     form.get_by_role("radio", name="On demand").check()  # the form remembers what an earlier test chose
-    form.get_by_label("Where").select_option("Anywhere (search)")
-    form.get_by_text("More", exact=True).click()
+    form.get_by_label("Location").select_option("Anywhere (search)")
+    form.get_by_text("More options", exact=True).click()
     accepted = form.get_by_role("group", name="Accept any of these")
     for box in accepted.get_by_role("checkbox", checked=True).all()[:0:-1]:  # all but the zone that was chosen
         box.uncheck()
@@ -213,7 +213,7 @@ def test_what_waits_in_the_queue_is_shown_and_removed(
     panel.get_by_role("button", name="Create a node").first.click()
     form = panel.get_by_role("form", name="Create a node")
     form.get_by_role("radio", name="Queue").check()
-    form.get_by_text("More", exact=True).click()
+    form.get_by_text("More options", exact=True).click()
     form.get_by_label("Name", exact=True).fill("waiting")
     form.get_by_label("Give up after").select_option("1 hour")
     form.get_by_role("button", name="Queue", exact=True).click()

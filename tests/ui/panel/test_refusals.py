@@ -98,7 +98,7 @@ def test_a_failed_creation_notifies_while_the_panel_is_closed_and_opens_the_form
     zone = button.inner_text().removeprefix("Try ")
     button.click()
     form = panel.get_by_role("form", name="Create a node")
-    expect(form.get_by_label("Where")).to_have_value(zone)
+    expect(form.get_by_label("Location")).to_have_value(zone)
     expect(form.get_by_label("Name", exact=True)).to_have_value("my-node")
     expect(form.get_by_role("searchbox", name="Chips")).to_be_focused()
     assert control.billing() == []
@@ -113,7 +113,7 @@ def test_a_bad_name_is_refused_before_anything_is_asked(panel: Locator, picture:
     panel.get_by_role("button", name="Create a node").first.click()
     form = panel.get_by_role("form", name="Create a node")
 
-    form.get_by_text("More", exact=True).click()
+    form.get_by_text("More options", exact=True).click()
     form.get_by_label("Name", exact=True).fill("My Node!")
 
     expect(form).to_contain_text("lower-case letters")
