@@ -15,40 +15,41 @@ STATES = (OK, WARNING, FAULT, UNKNOWN)
 
 FIXES: Mapping[str, tuple[Text, str]] = {
     "ask-again": (
-        Text("On your own machine, check it with: jupyter tpu doctor NODE"),
-        "jupyter tpu doctor {node}",
+        Text("On your own machine, run `jupyter tpu doctor NODE`."),
+        "Run `jupyter tpu doctor {node}`.",
     ),
     "end-process": (
-        Text("%tpu release --pid {pid} ends the process; its outputs are kept."),
-        "jupyter tpu release {node} --pid {pid} ends the process; its outputs are kept.",
+        Text("`%tpu release --pid {pid}` ends the process; its outputs are kept."),
+        "`jupyter tpu release {node} --pid {pid}` ends the process; its outputs are kept.",
     ),
     "make-environment": (
         Text(
-            "On your own machine, run: jupyter tpu env make NODE FRAMEWORK. Each framework gets its own "
+            "On your own machine, run `jupyter tpu env make NODE FRAMEWORK`. Each framework gets its own "
             "environment, with the Python version that it needs."
         ),
-        "jupyter tpu env make {node} FRAMEWORK. Each framework gets its own environment, with the Python version that "
-        "it needs.",
+        "Run `jupyter tpu env make {node} FRAMEWORK`. Each framework gets its own environment, with the Python version "
+        "that it needs.",
     ),
     "recreate-node": (
         Text("On your own machine, delete the node and create another one."),
-        "jupyter tpu delete {node}, then create another node. The cloud can't stop this node, and its disk is lost.",
+        "Run `jupyter tpu delete {node}`, then create another node. The cloud can't stop this node, and its disk is "
+        "lost.",
     ),
     "replace-agent": (
         Text(
-            "On your own machine, run: jupyter tpu stop NODE, then jupyter tpu start NODE. The agent is "
+            "On your own machine, run `jupyter tpu stop NODE`, then `jupyter tpu start NODE`. The agent is "
             "replaced, and kernels stop. A spot node or a slice of several VMs can't be stopped: delete it "
             "and create another one."
         ),
-        "jupyter tpu stop {node}, then jupyter tpu start {node}. The agent is replaced; kernels stop.",
+        "Run `jupyter tpu stop {node}`, then `jupyter tpu start {node}`. The agent is replaced, and kernels stop.",
     ),
     "send-rules": (
-        Text("On your own machine, run: jupyter tpu autostop NODE. It shows the rules and sends them to the node."),
-        "jupyter tpu autostop {node} shows the rules and sends them to the node.",
+        Text("On your own machine, run `jupyter tpu autostop NODE`. It shows the rules and sends them to the node."),
+        "`jupyter tpu autostop {node}` shows the rules and sends them to the node.",
     ),
     "set-rules": (
-        Text("On your own machine, run: jupyter tpu autostop NODE --idle 1h --session 12h"),
-        "jupyter tpu autostop {node} --idle 1h --session 12h",
+        Text("On your own machine, run `jupyter tpu autostop NODE --idle 1h --session 12h`."),
+        "Run `jupyter tpu autostop {node} --idle 1h --session 12h`.",
     ),
 }
 """Fixes that are commands, in two forms: for a notebook on the node, and for a terminal, with the node's name."""

@@ -15,7 +15,7 @@ SPELLED_OUT = ("1h", "3h", "until", "while-busy", "off")
 """Values that tab completion offers for the duration."""
 
 _UNCHANGED = "Nothing was changed."
-_HOW = "Use extend 3h, extend until 18:00, extend while-busy or extend off."
+_HOW = "Use `extend 3h`, `extend until 18:00`, `extend while-busy` or `extend off`."
 
 
 def extension(options: argparse.Namespace, now: float) -> dict[str, Any]:

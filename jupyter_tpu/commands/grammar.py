@@ -113,7 +113,7 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise `UsageError` instead of printing and exiting."""
         error = UsageError(
-            plain(message, _LONGEST), exists="Nothing was done.", hint=Text("See {prog} --help.", prog=self.prog)
+            plain(message, _LONGEST), exists="Nothing was done.", hint=Text("See `{prog} --help`.", prog=self.prog)
         )
         error.parser = self
         raise error
@@ -160,7 +160,7 @@ def parse_words(command: Command, words: Sequence[str], magic: str = "%tpu") -> 
     try:
         return parser.parse_args(words)
     except UsageError as error:
-        hint = Text("{prog} --help lists the valid arguments.", prog=parser.prog)
+        hint = Text("`{prog} --help` lists the valid arguments.", prog=parser.prog)
         raise BadInput(_sentence(error.message), exists="Nothing was done.", hint=hint) from None
 
 

@@ -76,7 +76,7 @@ EXTEND = Command(
     here="Keep this node running past its auto-stop. A budget's deadline still applies.",
     examples={
         "%tpu extend": Text("for {duration}", duration=DEFAULT_EXTENSION),
-        "%tpu extend 3h": "for a time (s, m, h or d)",
+        "%tpu extend 3h": "for a duration (in s, m, h or d)",
         "%tpu extend until 18:00": "until a time of day by the node's clock, which is UTC unless changed",
         "%tpu extend while-busy": "until the current cell ends",
         "%tpu extend off": "cancel an earlier extension",
@@ -88,7 +88,7 @@ EXTEND = Command(
             nargs="*",
             metavar="TIME",
             suggestions=SPELLED_OUT,
-            help="3h, until 18:00, while-busy or off, instead of an option",
+            help="how long to extend the node, instead of an option: 3h, until 18:00, while-busy or off",
         ),
         (
             argument(
@@ -141,7 +141,7 @@ _SENT = Text("the latest data from your own machine")
 COST = Command(
     name="cost",
     help="show what nodes have cost at list price, and how much of each budget is used",
-    here="Show the cost of this node and of the project, and the use of the budgets.",
+    here="Show the cost of this node and of the project, and how much of each budget is used.",
     examples={"%tpu cost": _SENT},
 )
 QUOTA = Command(
@@ -153,7 +153,7 @@ QUOTA = Command(
 GRANT = Command(
     name="grant",
     help="list, add or remove TRC grants and credits, and see what is left",
-    here="Show TRC grants and credits, until when they are valid, and how much is left.",
+    here="Show TRC grants and credits, when they end, and how much is left.",
     examples={"%tpu grant": _SENT},
 )
 
@@ -162,7 +162,7 @@ GRANT = Command(
 PYTHON = Command(
     name="python",
     here="Show this kernel's Python, the packages relevant for TPUs, and the variables that frameworks read.",
-    examples={"%tpu python": "works without the agent"},
+    examples={"%tpu python": "Python, packages and variables; works without the agent"},
 )
 LOGS = Command(
     name="logs",

@@ -47,7 +47,7 @@ def test_a_usage_error_with_json_is_one_json_document(name: str, capsys: pytest.
     document = json.loads(said.out)
     assert (code, said.err) == (2, "")
     assert (document["schema_version"], document["error"]["code"]) == (SCHEMA_VERSION, "usage")
-    assert document["error"]["hint"].startswith("See jupyter tpu")
+    assert document["error"]["hint"].startswith("See `jupyter tpu")
 
 
 def test_a_usage_error_for_people_names_the_command_as_it_is_typed(capsys: pytest.CaptureFixture[str]) -> None:

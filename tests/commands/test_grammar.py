@@ -94,7 +94,7 @@ def test_bad_words_never_end_the_kernel(command: Command, capsys: pytest.Capture
     for error in refused:
         assert len(error.message) < 300
         assert "\x1b" not in error.message
-        assert error.hint.endswith("--help lists the valid arguments.")
+        assert error.hint.endswith("--help` lists the valid arguments.")
     assert capsys.readouterr() == ("", "")
 
 
@@ -118,4 +118,4 @@ def test_an_error_is_a_sentence_about_what_was_typed(words: str, said: str) -> N
     with pytest.raises(BadInput) as caught:
         parse_words(ON_NODE["release"], words.split())
     assert caught.value.message == said
-    assert caught.value.hint == "%tpu release --help lists the valid arguments."
+    assert caught.value.hint == "`%tpu release --help` lists the valid arguments."

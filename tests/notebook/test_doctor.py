@@ -197,4 +197,4 @@ def test_a_fix_of_an_older_agent_is_shown_as_it_is() -> None:
 
 def test_values_from_a_worker_are_no_templates() -> None:
     sent = Finding(check="x", state=FAULT, text="y").fixed_by("end-process", pid="{node}{0}").to_json()
-    assert "--pid {node}{0} ends" in Finding.from_json(sent).in_terminal("my-node").fix
+    assert "--pid {node}{0}` ends" in Finding.from_json(sent).in_terminal("my-node").fix

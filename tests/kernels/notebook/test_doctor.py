@@ -69,7 +69,7 @@ def test_a_terminal_is_told_of_this_machine_the_project_and_the_node(cloud: Clou
     assert findings.keys() >= here | CHECKS_OF_A_WORKER
     assert (findings["API"]["state"], findings["SSH and agent"]["state"], findings["clocks"]["state"]) == ("ok",) * 3
     assert findings["runtime version"]["state"] == "ok"
-    typed = f"jupyter tpu autostop my-node --zone {node.name.zone} shows the rules and sends them to the node."
+    typed = f"`jupyter tpu autostop my-node --zone {node.name.zone}` shows the rules and sends them to the node."
     assert findings["auto-stop"]["fix"] == typed
     assert answer["has_fault"] == any(each["state"] == "fault" for each in answer["findings"])
 
