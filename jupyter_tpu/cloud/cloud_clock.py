@@ -206,10 +206,8 @@ def wrong_clock_text(ahead_s: float) -> str:
     # Round the offset, so that the text doesn't change and is shown only once.
     unit = 60 if abs(ahead_s) >= 120 else 10
     text = (
-        Text("This computer's clock is {duration} ahead. Correct it. Costs follow the cloud's clock, not this one.")
+        Text("This computer's clock is {duration} ahead. Correct it. Costs follow the cloud's clock.")
         if ahead_s > 0
-        else Text(
-            "This computer's clock is {duration} behind. Correct it. Costs follow the cloud's clock, not this one."
-        )
+        else Text("This computer's clock is {duration} behind. Correct it. Costs follow the cloud's clock.")
     )
     return text.with_arguments(duration=duration_text(round(abs(ahead_s) / unit) * unit))

@@ -43,7 +43,7 @@ def emulator_authorization(environment: Mapping[str, str]) -> dict[str, str]:
             Text("The emulated cloud's token can't be read from {path}: {error}.", path=path, error=error),
             exists="No request was sent to the cloud.",
             hint=Text(
-                "Set {variable} to the file that the emulator printed when it started, or unset it.",
+                "Set {variable} to the path that the emulator printed when it started, or unset the variable.",
                 variable=TOKEN_FILE_VARIABLE,
             ),
         ) from error

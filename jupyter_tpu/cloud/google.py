@@ -95,7 +95,7 @@ def _with_project(settings: CloudSettings, default: str) -> CloudSettings:
         raise BadInput(
             "No Google Cloud project is selected.",
             hint=Text(
-                "Set it with --project or {variable}; `gcloud projects list` shows your projects.",
+                "Set the project with --project or {variable}; `gcloud projects list` shows your projects.",
                 variable=PROJECT_VARIABLE,
             ),
         )

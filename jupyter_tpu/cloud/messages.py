@@ -174,7 +174,7 @@ def _quota_limit(case: Case) -> str:
 def rate(case: Case) -> TpuError:
     """Return the error for too many requests per minute."""
     return RateExceeded(
-        _text(case, "Could not {request}: too many requests of project {project} in a short time."),
+        _text(case, "Could not {request}: project {project} sent too many requests in a short time."),
         hint="Wait a minute and try again.",
     )
 
@@ -194,7 +194,7 @@ def reservation(case: Case) -> TpuError:
     """Return the error for an exhausted reservation."""
     return OutOfCapacity(
         _text(case, "Could not {request}: the reservation has no free capacity."),
-        hint="Free some chips of the reservation, or create the node without a reservation.",
+        hint="Delete nodes that use the reservation, or create the node without a reservation.",
     )
 
 
@@ -273,7 +273,7 @@ def bad_request(case: Case) -> TpuError:
 
 def refused(case: Case) -> TpuError:
     """Return the error for any other refusal."""
-    return CloudRefused(_text(case, "Could not {request}: the cloud refused it."), hint=_quoted(case))
+    return CloudRefused(_text(case, "Could not {request}: the cloud refused the request."), hint=_quoted(case))
 
 
 def no_answer(case: Case) -> TpuError:

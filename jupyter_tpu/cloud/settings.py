@@ -45,7 +45,7 @@ class CloudSettings:
         host, colon, port = self.endpoint.rpartition(":")
         if self.endpoint and not (colon and host and _is_port(port) and "/" not in host):
             raise BadInput(
-                Text("{endpoint} is not an endpoint.", endpoint=repr(self.endpoint[:200])),
+                Text("{endpoint} is not a valid endpoint.", endpoint=repr(self.endpoint[:200])),
                 hint=Text(
                     "Use HOST:PORT in {variable} or --endpoint; leave it empty for Google Cloud.",
                     variable=ENDPOINT_VARIABLE,
@@ -85,7 +85,7 @@ class CloudSettings:
                 exists="Nothing was sent.",
                 hint=Text(
                     "Check the endpoint ({variable}, --endpoint, the kernelspec). If you trust this host "
-                    "with your whole account, set {trust_variable}={host}",
+                    "with your whole account, set `{trust_variable}={host}`.",
                     variable=ENDPOINT_VARIABLE,
                     trust_variable=TRUST_VARIABLE,
                     host=host[:200],

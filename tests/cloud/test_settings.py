@@ -46,7 +46,7 @@ def test_one_endpoint_has_one_spelling(endpoint: str, spelled: str) -> None:
 
 @pytest.mark.parametrize("endpoint", ["localhost", "http://127.0.0.1:1", ":80", "127.0.0.1:", "a:b", "a:²"])
 def test_a_malformed_endpoint_is_refused(endpoint: str) -> None:
-    with pytest.raises(BadInput, match="is not an endpoint") as refused:
+    with pytest.raises(BadInput, match="is not a valid endpoint") as refused:
         CloudSettings(endpoint=endpoint)
     assert "HOST:PORT" in refused.value.hint
 

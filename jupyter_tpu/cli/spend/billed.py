@@ -53,7 +53,7 @@ def _show(view: dict[str, Any]) -> None:
         to_pay = _("{net} {currency} to pay", net=_amount(spent["net"]), currency=currency)
         echo(
             _(
-                "{when} (from {since}): {cost}, credits {credits}: {to_pay}",
+                "{when} (from {since}): cost {cost}, credits {credits}, {to_pay}",
                 when=_(when),
                 since=spent["since"],
                 cost=_amount(spent["cost"]),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from jupyter_tpu.fleet.termination.termination_executor import Result
 
 
-_HEADER = ("NAME", "KIND", "ZONE", "TYPE", "STATE", "PRICE", "QUOTA", "MADE BY")
+_HEADER = ("NAME", "KIND", "ZONE", "TYPE", "STATE", "PRICE", "QUOTA", "CREATED BY")
 _KINDS = {"node": Text("node"), "queued_resource": Text("queued resource")}
 _DONE = {
     "delete": Text("deleted"),

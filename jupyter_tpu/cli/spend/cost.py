@@ -22,7 +22,7 @@ from jupyter_tpu.fleet.spend.price_updater import PriceUpdater, failure_text
 from jupyter_tpu.i18n import _, padded
 from jupyter_tpu.money.spending import spend_view
 
-_HEADER = ("NAME", "ZONE", "TYPE", "READY FOR", "PRICE", "PRICE FROM", "COST")
+_HEADER = ("NAME", "ZONE", "TYPE", "READY FOR", "PRICE", "PRICE SOURCE", "COST")
 _TIMES = (
     ("today", Text("today")),
     ("week", Text("this week")),
@@ -103,7 +103,7 @@ def _source_text(origin: str) -> str:
     kind, _space, date = origin.partition(" ")
     if not date:
         return origin
-    return _("catalog {date}", date=date) if kind == "catalog" else _("list {date}", date=date)
+    return _("catalog {date}", date=date) if kind == "catalog" else _("price list {date}", date=date)
 
 
 def _spent_text(spent: dict[str, Any]) -> str:

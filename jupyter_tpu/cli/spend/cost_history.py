@@ -24,7 +24,7 @@ def check_history_options(options: argparse.Namespace) -> None:
     if options.last is not None and not options.by:
         raise BadInput("--last requires --by.", hint="Add --by day.")
     if options.by and options.billed:
-        raise BadInput("--by and --billed can't be used together.", hint="--billed always shows days.")
+        raise BadInput("--by and --billed can't be used together.", hint="Omit --by; --billed always shows days.")
 
 
 def history_of(options: argparse.Namespace, account: Account) -> dict[str, Any]:

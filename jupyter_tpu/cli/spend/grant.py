@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jupyter_tpu.journal.grant_store import Grants
 
 
-_HEADER = ("GRANT", "WHAT", "MODEL", "ZONE", "USED", "FREE", "ENDS ON", "DAYS LEFT")
+_HEADER = ("GRANT", "COVERS", "MODEL", "ZONE", "USED", "FREE", "ENDS ON", "DAYS LEFT")
 _NOTHING = "Nothing was saved."
 _ADD_OPTIONS = ("mail", "row", "credit", "starts_on", "days", "ends_on", "skip_unread", "yes")
 
@@ -139,7 +139,7 @@ def _refuse(options: argparse.Namespace, names: tuple[str, ...]) -> None:
         raise BadInput(
             Text("`grant {action}` does not take {shown}.", action=options.action, shown=shown),
             exists=_NOTHING,
-            hint="See jupyter tpu grant --help.",
+            hint="See `jupyter tpu grant --help`.",
         )
 
 
@@ -164,7 +164,7 @@ def _mail(options: argparse.Namespace) -> TrcMail | None:
             if options.row
             else Text("The email cannot be read. {problems}", problems=" ".join(map(_, mail.problems))),
             exists=_NOTHING,
-            hint="Enter it manually, for example with --row '32 spot v4 us-central2-b'.",
+            hint="Enter the chips manually, for example with --row '32 spot v4 us-central2-b'.",
         )
     return mail
 
@@ -235,7 +235,7 @@ def _confirm(options: argparse.Namespace, mail: TrcMail, grant: Grant) -> None:
         raise BadInput(
             "The grant was not confirmed.",
             exists=_NOTHING,
-            hint="Change its dates with --starts-on, --days and --ends-on; enter rows with --row.",
+            hint="Change the dates of the grant with --starts-on, --days and --ends-on; enter rows with --row.",
         )
 
 
@@ -252,7 +252,9 @@ def _body(options: argparse.Namespace, mail: TrcMail | None, now: float) -> dict
         days = mail.proposed_days
     if not starts_on:
         raise BadInput(
-            "The start date of the grant is missing.", exists=_NOTHING, hint="Add --starts-on DATE: the email's date."
+            "The start date of the grant is missing.",
+            exists=_NOTHING,
+            hint="Add --starts-on DATE with the date of the email.",
         )
     if days is None and not options.ends_on:
         hint = (
@@ -335,7 +337,7 @@ async def _snapshot(cloud: CloudApi) -> FleetSnapshot:
 def _table_rows(view: dict[str, Any]) -> list[tuple[str, ...]]:
     if view["error"]:
         return [(view["name"], _("cannot be read"), "", "", "", "", "", "")]
-    end = (view["ends_on"], _("over") if view["is_over"] else str(view["days_left"]))
+    end = (view["ends_on"], _("ended") if view["is_over"] else str(view["days_left"]))
     if view["kind"] == "credit":
         return [(view["name"], f"${view['usd']:.2f}", "", "", _usd(view["usd_used"]), _usd(view["usd_left"]), *end)]
     return [

@@ -59,7 +59,10 @@ def warn_of_unwritten(place: Place) -> None:
     with closing(Journal.of_user(place.endpoint)) as journal:
         if not journal.write_unwritten():
             warn(
-                _("The journal still cannot be written: notebooks and `jupyter tpu audit` will not show this request.")
+                _(
+                    "The journal still cannot be written, so notebooks and `jupyter tpu audit` will not show this "
+                    "request."
+                )
             )
 
 

@@ -130,10 +130,10 @@ def _note_leftovers(rows: Iterable[_JSON]) -> None:
     leftovers = {user["name"] for row in rows for user in row["users"] if user["is_leftover"]}
     if leftovers:
         note(
-            _("1 leftover uses quota: `jupyter tpu cleanup` shows and deletes leftovers.")
+            _("1 leftover uses quota. `jupyter tpu cleanup` shows and deletes leftovers.")
             if len(leftovers) == 1
             else _(
-                "{count} leftovers use quota: `jupyter tpu cleanup` shows and deletes leftovers.", count=len(leftovers)
+                "{count} leftovers use quota. `jupyter tpu cleanup` shows and deletes leftovers.", count=len(leftovers)
             )
         )
 

@@ -129,15 +129,15 @@ def _refusal(error: TpuError, status: int, table: ExportTable) -> TpuError:
     if status == 404:
         return CloudRefused(
             Text("There is no table {table} in BigQuery.", table=table),
-            hint="Check its name in the Cloud console under Billing, Billing export; a new export gets its table after "
-            "some hours.",
+            hint="Check the table's name in the Cloud console under Billing, Billing export. A new export gets its "
+            "table after some hours.",
             raw=error.raw,
         )
     if isinstance(error, PermissionDenied) and "bigquery.jobs.create" not in error.raw:
         return PermissionDenied(
             Text("You don't have permission to read the table {table}.", table=table),
             hint=Text(
-                "Ask an owner of its project for the role roles/bigquery.dataViewer on the dataset "
+                "Ask an owner of the table's project for the role roles/bigquery.dataViewer on the dataset "
                 "{project}.{dataset}.",
                 project=table.project,
                 dataset=table.dataset,

@@ -201,9 +201,9 @@ def rules_text(rules: Rules) -> str:
     parts = [
         Text("idle timeout {duration}", duration=duration_text(idle_s)) if idle_s else Text("no idle timeout"),
         Text("unattended after {duration}", duration=duration_text(unattended_s)) if unattended_s else "",
-        Text("maximum session {duration}", duration=duration_text(session_s))
+        Text("maximum session length {duration}", duration=duration_text(session_s))
         if session_s
-        else Text("no maximum session"),
+        else Text("no maximum session length"),
         Text("deadline {time}", time=moment_text(at, utc_offset_s(at))) if at else "",
     ]
     rules_set = joined(filter(None, parts), ", ")

@@ -173,15 +173,15 @@ class ExternalDeletions:
         )
         due = [] if rules.is_off else self._due(span, rules, now)
         if rules.is_off:
-            why = Text("No auto-stop rule applied to it: {cause}.", cause=cause)
+            why = Text("It had no auto-stop rule, so {cause}.", cause=cause)
         elif not due:
-            why = Text("None of its auto-stop rules was due yet: {cause}.", cause=cause)
+            why = Text("None of its auto-stop rules was due yet, so {cause}.", cause=cause)
         else:
             why = _DUE[rules.action].with_arguments(due=reduce(_or, due), cause=cause)
         return joined([ended, why], " ")
 
     def _due(self, span: Span, rules: Rules, now: float) -> list[Text]:
-        """Return when the rules stop a node, such as ``at 2026-11-22 12:00 (session)`` or ``after 1 h without use``.
+        """Return when the rules stop a node, such as ``at 2026-11-22 12:00 (deadline)`` or ``after 1 h without use``.
 
         Rules that can't have stopped the node yet are omitted.
         """
@@ -192,12 +192,12 @@ class ExternalDeletions:
             ends.append((rules.deadline_at, Text("at {time} (deadline)", time=_moment(rules.deadline_at))))
         if rules.session_s is not None:
             ends_at = began_at + rules.session_s
-            ends.append((ends_at, Text("at {time} (session)", time=_moment(ends_at))))
+            ends.append((ends_at, Text("at {time} (maximum session length)", time=_moment(ends_at))))
         if (idle_s := rules.idle_after_s) is not None:
-            text = Text("after {duration} without use (idle)", duration=duration_text(idle_s))
+            text = Text("after {duration} without use (idle timeout)", duration=duration_text(idle_s))
             ends.append((began_at + idle_s, text))
             if (unattended_s := rules.unattended_after_s) is not None:
-                text = Text("after {duration} unattended (idle)", duration=duration_text(unattended_s))
+                text = Text("after {duration} unattended (idle timeout)", duration=duration_text(unattended_s))
                 ends.append((began_at + unattended_s, text))
         return [text for at, text in ends if at <= now]
 

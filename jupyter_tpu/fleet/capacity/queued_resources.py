@@ -224,15 +224,19 @@ def _name_of(spec: NodeSpec) -> QueuedName:
 
 def _check_durations(valid_for_s: float, run_for_s: float | None) -> None:
     if not SHORTEST_S <= valid_for_s <= LONGEST_S:
-        raise BadInput("A queued resource can wait from 1 minute to 30 days.", hint="Choose a time in between.")
+        raise BadInput("A queued resource can wait from 1 minute to 30 days.", hint="Choose a time in this range.")
     if run_for_s is not None and not SHORTEST_S <= run_for_s <= LONGEST_RUN_S:
-        raise BadInput("A flex-start node can run from 1 minute to 7 days.", hint="Choose a time in between.")
+        raise BadInput("A flex-start node can run from 1 minute to 7 days.", hint="Choose a time in this range.")
 
 
 def _with_model(spec: NodeSpec, run_for_s: float | None, reservation: str) -> NodeSpec:
     """Return the spec, with labels for flex-start if `run_for_s` is set; raises BadInput for contradictory options."""
     if reservation and not spec.reserved:
-        raise BadInput("Only a reserved node can use a reservation.", exists=_NOTHING, hint="Choose reserved.")
+        raise BadInput(
+            "Only a reserved node can use a reservation.",
+            exists=_NOTHING,
+            hint="Choose the provisioning model reserved, or omit the reservation.",
+        )
     if reservation and not _RESERVATION_ID.fullmatch(reservation):
         raise BadInput(
             Text("{reservation} is not a valid reservation ID.", reservation=repr(reservation[:70])),

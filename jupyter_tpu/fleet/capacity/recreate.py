@@ -342,7 +342,7 @@ def check_caps(max_attempts: int, max_usd: float | None) -> None:
     if not 1 <= max_attempts <= MOST_ATTEMPTS:
         raise BadInput(
             Text("{count} is not a valid number of attempts.", count=max_attempts),
-            hint=Text("Use 1 to {most}.", most=MOST_ATTEMPTS),
+            hint=Text("Use a whole number from 1 to {most}.", most=MOST_ATTEMPTS),
         )
     if max_usd is not None and not 0 < max_usd < 1e9:
         raise BadInput(Text("{usd} is not a valid cap in US dollars.", usd=max_usd), hint="Use a positive amount.")

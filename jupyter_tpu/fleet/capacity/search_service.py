@@ -57,7 +57,9 @@ class SearchService:
         """
         now = self._clock()
         if for_s is not None and for_s > LONGEST_S:
-            raise BadInput("A search can last at most one week.", hint="Start another search when it is over.")
+            raise BadInput(
+                "A search can last at most one week.", hint="Choose a shorter time; you can start another search later."
+            )
         wanted = checked(
             Search(
                 search_id=secrets.token_hex(8),

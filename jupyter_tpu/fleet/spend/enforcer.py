@@ -396,9 +396,9 @@ def _notice(budget: Budget, account: Account, ended: Mapping[Verb, Collection[st
     )
     what, at = joined(done or [usual], "; "), window_of(budget, account.now, account.offset_at).ends_at
     if at is None:
-        return Text("The budget {budget} is used up: {what}. No node may be created.", budget=budget.name, what=what)
+        return Text("The budget {budget} is used up: {what}. You can't create nodes.", budget=budget.name, what=what)
     return Text(
-        "The budget {budget} is used up: {what}. No node may be created until {time}.",
+        "The budget {budget} is used up: {what}. You can't create nodes until {time}.",
         budget=budget.name,
         what=what,
         time=moment_text(at, account.offset_at(at)),
@@ -430,7 +430,7 @@ def _exceeded(budget: Budget, usage: Usage, account: Account) -> BudgetExceeded:
             time=moment_text(ends_at, account.offset_at(ends_at)),
         )
         if ends_at is not None
-        else "Raise or remove it with `jupyter tpu budget`.",
+        else "Raise or remove the budget with `jupyter tpu budget`.",
         actions=(raise_budget(budget.name),),
     )
 

@@ -88,7 +88,7 @@ async def test_a_guard_is_not_blamed_before_its_rules_were_due(bench: Any) -> No
     AutostopSettings(journal, bench.cloud.settings).put_rules(node, rules, now=1.0)
     await bench.cloud.delete_node(node.name)
     reason = (await ended(bench, journal)).reason
-    assert "None of its auto-stop rules was due yet: someone else stopped or deleted it." in reason
+    assert "None of its auto-stop rules was due yet, so someone else stopped or deleted it." in reason
 
 
 async def test_a_queued_node_that_the_cloud_has_taken_was_pre_empted(bench: Any) -> None:

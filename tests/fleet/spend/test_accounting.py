@@ -129,7 +129,7 @@ async def test_what_cannot_be_stopped_is_deleted(desk: Desk) -> None:
     (notice,) = desk.fleet.snapshot().notices
     assert notice == (
         "The budget mine is used up: stopped plain; deleted with the disk, because stopping is not possible: spot, "
-        "wide. No node may be created."
+        "wide. You can't create nodes."
     )
     await desk.tick()
     assert desk.bench.emulator.control.billing() == []
@@ -205,7 +205,7 @@ async def test_nothing_is_created_or_started_when_a_budget_is_used_up(desk: Desk
             ("Raise budget…", {"name": "mine"})
         ]
     assert [node.name.node_id for node in (await desk.fleet.refresh()).nodes] == ["my-node"]
-    said = "The budget mine is used up: stopped my-node. No node may be created until "
+    said = "The budget mine is used up: stopped my-node. You can't create nodes until "
     assert any(notice.startswith(said) for notice in desk.fleet.snapshot().notices)
     desk.books.remove_budget("mine", now=2.0)
     await desk.tick()
