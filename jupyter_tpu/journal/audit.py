@@ -105,7 +105,7 @@ class Audit:
     def record_user_request(self, intent: Intent) -> None:
         """Add a line for a node that the user creates, starts, stops or deletes; if the disk is full, add it later."""
         kind = intent.spec.accelerator_type if intent.spec else ""
-        reason = Text("The user requested a {type}.", type=kind) if kind else Text("The user requested it.")
+        reason = Text("The user requested a {type}.", type=kind) if kind else Text("The user requested this action.")
         entry = Entry(
             at=intent.created_at,
             action=intent.verb,

@@ -176,13 +176,13 @@ def unwritable(path: Path, error: Exception) -> JournalUnwritable:
         return JournalUnwritable(
             Text("The journal {path} is damaged ({error}).", path=path, error=error),
             exists="No request was sent to the cloud.",
-            hint="It is repaired at the next start: restart the server, or run the command again.",
+            hint="Restart the server, or run the command again: jupyter_tpu then repairs the journal.",
             raw=str(error),
         )
     return JournalUnwritable(
         Text("The journal {path} cannot be written ({error}).", path=path, error=error),
         exists="No request was sent to the cloud.",
-        hint="Free disk space or fix the permissions of its folder, then try again.",
+        hint="Free disk space or fix the permissions of the journal's folder, then try again.",
         raw=str(error),
     )
 
@@ -196,6 +196,6 @@ def _newer(path: Path, found: int) -> JournalUnwritable:
             version=schema.VERSION,
         ),
         exists="No request was sent to the cloud.",
-        hint="Upgrade with: pip install --upgrade jupyter-tpu",
+        hint="Upgrade jupyter_tpu with `pip install --upgrade jupyter-tpu`.",
         actions=(copy_command("pip install --upgrade jupyter-tpu"),),
     )

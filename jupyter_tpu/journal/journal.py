@@ -160,7 +160,9 @@ class Journal:
         with self.writing() as database:
             intent = _find(database, intent_id)
             if intent is not None and not intent.settled:
-                raise WrongState("A request in progress can't be dismissed.", hint="Wait until it is done.")
+                raise WrongState(
+                    "A request in progress can't be dismissed.", hint="Wait until the request is finished."
+                )
             database.execute("UPDATE intents SET dismissed = 1 WHERE intent_id = ?", (intent_id,))
 
     def find(self, intent_id: str) -> Intent | None:

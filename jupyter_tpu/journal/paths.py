@@ -41,7 +41,8 @@ def _private(path: Path) -> Path:
         raise JournalUnwritable(
             Text("The folder {path} cannot be created or made private ({error}).", path=path, error=error.strerror),
             hint=Text(
-                "Free disk space, fix its permissions, or set {variable} to another folder.", variable=DATA_DIR_VARIABLE
+                "Free disk space, fix the folder's permissions, or set {variable} to another folder.",
+                variable=DATA_DIR_VARIABLE,
             ),
             raw=str(error),
         ) from error

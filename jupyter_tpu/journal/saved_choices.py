@@ -47,7 +47,7 @@ def save_choice(name: str, value: str, environment: MutableMapping[str, str]) ->
     except OSError as error:
         raise JournalUnwritable(
             Text("{path} cannot be written ({error}).", path=path, error=error.strerror),
-            hint="Free disk space or fix its permissions, and try again.",
+            hint="Free disk space or fix the permissions of this path, then try again.",
             raw=str(error),
         ) from error
     environment[name] = value

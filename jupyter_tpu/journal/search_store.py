@@ -156,7 +156,7 @@ def _other_running(search: Search) -> NodeExists:
     return NodeExists(
         Text("A search for a node named {node} is already running, with other candidates.", node=search.node_id),
         exists=search.message,
-        hint="Cancel it first, or choose another name.",
+        hint="Cancel that search first, or choose another name for the node.",
     )
 
 

@@ -106,7 +106,7 @@ def _read(kind: str, row: tuple[str, str, float]) -> Document:
         raise JournalUnwritable(
             Text("The {kind} {name} in the journal is damaged.", kind=kind, name=repr(name[:100])),
             exists="No request was sent to the cloud.",
-            hint=Text("Set it again, or remove it, with `jupyter tpu {kind}`.", kind=kind),
+            hint=Text("Set the {kind} again, or remove it, with `jupyter tpu {kind}`.", kind=kind),
             raw=text[:500],
             actions=_ACTIONS.get(kind, ()),
         )

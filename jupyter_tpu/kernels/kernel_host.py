@@ -154,7 +154,8 @@ class KernelHost:
                 node=node,
             )
             error.hint = Text(
-                "Remove files with `jupyter tpu ssh {node} --worker {worker_id}`, and try again.",
+                "Log in with `jupyter tpu ssh {node} --worker {worker_id}`, delete files that you don't need, and try "
+                "again.",
                 worker_id=number,
                 node=node,
             )

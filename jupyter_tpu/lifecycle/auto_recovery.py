@@ -235,7 +235,7 @@ def _next_attempt(recovery: Recovery, seen: Observation, why: str) -> Step:
     """Schedule the next attempt, or give up. Called when the node's name is available again."""
     if recovery.attempts >= recovery.max_attempts:
         message = Text(
-            "{why} It will not be recreated: {attempts} of {most} attempts are used up.",
+            "{why} The node will not be recreated: {attempts} of {most} attempts are used up.",
             why=why,
             attempts=recovery.attempts,
             most=recovery.max_attempts,
@@ -249,7 +249,7 @@ def _next_attempt(recovery: Recovery, seen: Observation, why: str) -> Step:
     return _moved(
         recovery,
         "waiting",
-        Text("{why} It will be recreated {when} ({coming}).", why=why, when=when, coming=coming),
+        Text("{why} The node will be recreated {when} ({coming}).", why=why, when=when, coming=coming),
         seen.at,
         retry_at=seen.at + delay_s,
     ), None
@@ -316,7 +316,7 @@ def _not_by_us(recovery: Recovery, what: str) -> str:
     """Return a message: the node is not recreated, because someone may have stopped or deleted it on purpose."""
     name = recovery.name
     return Text(
-        "{node} {what}, but not by jupyter_tpu. Someone may have done this on purpose, so the node is not"
+        "{node} {what}, and jupyter_tpu did not request this. Someone may have done this on purpose, so the node is not"
         " recreated. Create it again if you need it.",
         node=name.node_id,
         what=what,

@@ -92,5 +92,7 @@ def _busy(sibling: Intent, wanted: Intent) -> NodeExists | WrongState:
             phase=sibling.phase,
         ),
         exists="No request was sent to the cloud.",
-        hint="Wait until that is done." if sibling.verb == "delete" else "Wait until that is done, or delete it first.",
+        hint="Wait until the deletion is finished."
+        if sibling.verb == "delete"
+        else "Wait until that request is finished, or delete the node first.",
     )

@@ -30,7 +30,7 @@ _NOT_BILLED = {
 def cost(accelerator_type: str, zone: str, provisioning: Provisioning) -> str:
     """Return the price, such as ``$9.60 per hour``, or text saying that the price is unknown."""
     if provisioning == "reserved":
-        return Text("the price of its reservation (not in the price list)")
+        return Text("an amount that its reservation specifies (not in the price list)")
     price = price_on_terms(accelerator_type, zone, provisioning)
     return (
         Text("${usd} per hour", usd=f"{price.usd_per_hour:,.2f}")
@@ -91,7 +91,7 @@ def elsewhere_hint(spec: NodeSpec) -> str:
     if not others:
         return Text("Try again later, or use the cloud's queue: {queue}.", queue=queue)
     return Text(
-        "Try the other zones that offer it ({zones}): {search}. Or use the cloud's queue: {queue}.",
+        "Try the other zones that offer this type ({zones}): {search}. Or use the cloud's queue: {queue}.",
         zones=", ".join(others),
         search=search,
         queue=queue,

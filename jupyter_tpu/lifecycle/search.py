@@ -64,7 +64,7 @@ def checked(search: Search) -> Search:
     if len(search.candidates) > MOST_CANDIDATES:
         raise BadInput(
             Text("{count} candidates are too many.", count=len(search.candidates)),
-            hint=Text("Use {most} or fewer.", most=MOST_CANDIDATES),
+            hint=Text("Use at most {most} candidates.", most=MOST_CANDIDATES),
         )
     for index in range(len(search.candidates)):
         search.name(index)  # raises BadInput for an invalid name
@@ -105,7 +105,7 @@ class End:
 def next_step(search: Search, now: float) -> Begin | Wait | End:
     """Decide on the next step of a search that has no open try."""
     if search.is_cancelled:
-        return End(search=ended(search, "cancelled", Text("The search was cancelled, and no resources are left.")))
+        return End(search=ended(search, "cancelled", Text("The search was cancelled and left no resources behind.")))
     if search.stop:
         return End(search=ended(search, "failed", search.stop))
     if search.until is not None and now >= search.until:

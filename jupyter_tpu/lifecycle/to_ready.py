@@ -103,7 +103,7 @@ def node_missing(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
     if missing_s <= _patience(intent, limits):
         return unchanged(intent)
     error = NodeNotFound(Text("The node {node} disappeared before it could be used.", node=intent.node_name.node_id))
-    return failed(intent, event.at, error, exists=_GONE, hint="Create it again if you did not delete it.")
+    return failed(intent, event.at, error, exists=_GONE, hint="Create the node again if you did not delete it.")
 
 
 def _patience(intent: Intent, limits: Limits) -> float:

@@ -110,5 +110,8 @@ def _only(specs: list[InstalledSpec], node: str, environment: str) -> InstalledS
             environment=repr(environment[:40]),
         ),
         exists=Text("Its environments: {environments}.", environments=there),
-        hint=Text("To create one, run %tpu env make {node} FRAMEWORK.", node=specs[0].node_name.rpartition("/")[2]),
+        hint=Text(
+            "To create an environment, run `%tpu env make {node} FRAMEWORK`.",
+            node=specs[0].node_name.rpartition("/")[2],
+        ),
     )

@@ -91,7 +91,7 @@ class LocalMagics:
     def _run_cell(self, options: Namespace, cell: str) -> None:
         if not all(name.isidentifier() for name in options.wanted):
             wrong = repr(" ".join(options.wanted)[:60])
-            raise BadInput(Text("{name} is not a valid variable name.", name=wrong), hint="Use %%tpu -o NAME.")
+            raise BadInput(Text("{name} is not a valid variable name.", name=wrong), hint="Use `%%tpu -o NAME`.")
         spec = self._nodes.find(options.node, options.framework)
         kernel = self._started(spec)
         try:

@@ -143,7 +143,7 @@ class RemoteKernel:
             await asyncio.wait([working, dead], return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
                 raise KernelFailed(
-                    "The kernel on the node has died.", hint="To start another kernel, run %tpu attach NODE."
+                    "The kernel on the node has died.", hint="To start another kernel, run `%tpu attach NODE`."
                 )
             return await working
         finally:
@@ -195,6 +195,6 @@ class RemoteKernel:
     def _ready(self) -> AsyncKernelClient:
         if self._client is None:
             raise KernelFailed(
-                "The kernel on the node was not started.", hint="To start a kernel, run %tpu attach NODE."
+                "The kernel on the node was not started.", hint="To start a kernel, run `%tpu attach NODE`."
             )
         return self._client

@@ -58,7 +58,7 @@ def _array(content: Mapping[str, Any]) -> Any:
         import numpy
     except ModuleNotFoundError:
         raise BadInput(
-            "The value is an array, but this kernel has no NumPy.", hint="Install NumPy: %pip install numpy"
+            "The value is an array, but this kernel has no NumPy.", hint="Install NumPy with `%pip install numpy`."
         ) from None
     dtype = numpy.dtype(content["dtype"])
     # Its elements would be Python objects, which bytes can't represent.

@@ -71,8 +71,9 @@ class ExportTable:
             raise BadInput(
                 "No billing export is configured.",
                 hint=Text(
-                    "Set its table with --billing-export, $JUPYTER_TPU_BILLING_EXPORT or TPUApp.billing_export, for "
-                    "example {example}. Create an export in the Cloud console under Billing, Billing export.",
+                    "Create an export in the Cloud console under Billing > Billing export. Then set its table with "
+                    "`--billing-export`, `$JUPYTER_TPU_BILLING_EXPORT` or `TPUApp.billing_export`, for example "
+                    "{example}.",
                     example=_EXAMPLE,
                 ),
             )
@@ -142,7 +143,7 @@ def billed_view(costs: Rows, credits: Rows, *, table: ExportTable, project: str,
     if len(currencies) > 1:
         raise CloudRefused(
             Text(
-                "The billing export {table} mixes currencies, so there is no total: {currencies}.",
+                "The billing export {table} contains several currencies ({currencies}), so there is no total.",
                 table=table,
                 currencies=", ".join(currencies)[:60],
             ),

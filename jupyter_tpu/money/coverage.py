@@ -149,7 +149,7 @@ def _credit(credits: list[Grant], left: Mapping[str, float | None]) -> str:
         amount = left.get(grant.name)
         if amount is None:
             return Text(
-                "your credit {name}, until {ends_on}, may pay for it (remaining amount unknown)",
+                "your credit {name} may pay for the node until {ends_on} (remaining amount unknown)",
                 name=grant.name,
                 ends_on=grant.ends_on,
             )

@@ -159,7 +159,10 @@ def _judged(bucket: str, location: str, region: str, why_unknown: str) -> tuple[
             "{away}: egress between regions is billed per GiB read, even under a grant{cost}.", away=away, cost=""
         )
     spread = Text(
-        "{path} is stored across {location}, and the node is in {region}", path=path, location=location, region=region
+        "{path} is stored in several regions ({location}), and the node is in {region}",
+        path=path,
+        location=location,
+        region=region,
     )
     return "spread", Text(
         "{spread}: egress may be billed per GiB read, even under a grant{cost}.", spread=spread, cost=""

@@ -164,7 +164,10 @@ def row_from_json(data: Any) -> GrantRow:
     _refuse_unknown(data, _ROW_FIELDS, "row")
     generation, zone, spot = data.get("generation"), data.get("zone"), data.get("spot", False)
     if not isinstance(spot, bool):
-        raise _bad("The field 'spot' of a row must be true or false.", "Send true for spot and preemptible.")
+        raise _bad(
+            "The field 'spot' of a row must be true or false.",
+            "Send true for spot and preemptible nodes, and false for on-demand nodes.",
+        )
     return GrantRow(
         chips=_chips(data.get("chips")),
         generation=_generation(generation),
@@ -177,7 +180,7 @@ def row_from_json(data: Any) -> GrantRow:
 def _last_day(first_day: int, data: Mapping[str, Any]) -> int:
     days, ends_on = data.get("days"), data.get("ends_on")
     if (days is None) == (ends_on is None):
-        raise _bad("A grant has either a last day or a number of days.", "Send one of ends_on and days.")
+        raise _bad("A grant has either a last day or a number of days.", "Send either 'ends_on' or 'days'.")
     last_day = first_day + _days(days) - 1 if ends_on is None else day_number(ends_on, "last day of a grant")
     if last_day < first_day:
         raise _bad("The grant ends before it starts.", "Send a last day that is not before the first day.")
@@ -199,29 +202,42 @@ def _days(days: Any) -> int:
 def _rows(kind: str, listed: Any) -> tuple[GrantRow, ...]:
     if not isinstance(listed, Sequence) or isinstance(listed, str):
         raise _bad(
-            "The field 'rows' is not a list.", Text("Send objects with {fields}.", fields=", ".join(_ROW_FIELDS))
+            "The field 'rows' is not a list.",
+            Text("Send a list of objects with {fields}.", fields=", ".join(_ROW_FIELDS)),
         )
     if kind == "credit":
         if listed:
-            raise _bad("A credit has an amount of money, and no rows of chips.", "Send usd, or the kind trc.")
+            raise _bad(
+                "A credit has an amount of money, and no rows of chips.",
+                "Send 'usd' instead of 'rows', or use the kind 'trc'.",
+            )
         return ()
     if not 1 <= len(listed) <= MOST_ROWS:
         raise _bad(
-            "A TRC grant needs rows of chips.", Text("Send 1 to {most} rows, or use the kind credit.", most=MOST_ROWS)
+            "A TRC grant needs rows of chips.", Text("Send 1 to {most} rows, or use the kind 'credit'.", most=MOST_ROWS)
         )
     rows = tuple(row_from_json(each) for each in listed)
     if len({row.what for row in rows}) < len(rows):
-        raise _bad("The grant has two rows for the same chips.", "Send their sum, or leave one out.")
+        raise _bad(
+            "The grant has two rows for the same chips.",
+            "Send one row with the sum of the chips, or leave one row out.",
+        )
     return rows
 
 
 def _usd(kind: str, usd: Any) -> float | None:
     if kind == "trc":
         if usd is not None:
-            raise _bad("A TRC grant has rows of chips, and no amount of money.", "Send rows, or the kind credit.")
+            raise _bad(
+                "A TRC grant has rows of chips, and no amount of money.",
+                "Send 'rows' instead of 'usd', or use the kind 'credit'.",
+            )
         return None
     if isinstance(usd, bool) or not isinstance(usd, int | float) or math.isnan(_as_float(usd)):
-        raise _bad("The amount of the credit is missing or is not a number.", "Send usd, in US dollars.")
+        raise _bad(
+            "The amount of the credit is missing or is not a number.",
+            "Send the amount in US dollars in the field 'usd'.",
+        )
     if not 0 < usd <= _MOST_USD:
         raise _bad(
             Text("{usd} is not a valid amount for a credit.", usd=f"{_as_float(usd):g}"),
@@ -267,7 +283,7 @@ def _zone(zone: Any, generation: str) -> str:
     offering = ", ".join(zones_for(generation))
     raise _bad(
         Text("{zone} is not a Cloud TPU zone.", zone=repr(str(zone)[:40])),
-        Text("Zones that offer {generation}: {zones}.", generation=generation, zones=offering),
+        Text("Use a zone that offers {generation}: {zones}.", generation=generation, zones=offering),
     )
 
 

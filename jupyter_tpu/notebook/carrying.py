@@ -33,7 +33,7 @@ def pack(name: str, namespace: Mapping[str, Any]) -> str:
         BadInput: there is no such variable, its type is not supported, or it is too large.
     """
     if name not in namespace:
-        raise BadInput(Text("The node has no variable {name}.", name=repr(name)), hint="Set it in the cell.")
+        raise BadInput(Text("The node has no variable {name}.", name=repr(name)), hint="Set the variable in the cell.")
     # A list that contains itself has no JSON form; Python detects it by the recursion limit.
     try:
         return json.dumps(_Packing(name).packed(namespace[name]))
@@ -111,7 +111,7 @@ class _Packing:
     def _refusal(self, what: str) -> BadInput:
         return BadInput(
             Text("{what} cannot be copied from the node.", what=what),
-            hint="Convert it to numbers, strings, lists, dictionaries or plain arrays.",
+            hint="Convert the value to numbers, strings, lists, dictionaries or plain arrays.",
         )
 
     def _text(self, content: bytes) -> str:
@@ -122,4 +122,4 @@ class _Packing:
         self._left -= size
         if self._left < 0:
             text = Text("{name} is too large to copy: more than {size} MiB.", name=self._name, size=MOST_BYTES // 2**20)
-            raise BadInput(text, hint="Save it to a file.")
+            raise BadInput(text, hint="Save the value to a file on the node.")

@@ -135,7 +135,7 @@ def _make_state_dir(path: Path) -> None:
                 path=path,
                 error=error.strerror,
             ),
-            hint="Free disk space or fix its permissions, and try again.",
+            hint="Free disk space or fix the permissions of this path, then try again.",
             raw=str(error),
         ) from error
     probe.unlink()

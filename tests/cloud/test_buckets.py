@@ -64,7 +64,7 @@ def door() -> Iterator[RestClient]:
     [
         ("near", "same", "is also in us-central1"),
         ("far", "elsewhere", "is in europe-west4, and the node is in us-central1"),
-        ("wide", "spread", "is stored across US"),
+        ("wide", "spread", "is stored in several regions (US)"),
         ("mute", "unknown", "The location of gs://mute is unknown."),
         ("odd", "unknown", "The location of gs://odd is unknown."),
         (

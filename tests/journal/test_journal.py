@@ -77,7 +77,7 @@ def test_during_a_deletion_the_only_advice_is_to_wait(journal: Journal) -> None:
     journal.begin(wish("a", "delete"))
     with pytest.raises(NodeExists) as refused:
         journal.begin(wish("b"))
-    assert refused.value.hint == "Wait until that is done."
+    assert refused.value.hint == "Wait until the deletion is finished."
 
 
 def test_wishes_for_other_clouds_and_projects_are_kept_apart(journal: Journal) -> None:

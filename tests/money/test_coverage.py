@@ -116,7 +116,7 @@ def test_not_more_than_a_few_reasons_are_given() -> None:
     ("left", "text"),
     [
         (212.4, "billed: $9.60/h; your credit welcome has about $212.40 left until 2027-01-29"),
-        (None, "billed: $9.60/h; your credit welcome, until 2027-01-29, may pay for it (remaining amount unknown)"),
+        (None, "billed: $9.60/h; your credit welcome may pay for the node until 2027-01-29 (remaining amount unknown)"),
         (0.0, "billed: $9.60/h"),
     ],
 )

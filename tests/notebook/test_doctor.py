@@ -92,7 +92,7 @@ def test_nothing_is_wrong_with_a_worker_that_is_well() -> None:
             )
             for check in ("guard", "auto-stop")
         ),
-        (answering(node={}), "runtime version", UNKNOWN, "unknown here", "Jupyter server"),
+        (answering(node={}), "runtime version", UNKNOWN, "is unknown", "Jupyter server"),
         (
             answering(node={"data": {"runtime_version": "v2-alpha-tpuv6e"}}),
             *("runtime version", FAULT, "v2-alpha-tpuv6e is for", "Recreate"),

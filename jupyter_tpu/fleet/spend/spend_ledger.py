@@ -263,7 +263,7 @@ def _budget(read: Document | tuple[str, JournalUnwritable]) -> Budget | BrokenBu
                 reason=error.message,
             ),
             exists="Until the budget is fixed, jupyter_tpu requests nothing that costs money.",
-            hint="Set it again, or remove it, with `jupyter tpu budget`.",
+            hint="Set the budget again, or remove it, with `jupyter tpu budget`.",
             actions=(show_budgets(),),
         )
         return BrokenBudget(name=read.name, error=unreadable)

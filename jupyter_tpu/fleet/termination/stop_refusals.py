@@ -68,7 +68,7 @@ class EndRequest:
             return Text("The cloud says that this node cannot be stopped, so it is deleted.")
         if self.refused_since is not None and now - self.refused_since >= LAST_RESORT_S:
             return Text(
-                "The cloud has refused to stop it for {minutes} min, so it is deleted.",
+                "The cloud has refused to stop this node for {minutes} min, so it is deleted.",
                 minutes=round(LAST_RESORT_S / 60),
             )
         return ""

@@ -136,7 +136,7 @@ def uv_command() -> list[str]:
         return [found]
     raise BadInput(
         "uv, which selects and downloads the wheels, is not installed on this machine.",
-        hint="Install it with: pip install uv",
+        hint="Install uv with `pip install uv`.",
     )
 
 
@@ -157,7 +157,7 @@ def run_uv(argv: Sequence[str], purpose: str, stdin: str = "", **variables: str)
         raise EnvironmentFailed(
             Text("This machine could not {purpose} for the worker.", purpose=purpose),
             exists="Nothing was sent.",
-            hint="The details show the error from uv or pip.",
+            hint="Fix the error from uv or pip that the details show, then try again.",
             raw=done.stderr[-2000:],
         )
     return done.stdout

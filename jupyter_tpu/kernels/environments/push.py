@@ -129,7 +129,7 @@ async def _choose(
     except EnvironmentFailed as error:  # uv could not download a Python here
         if version:
             error.hint = Text(
-                "{hint} Or omit --version to upload a release for the worker's own Python.", hint=error.hint
+                "{hint} Or omit `--version` to upload a release for the worker's own Python.", hint=error.hint
             )
             raise
         release = newest(framework, platform.python_version)

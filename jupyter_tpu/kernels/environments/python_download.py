@@ -65,7 +65,7 @@ def _named(folder: Path, key: str) -> Path:
         raise EnvironmentFailed(
             Text("uv on this machine does not cache the archive for {key}.", key=key),
             exists="Nothing was sent.",
-            hint="Install a newer uv here: pip install --upgrade uv.",
+            hint="Upgrade uv on this machine with `pip install --upgrade uv`.",
         )
     shutil.copyfile(max(archives, key=lambda path: path.stat().st_mtime), named)
     return named

@@ -104,13 +104,16 @@ def _lock_file(answer: Answer) -> Findings:
     lock, holders = answer["lock_file"], answer["holders"]
     path = lock["path"]
     if lock["is_held"] and not holders:
-        text = Text("{path} is held by a process that is not visible from here.", path=path)
-        fix = Text("It may be in a container or belong to another user: sudo lsof -w {path}", path=path)
+        text = Text("{path} is held by a process that is not visible to this kernel.", path=path)
+        fix = Text(
+            "The process may be in a container or belong to another user. Find it with `sudo lsof -w {path}`.",
+            path=path,
+        )
         yield Finding(check=LOCK_FILE, state=WARNING, text=text, fix=fix)
     elif lock["is_there"] and not lock["is_held"]:
         # libtpu opens the file for writing, so a leftover blocks only users who do not own it.
         text = Text("{path} is a leftover lock file. It blocks only other users of this machine.", path=path)
-        fix = Text("If libtpu cannot open it: sudo rm {path}", path=path)
+        fix = Text("If libtpu cannot open the file, delete it with `sudo rm {path}`.", path=path)
         yield Finding(check=LOCK_FILE, state=OK, text=text, fix=fix)
     else:
         text = (
@@ -134,8 +137,8 @@ def _guard(answer: Answer) -> Findings:
         found = found.fixed_by("set-rules")
     elif guard["state"] == "cannot":
         fix = Text(
-            "Auto-stop on your own computer and the cloud's deadline still work. For the guard, create the node with "
-            "the scope cloud-platform."
+            "Auto-stop on your own computer and the cloud's deadline still work. To use the guard, recreate the "
+            "node with the scope cloud-platform."
         )
         found = replace(found, fix=fix)
     yield found
@@ -179,9 +182,9 @@ def _autostop(answer: Answer) -> Findings:
 def _runtime_version(facts: Facts, answer: Answer) -> Findings:
     check = RUNTIME_VERSION
     if not answer:
-        text = Text("The runtime version of this node is unknown here.")
+        text = Text("The runtime version of this node is unknown.")
         fix = Text(
-            "A Jupyter server with jupyter_tpu on your own machine sends this data while the server is connected."
+            "Start a Jupyter server with jupyter_tpu on your own machine: it sends this data while it is connected."
         )
         yield Finding(check=check, state=UNKNOWN, text=text, fix=fix)
         return
@@ -213,7 +216,7 @@ def examine_environment(facts: Facts) -> Findings:
 def _frameworks(facts: Facts) -> Findings:
     python = f"Python {facts.python[0]}.{facts.python[1]} ({facts.executable})"
     if not facts.installed:
-        fix = Text("To install JAX, run {install}", install=install_command("jax", facts.worker))
+        fix = Text("To install JAX, run `{install}`.", install=install_command("jax", facts.worker))
         text = Text("{python} has no framework for TPUs.", python=python)
         yield Finding(check=ENVIRONMENT, state=WARNING, text=text, fix=fix)
     elif len(facts.installed) > 1:
@@ -255,7 +258,7 @@ def _versions(facts: Facts, framework: str) -> Findings:
         yield Finding(check=check, state=OK, text=text.with_arguments(versions=listed))
 
 
-_UNSET = Text("Remove it from the kernel's environment, then restart the kernel.")
+_UNSET = Text("Remove the variable from the kernel's environment, then restart the kernel.")
 
 
 def _variables(facts: Facts) -> Findings:
@@ -329,7 +332,7 @@ def examine_machine(facts: Facts) -> Findings:
         yield Finding(check=NODE, state=FAULT, text=Text("This kernel does not run on a TPU node."), fix=CHOOSE_NODE)
     for folder in facts.read_only:
         # Linux remounts a file system read-only after an I/O error; a new node has a new disk.
-        fix = Text("Save your work elsewhere. A disk becomes read-only if it has errors: recreate the node.")
+        fix = Text("Save your work elsewhere and recreate the node. A disk becomes read-only if it has errors.")
         text = Text("{folder} is not writable.", folder=folder)
         yield Finding(check=DISK, state=FAULT, text=text, fix=fix)
     for folder, (free, total) in facts.disks.items():
@@ -348,7 +351,12 @@ def _disk(folder: str, free: int, total: int) -> Finding:
         fix = Text("Delete what you don't need: old checkpoints, ~/.cache/uv, ~/.cache/pip, /tmp/tpu_logs.")
         return Finding(check=DISK, state=FAULT, text=text, fix=fix)
     state = WARNING if free < _LITTLE_DISK * total else OK
-    return Finding(check=DISK, state=state, text=text, fix="" if state == OK else Text("The disk will be full soon."))
+    return Finding(
+        check=DISK,
+        state=state,
+        text=text,
+        fix="" if state == OK else Text("Delete files that you don't need: the disk will be full soon."),
+    )
 
 
 def _clock(facts: Facts) -> Finding:
@@ -360,8 +368,8 @@ def _clock(facts: Facts) -> Finding:
         return Finding(
             check=CLOCK, state=OK, text=Text("This machine's clock agrees with the cloud's to within a few seconds.")
         )
-    text = Text("This machine's clock is {duration} behind the cloud's: tokens are refused.")
+    text = Text("This machine's clock is {duration} behind the cloud's, so the cloud refuses its tokens.")
     if ahead_s > 0:
-        text = Text("This machine's clock is {duration} ahead of the cloud's: tokens are refused.")
+        text = Text("This machine's clock is {duration} ahead of the cloud's, so the cloud refuses its tokens.")
     text = text.with_arguments(duration=duration_text(abs(ahead_s)))
     return Finding(check=CLOCK, state=WARNING, text=text, fix="sudo systemctl restart chrony")

@@ -34,7 +34,7 @@ def extend(context: MagicContext, options: Namespace) -> MagicOutput:
         answer = context.call("keep", params)
     except WorkerUnreachable as error:
         # The request may have arrived even though there was no response.
-        error.exists = "The extension may or may not be in effect: check with %tpu autostop."
+        error.exists = "The extension may or may not be in effect. Check with `%tpu autostop`."
         raise
     return _shown(answer, extend_lines)
 
@@ -82,7 +82,7 @@ def _ended(context: MagicContext, action: str) -> MagicOutput:
     try:
         node = str(context.call("end_node", {"action": action}, END_TIMEOUT_S).get("node"))
     except WorkerUnreachable as error:
-        error.exists = "The node may or may not stop: check with `jupyter tpu list` on your own machine."
+        error.exists = "The node may or may not stop. Check with `jupyter tpu list` on your own machine."
         raise
     stopping = Text(
         "The cloud accepted the request: {node} is stopping; its disk is kept and billed. All its kernels stop.",

@@ -72,7 +72,7 @@ def no_snapshot_lines(command: str) -> list[str]:
     """Return lines that say why a value is unknown and what to do."""
     return [
         Text("unknown: this node has received no data yet."),
-        Text("A Jupyter server with jupyter_tpu on your own machine sends this data while the server is connected."),
+        Text("Start a Jupyter server with jupyter_tpu on your own machine: it sends this data while it is connected."),
         Text("To see it, run `jupyter tpu {command}` in a terminal on your own machine.", command=command),
     ]
 

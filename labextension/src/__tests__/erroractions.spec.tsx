@@ -20,7 +20,7 @@ const QUOTA: IAction = {
 };
 
 const HINT =
-  'Try the other zones that offer it (us-west4-a): `jupyter tpu search a --types v5litepod-8`.';
+  'Try the other zones that offer this type (us-west4-a): `jupyter tpu search a --types v5litepod-8`.';
 
 const FAILED = {
   ...STOCKOUT,

@@ -123,7 +123,7 @@ def test_a_search_that_is_interrupted_undoes_what_it_began(terminal: Terminal) -
         terminal.cloud.set_time_scale(200)
         _, said = searching.communicate(timeout=100)
     assert searching.returncode == 130, said
-    assert "The search was cancelled, and no resources are left." in said
+    assert "The search was cancelled and left no resources behind." in said
     assert terminal.cloud.state()["nodes"] == []
 
 

@@ -77,7 +77,7 @@ def test_a_python_is_sent_with_the_packages_where_the_workers_own_is_too_old(
 
     assert refused.returncode == 1
     assert "This machine could not fetch a Python for JAX 0.10 for the worker." in refused.stderr
-    assert "Or omit --version to upload a release for the worker's own Python." in refused.stderr
+    assert "Or omit `--version` to upload a release for the worker's own Python." in refused.stderr
 
     made = terminal.tpu(*MAKE, **laptop)
 

@@ -48,6 +48,6 @@ def test_what_the_user_creates_and_deletes_is_in_the_log(
     assert main(("audit", "--json")) == 0
     entries = json.loads(capsys.readouterr().out)["entries"]
     assert [(each["action"], each["reason"]) for each in entries if each["subject"].endswith("/my-node")] == [
-        ("delete", "The user requested it."),
+        ("delete", "The user requested this action."),
         ("create", f"The user requested a {emulator.accelerator_type}."),
     ]

@@ -295,7 +295,7 @@ async def test_a_stock_out_is_tried_again_later(bench: Any, choices: Choices) ->
     bench.emulator.control.stock_out(bench.emulator.zone)
     bench.emulator.control.preempt(str(bench.name()))
     recovery = await choices.until("waiting", attempts=1)
-    assert "It will be recreated in 60 s (attempt 2 of 3)." in recovery.message
+    assert "The node will be recreated in 60 s (attempt 2 of 3)." in recovery.message
     assert recovery_view(recovery)["state"] == "waiting"
     assert bench.emulator.control.state()["nodes"] == []
     await choices.choose(is_on=False)

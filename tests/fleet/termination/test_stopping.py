@@ -128,7 +128,7 @@ def test_at_the_cap_a_node_is_deleted_when_its_stop_is_refused_for_minutes(world
         await asyncio.sleep(350.0)
         assert states(world) == []
         (entry,) = noted(process, "delete")
-        assert entry.reason.endswith("The cloud has refused to stop it for 5 min, so it is deleted.")
+        assert entry.reason.endswith("The cloud has refused to stop this node for 5 min, so it is deleted.")
 
     world.run(story())
 
