@@ -92,7 +92,7 @@ def parse_provisioning(name: str | None, *, spot: bool | None = None) -> Provisi
         raise BadInput(
             Text("{provisioning} is not a provisioning model.", provisioning=repr(name[:40])),
             exists=_NOTHING,
-            hint=Text("Valid provisioning models: {models}.", models=", ".join(PROVISIONING_MODELS)),
+            hint=Text("Use one of these provisioning models: {models}.", models=", ".join(PROVISIONING_MODELS)),
         )
     if spot is not None and spot != (found == "spot"):
         raise BadInput(

@@ -55,7 +55,7 @@ class Child:
             what = Text("{program} did not start.", program=self.name)
         else:
             what = Text("{program} exited unexpectedly with exit code {exit_code}.", program=self.name, exit_code=code)
-        return TpuError(what, hint=Text("Its messages are in {log}.", log=self.log), raw=_tail(self.log))
+        return TpuError(what, hint=Text("Read the messages in {log}.", log=self.log), raw=_tail(self.log))
 
 
 @asynccontextmanager

@@ -94,7 +94,7 @@ class SetupEngine:
             TpuError: the action was rejected.
         """
         if action not in PERFORMED:
-            raise BadInput("The set-up has no such action.", hint="Use the action of a step.")
+            raise BadInput("The setup has no such action.", hint="Send an action that one of the setup steps lists.")
         await getattr(self, f"_{action}")(values)
 
     # -- checks
@@ -182,14 +182,16 @@ def _waiting_from(key: str, text: Text) -> tuple[Step, ...]:
 def _found_text(found: FoundCredentials) -> Text:
     account = found.account or "unknown account"
     if found.place == "chosen":
-        return Text("Credentials of {file} ({account}).", file=found.file, account=account)
+        return Text("Credentials from {file} ({account}).", file=found.file, account=account)
     if found.place == "variable":
         return Text(
-            "Credentials of {file} ({account}), from $GOOGLE_APPLICATION_CREDENTIALS.", file=found.file, account=account
+            "Credentials from {file} ({account}), set by $GOOGLE_APPLICATION_CREDENTIALS.",
+            file=found.file,
+            account=account,
         )
     if found.place == "gcloud":
-        return Text("Credentials of gcloud ({file}).", file=found.file)
-    return Text("Credentials of this machine ({account}).", account=account)
+        return Text("Credentials from gcloud ({file}).", file=found.file)
+    return Text("Credentials from this machine ({account}).", account=account)
 
 
 async def _without_billing(settings: CloudSettings) -> Step:
@@ -312,12 +314,12 @@ def _budget(settings: CloudSettings) -> Step:
         return Step(
             key="budget",
             state="done",
-            text=Text("A budget is set. Nodes that you create are stopped after {hours} h idle.", hours=_IDLE_HOURS),
+            text=Text("A budget is set. The idle timeout of new nodes is {hours} h.", hours=_IDLE_HOURS),
         )
     return Step(
         key="budget",
         state="to_do",
-        text=Text("No budget is set. Nodes that you create are stopped after {hours} h idle.", hours=_IDLE_HOURS),
+        text=Text("No budget is set. The idle timeout of new nodes is {hours} h.", hours=_IDLE_HOURS),
         action="set_budget",
         does=Text("Sets a weekly budget. When it is used up, your nodes are stopped and no new ones can be created."),
     )

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from jupyter_tpu.errors import AcceleratorBusy
+from jupyter_tpu.frameworks import newest
 from jupyter_tpu.metrics import Holder
 from jupyter_tpu.notebook.node.holders import find_holder, who_holds, who_locks
 from jupyter_tpu.notebook.node.this_worker import this_worker
@@ -94,6 +95,15 @@ def test_wrong_numbers_of_devices_name_both():
 
 def test_a_real_node_is_told_to_install_jax_with_its_tpu_library():
     assert '"jax[tpu]==' in missing("jax", ON_A_NODE, "").hint
+
+
+def test_a_python_that_no_version_of_a_framework_supports_is_named_as_the_reason(monkeypatch):
+    monkeypatch.setattr(
+        "jupyter_tpu.notebook.tpu_init.diagnosis.newest", lambda framework, _: newest(framework, (3, 8))
+    )
+    why = "No version of JAX supports this Python. JAX 0.10 needs Python 3.11 or newer."
+    assert missing("jax", ON_A_NODE, "").hint == why
+    assert diagnose_start("jaxlib version 0.4 is newer than", ON_A_NODE).hint == why
 
 
 @pytest.mark.parametrize("has_device", [True, False])

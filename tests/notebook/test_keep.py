@@ -29,11 +29,11 @@ def test_what_the_guard_says_is_told_in_lines() -> None:
         "guard": {"state": "cannot", "detail": "no scope"},
     }
     assert report_lines(said) == [
-        "running cells: quiet, last 2 min ago",
+        "running cells: quiet, last activity 2 min ago",
         "Idle timeout: 1 h; maximum session length: no limit.",
         "Auto-stop in 15 min (idle).",
-        "Kept running for 2 h.",
-        "Kept running until the current cell ends.",
+        "The node keeps running for 2 h.",
+        "The node keeps running until the current cell ends.",
         "Guard: can't stop the node (no scope).",
     ]
 
@@ -56,7 +56,7 @@ REPORT: dict[str, Any] = {
         ({"verdict": "unknown"}, "Activity unknown (treated as busy): auto-stop 1 h after it becomes idle."),
         (
             {"ends_in_s": 3540, "ends_why": "idle", "keep": {"for_s": 3540, "while_busy": False}},
-            "Kept running for 59 min, then auto-stop (idle).",
+            "The node keeps running for 59 min, then auto-stop stops it (idle).",
         ),
     ],
 )

@@ -17,7 +17,7 @@ def test_a_hook_can_be_shown_tried_and_forgotten(run_cells) -> None:
     assert "print('saved after', steps)" in run.text
     assert "saved after 3\nThe hook ran in" in run.text
     assert "Hook cleared" in run.text
-    assert "This kernel has no hook. Start a cell with %%tpu_on_preempt" in run.text
+    assert "This kernel has no hook. Start a cell with `%%tpu_on_preempt`" in run.text
 
 
 def test_what_cannot_be_run_is_refused_at_once(run_cells) -> None:

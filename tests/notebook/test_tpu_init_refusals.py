@@ -44,7 +44,7 @@ ROWS = [
         "Unable to initialize backend 'tpu': ABORTED: Internal error when accessing libtpu multi-process lockfile. Run"
         ' "$ sudo rm /tmp/libtpu_lockfile".' + SUFFIX,
         "lock file /nowhere/libtpu_lockfile, and this kernel sees no process",
-        "If it lists no process",
+        "If no process is listed",
         AcceleratorBusy,
     ),
     Row(
@@ -107,21 +107,21 @@ ROWS = [
         "Unexpected PJRT_Plugin_Attributes_Args size: expected 32, got 24. The plugin is likely built with a later"
         " version than the framework.",
         "PyTorch/XLA and libtpu are incompatible",
-        "matching set",
+        "matching versions",
     ),
     Row(
         "libtpu-newer",
         "torch_xla",
         "Mismatched PJRT plugin PJRT API version (0.47) and framework PJRT API version 0.40)",
         "are incompatible",
-        "matching set",
+        "matching versions",
     ),
     Row(
         "parts-differ",
         "jax",
         "jaxlib version 0.10.2 is newer than and incompatible with jax version 0.9.0. Please update your jax",
         "jax and jaxlib are incompatible",
-        "matching set",
+        "matching versions",
     ),
     Row(
         "shadowed-libtpu",
@@ -218,6 +218,6 @@ def test_a_text_that_nobody_has_seen_is_shown_as_it_is():
 
 def test_a_warning_that_does_no_harm_is_explained_and_refuses_nothing():
     said = "Transparent hugepages are not enabled. TPU runtime startup and shutdown time should be significantly…"
-    assert "more slowly. To turn them on: !sudo" in explain_warning(said, ON_A_NODE, "jax")
+    assert "more slowly. To turn them on, run `!sudo" in explain_warning(said, ON_A_NODE, "jax")
     assert explain_warning("some other warning", ON_A_NODE, "jax") == ""
     assert explain_warning(ROWS[0].text, ON_A_NODE, "jax") == ""

@@ -410,7 +410,7 @@ def test_a_word_by_its_old_name_does_what_the_new_one_does_and_says_so(start: An
     agent = answering(ANSWERS)
     shown, as_before = str(run_line(now, start(agent).here)), str(run_line(old, start(agent).here))
     assert as_before.startswith(shown)
-    assert old.startswith("help") or f"%tpu {old.split()[0]} is now %tpu {now.split()[0]}." in as_before
+    assert old.startswith("help") or f"`%tpu {old.split()[0]}` is now `%tpu {now.split()[0]}`." in as_before
 
 
 # What stays as it is in any language; `EVIL` stands for every text of an agent, a process or the cloud.

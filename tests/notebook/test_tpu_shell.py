@@ -178,7 +178,7 @@ def test_so_many_lines_are_read_from_the_end(tmp_path: Path, count: int, lines: 
 
 
 def test_a_machine_without_a_log_says_so(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="There is no agent log here"):
+    with pytest.raises(BadInput, match="There is no agent log at"):
         run_line("logs", MagicContext({"HOME": str(tmp_path)}))
 
 

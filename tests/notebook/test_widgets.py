@@ -92,7 +92,7 @@ def test_the_monitor_gives_its_page_what_is_known_in_few_bytes(monkeypatch: pyte
             "disk_used_bytes": None,
             "disk_total_bytes": None,
         },
-        "holders": ["a.ipynb (pid 7)", "python train.py (pid 8, of eve)"],
+        "holders": ["a.ipynb (pid 7)", "python train.py (pid 8, user eve)"],
     }
 
 
@@ -136,11 +136,15 @@ def test_no_answer_of_an_agent_ends_a_widget(view: Any, answer: Any) -> None:
 @pytest.mark.parametrize(
     ("wish", "asked", "says"),
     [
-        ({"for_s": 3600, "at": 990.0}, {"for_s": 3590.0}, "Kept running for 59 min."),
-        ({"for_s": 3600, "at": 2000.0}, {"for_s": 3600.0}, "Kept running for 1 h."),
-        ({"for_s": 1e9, "at": 1000.0}, {"for_s": 30 * 86400.0}, "Kept running for 720 h."),
+        ({"for_s": 3600, "at": 990.0}, {"for_s": 3590.0}, "The node keeps running for 59 min."),
+        ({"for_s": 3600, "at": 2000.0}, {"for_s": 3600.0}, "The node keeps running for 1 h."),
+        ({"for_s": 1e9, "at": 1000.0}, {"for_s": 30 * 86400.0}, "The node keeps running for 720 h."),
         ({"for_s": 600, "at": 100.0}, None, "received this request only after 15 min. Nothing was done."),
-        ({"while_busy": True, "at": 999.0}, {"while_busy": True}, "Kept running until the current cell ends."),
+        (
+            {"while_busy": True, "at": 999.0},
+            {"while_busy": True},
+            "The node keeps running until the current cell ends.",
+        ),
         ({"while_busy": True, "at": 900.0}, None, "received this request only after 100 s. Nothing was done."),
         ({"off": True, "at": 999.0}, {}, "Extension cancelled."),
     ],
@@ -175,7 +179,7 @@ def test_the_idle_timer_reminds_of_a_day_that_was_billed_without_a_human_act(ans
     text = SnapshotReader(IDLE, Agent(answers).ask).snapshot()["data"]["reminder"]
     assert text == (
         f"This node has been billed for 26 h without any known activity from you. {says} "
-        "Keep it running: %tpu extend. Stop it: %tpu stop."
+        "Keep it running: `%tpu extend`. Stop it: `%tpu stop`."
     )
 
 
@@ -207,7 +211,7 @@ def test_a_page_hears_what_became_of_its_wish() -> None:
 def test_a_wish_has_the_patience_of_a_call_that_changes_something() -> None:
     reading, requesting = Agent({"activity": ACTIVITY}), Agent({"keep": {}})
     picture = SnapshotReader(IDLE, reading.ask, requesting.ask).snapshot(acts=[{"at": time.time(), "for_s": 3600}])
-    assert picture["heard"][0]["text"].startswith("Kept running for ")
+    assert picture["heard"][0]["text"].startswith("The node keeps running for ")
     assert ([method for method, _ in requesting.asked], "keep" in dict(reading.asked)) == (["keep"], False)
 
 

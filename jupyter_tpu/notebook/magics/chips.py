@@ -139,7 +139,7 @@ def processes_section(holders: Sequence[Holder], now: float, age: str = "") -> S
     if not holders:
         return Section(title=title, age=age, lines=[Text("The agent found no TPU processes.")])
     rows = [(str(each.pid), each.user or UNKNOWN, _of(each), _since(each, now), _command(each)) for each in holders]
-    header = (Text("pid"), Text("user"), Text("notebook"), Text("for"), Text("command"))
+    header = (Text("pid"), Text("user"), Text("notebook"), Text("running for"), Text("command"))
     return Section(title=title, age=age, header=header, rows=rows)
 
 
@@ -209,7 +209,9 @@ def _nothing_to_free(holders: Sequence[Holder], pid: int | None, now: float) -> 
     if pid is not None:
         text = Text("No process with the pid {pid} uses the chips. Nothing was done.", pid=pid)
     elif holders:
-        text = Text("Only other users' processes use the chips: choose one with --pid. Nothing was done.")
+        text = Text(
+            "Nothing was done: only other users' processes use the chips. To end one, run `%tpu release --pid PID`."
+        )
     else:
         return text_output(Text("The agent found no process that uses the chips. Nothing was done."))
     return MagicOutput(sections=[Section(lines=[text]), *([processes_section(holders, now)] if holders else [])])

@@ -96,7 +96,7 @@ def logs(context: MagicContext, options: Namespace) -> MagicOutput:
         lines = last_lines(path, options.lines)
     except FileNotFoundError as error:
         raise BadInput(
-            Text("There is no agent log here ({path}).", path=path), hint="Choose a kernel on a TPU node."
+            Text("There is no agent log at {path}.", path=path), hint="Choose a kernel on a TPU node."
         ) from error
     except OSError as error:
         raise EnvironmentFailed(Text("The agent's log cannot be read: {error}.", error=error)) from error

@@ -66,7 +66,7 @@ def reminder_line(report: Mapping[str, Any], usd: float | None) -> str:
     if not due:
         return ""
     text = Reminder(since=0.0, for_s=due["for_s"], days=due["days"], usd=usd).text(Text("This node"))
-    return Text("{reminder} Keep it running: %tpu extend. Stop it: %tpu stop.", reminder=text)
+    return Text("{reminder} Keep it running: `%tpu extend`. Stop it: `%tpu stop`.", reminder=text)
 
 
 def end_lines(report: Mapping[str, Any]) -> list[str]:
@@ -79,7 +79,7 @@ def end_lines(report: Mapping[str, Any]) -> list[str]:
     ends_in_s, kept_s = report["ends_in_s"], keep["for_s"]
     is_last = ends_in_s is not None and kept_s is not None and abs(ends_in_s - kept_s) < _SAME_S
     if is_last:  # show one time instead of two that look contradictory
-        last = Text("Kept running for {duration}, then auto-stop ({reason}).")
+        last = Text("The node keeps running for {duration}, then auto-stop stops it ({reason}).")
         lines.append(last.with_arguments(duration=duration_text(kept_s), reason=_word(report["ends_why"])))
     elif ends_in_s is not None:
         why = _word(report["ends_why"])
@@ -87,9 +87,9 @@ def end_lines(report: Mapping[str, Any]) -> list[str]:
     elif idle_s is not None and report.get("verdict") in ("busy", "unknown"):
         lines.append(_IN_USE[report["verdict"], rules["action"]].with_arguments(duration=duration_text(idle_s)))
     if kept_s is not None and not is_last:
-        lines.append(Text("Kept running for {duration}.", duration=duration_text(kept_s)))
+        lines.append(Text("The node keeps running for {duration}.", duration=duration_text(kept_s)))
     if keep["while_busy"]:
-        lines.append(Text("Kept running until the current cell ends."))
+        lines.append(Text("The node keeps running until the current cell ends."))
     return [*lines, Text("Guard: {state} ({detail}).", state=_word(guard["state"]), detail=guard["detail"])]
 
 
@@ -111,7 +111,7 @@ def _rules_line(idle_s: float | None, unattended_s: float | None, session_s: flo
 
 def _source(source: Mapping[str, Any]) -> str:
     state, age_s, detail = _word(source["state"]), source["age_s"], source["detail"]
-    since = state if age_s is None else Text("{state}, last {age} ago", state=state, age=duration_text(age_s))
+    since = state if age_s is None else Text("{state}, last activity {age} ago", state=state, age=duration_text(age_s))
     return Text("{text} ({detail})", text=since, detail=detail) if detail else since
 
 

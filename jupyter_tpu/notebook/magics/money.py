@@ -63,7 +63,8 @@ def unreadable_snapshot(error: Exception | None = None) -> AgentBroken:
     """Return the error for a snapshot that this version can't read."""
     return AgentBroken(
         "This version can't read the data that the node received.",
-        hint="The Jupyter server on your own machine may be a different version.",
+        hint="The Jupyter server on your own machine may be a different version: install the same jupyter_tpu "
+        "version there, then restart it.",
         raw="" if error is None else f"{type(error).__name__}: {error}",
     )
 
@@ -113,7 +114,7 @@ def _cost_sections(spent: ClientSnapshot, now: float) -> Iterator[Section]:
     yield Section(title=Text("This node"), age=age, lines=list(node_lines(spent.data)))
     rows = [(title, spent_text(spent.data[name])) for name, title in _SPANS]
     lines = [] if spent.data["is_complete"] else [PARTIAL_COST]
-    header = (Text("time"), Text("spent"))
+    header = (Text("period"), Text("spent"))
     yield Section(title=Text("All nodes of the project"), age=age, lines=lines, header=header, rows=rows)
 
 
@@ -149,7 +150,7 @@ def _budget_sections(budgets: ClientSnapshot | None, now: float) -> Iterator[Sec
     if budgets is None or not budgets.data["budgets"]:
         return
     rows = [(each["name"], *_budget_texts(each)) for each in budgets.data["budgets"]]
-    header = (Text("budget"), Text("used"), Text("of"), Text("when used up"))
+    header = (Text("budget"), Text("used"), Text("amount"), Text("when used up"))
     yield Section(title=Text("Budgets"), age=age_text(budgets.as_of, now), header=header, rows=rows)
 
 
@@ -181,7 +182,7 @@ def amount_per_period(amount: str, period: str) -> Text:
 
 def _at_the_cap(view: JSON) -> str:
     if view["action"] == "warn":
-        return Text("a warning")
+        return Text("warning only")
     # a grant covers dollars, not hours
     spares_granted = view["action"] == "stop" and view["unit"] == "usd"
     return Text("billed nodes are stopped") if spares_granted else Text("all nodes are stopped")
@@ -278,7 +279,7 @@ def _chips(view: JSON) -> dict[str, Any]:
         )
         for row in view["rows"]
     ]
-    header = (Text("chips"), Text("where"), Text("terms"), Text("granted"), Text("used"), Text("free"))
+    header = (Text("chips"), Text("where"), Text("provisioning"), Text("granted"), Text("used"), Text("free"))
     return {"header": header, "rows": rows} if rows else {}
 
 

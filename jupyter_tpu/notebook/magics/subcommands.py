@@ -54,7 +54,7 @@ def run_line(line: str, context: MagicContext) -> MagicOutput:
     if first in _OLD_NAMES:
         shown = run_line(" ".join([_OLD_NAMES[first], *rest]), context)
         note = Text(
-            "%tpu {old} is now %tpu {name}. The old name works until the next version.",
+            "`%tpu {old}` is now `%tpu {name}`. The old name works until the next version.",
             old=first,
             name=_OLD_NAMES[first],
         )
@@ -75,7 +75,7 @@ def _command(name: str) -> Command:
         return known[name]
     # Limit the length, because difflib takes quadratic time.
     near = get_close_matches(name[:40], ON_NODE, n=1)
-    hint = Text("Its commands: {commands}.", commands=", ".join(ON_NODE))
+    hint = Text("Use one of these commands: {commands}.", commands=", ".join(ON_NODE))
     if near:
         hint = Text("Did you mean %tpu {command}? {commands}", command=near[0], commands=hint)
     raise BadInput(Text("%tpu has no command {name}.", name=f"{name[:60]!r}"), hint=hint)
@@ -89,7 +89,7 @@ def help_of(command: Command) -> MagicOutput:
         if each.is_option
     ]
     examples = [(line, _text(meaning)) for line, meaning in command.examples.items()]
-    sections = [Section(lines=[_text(command.here)], header=(Text("line"), Text("meaning")), rows=examples)]
+    sections = [Section(lines=[_text(command.here)], header=(Text("command"), Text("meaning")), rows=examples)]
     if options:
         sections.append(Section(header=(Text("option"), Text("meaning")), rows=options))
     return MagicOutput(sections=sections)
@@ -103,7 +103,8 @@ def _text(text: str) -> Text:
 def _help_of_all() -> MagicOutput:
     rows = [(f"%tpu {command.name}".rstrip(), _text(command.here)) for command in (STATUS, *ON_NODE.values())]
     more = Text(
-        "%tpu COMMAND --help explains a command. %%tpu_time times a cell; %tpu_init starts a framework on the chips."
+        "`%tpu COMMAND --help` explains a command. `%%tpu_time` times a cell; `%tpu_init` starts a framework "
+        "on the chips."
     )
     last = Section(lines=[more])
-    return MagicOutput(sections=[Section(header=(Text("line"), Text("meaning")), rows=rows), last])
+    return MagicOutput(sections=[Section(header=(Text("command"), Text("meaning")), rows=rows), last])

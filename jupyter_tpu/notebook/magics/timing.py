@@ -22,9 +22,9 @@ from jupyter_tpu.worker_clock import wall_clock
 
 HELP = Section(
     lines=[Text("Time a cell: show its wall-clock time, how long the chips were computing, and the cost.")],
-    header=(Text("line"), Text("meaning")),
+    header=(Text("command"), Text("meaning")),
     rows=[
-        ("%%tpu_time", Text("above a cell: run it, then show its times")),
+        ("%%tpu_time", Text("as the first line of a cell: run the cell, then show its times")),
         ("%tpu_time train(state)", Text("time one line")),
     ],
 )
@@ -85,11 +85,12 @@ def time_cell(shell: Any, line: str, cell: str | None) -> Any:
 def _source(line: str, cell: str | None) -> str:
     if cell is not None and line.strip():
         text = Text("%%tpu_time has no argument {argument}.", argument=f"{line.strip()[:60]!r}")
-        raise BadInput(text, hint="Write it alone above the cell.")
+        raise BadInput(text, hint="Write only `%%tpu_time` in the first line of the cell.")
     source = line if cell is None else cell
     if not source.strip():
         raise BadInput(
-            "There is nothing to time.", hint="Write %%tpu_time above a cell, or %tpu_time before a line of code."
+            "There is nothing to time.",
+            hint="Write `%%tpu_time` as the first line of a cell, or `%tpu_time` before a line of code.",
         )
     return source
 

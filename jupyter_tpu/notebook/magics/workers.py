@@ -26,8 +26,8 @@ def output_of(context: MagicContext, worker: int, lines: int) -> MagicOutput:
     """Show the last lines of a worker's newest output that was too long for the notebook."""
     slice_ = _slice()
     if not 0 < worker < slice_.count:
-        hint = Text("The other workers are 1 to {last}.", last=slice_.count - 1)
-        raise BadInput(Text("There is no other worker {number}.", number=worker), hint=hint)
+        hint = Text("Choose a worker from 1 to {last}.", last=slice_.count - 1)
+        raise BadInput(Text("Worker {number} is not one of the other workers.", number=worker), hint=hint)
     end = slice_.output_end(worker, lines, context.patience_s)
     if end is None:
         raise AgentBroken(Text("Worker {number} is not responding.", number=worker))
@@ -50,5 +50,5 @@ def _state(slice_: Any, worker: int) -> Text:
     if worker in slice_.lost:
         return Text("lost")
     if worker in slice_.running:
-        return Text("runs: {code}", code=plain(slice_.cell.target.code.strip(), 60))
+        return Text("running: {code}", code=plain(slice_.cell.target.code.strip(), 60))
     return Text("ready") if worker == 0 or worker in slice_.joined else Text("starting")

@@ -135,5 +135,5 @@ def _silent(error: Exception, patience_s: float) -> WorkerUnreachable:
         return WorkerUnreachable("The agent on this machine is not responding.", raw=str(error))
     return WorkerUnreachable(
         Text("The agent on this machine did not respond within {seconds} s.", seconds=f"{patience_s:g}"),
-        hint="Try again; %tpu logs shows the end of the agent's log.",
+        hint="Try again; `%tpu logs` shows the end of the agent's log.",
     )

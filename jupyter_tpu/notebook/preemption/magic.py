@@ -15,8 +15,14 @@ from jupyter_tpu.notebook import slices
 from jupyter_tpu.notebook.node.agent_call import call_agent
 from jupyter_tpu.notebook.preemption.hook import Hook, NoticeListener, to_nobody
 
-_HOW = "Start a cell with %%tpu_on_preempt and write the saving code below it; or use --show, --clear or --test."
-_NO_AGENT = "This kernel was not started by an agent of jupyter_tpu, so the hook never runs. --test runs it now."
+_HOW = (
+    "Start a cell with `%%tpu_on_preempt`, and write the code that saves your work below that line. Or "
+    "run `%tpu_on_preempt` with --show, --clear or --test."
+)
+_NO_AGENT = (
+    "This kernel was not started by an agent of jupyter_tpu, so the hook never runs by itself. To run it "
+    "now, use `%tpu_on_preempt --test`."
+)
 _SAVED = "Hook saved. It runs once, shortly before pre-emption, auto-stop or a budget stops this node."
 _ONLY_HERE = "Hook saved on this worker only. It runs if worker 0 has a hook as well."
 _NONE = "This kernel has no hook."

@@ -328,8 +328,8 @@ class Slice:
         if waited_s < _SLOW_S or not self.cluster.address:
             return text
         return Text(
-            "{text} Restart the kernel if this takes long. If it happens again, a firewall may block their connections"
-            " to {address}, and JAX would fail too.",
+            "{text} If this takes more than a few minutes, restart the kernel. If it happens again, a firewall "
+            "may be blocking the workers' connections to {address}; JAX would fail too.",
             text=text,
             address=self.cluster.address,
         )
@@ -356,8 +356,8 @@ class Slice:
             return "WorkerLost", "\n".join(losses[worker] for worker in sorted(self.lost))
         if self.lost:
             text = Text(
-                "{workers}: the process has ended or does not respond, and its variables are lost. Restart the kernel:"
-                " all workers start again.",
+                "{workers}: the process has ended or does not respond, and its variables are lost. To start all "
+                "workers again, restart the kernel.",
                 workers=names_of(self.lost),
             )
             return "WorkerLost", text

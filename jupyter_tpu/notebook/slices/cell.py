@@ -61,8 +61,8 @@ _STILL_RUNNING = Text("still running")
 _SINCE_LAST_CELL = Text("output since the last cell")
 _LOST = Text("its process has ended or does not respond, so its variables are lost")
 _HINT = Text(
-    "still running. If it uses an array or a collective operation of all workers, it waits for the others forever:"
-    " interrupt the cell, then run it on all workers."
+    "still running. If the cell uses an array or a collective operation of all workers, it waits for the "
+    "other workers forever. Interrupt the cell, then run it on all workers."
 )
 
 
@@ -309,10 +309,12 @@ class RunningCell:
         """Return why the workers that are still running could not be interrupted, and what to do."""
         failed = [each for each in self._course.failed if each not in self._course.running]
         if not failed:
-            return Text("still running: an interrupt did not end it. If it does not end, restart the kernel.")
+            return Text(
+                "still running: an interrupt did not end the cell. If the cell does not end, restart the kernel."
+            )
         return Text(
-            "still running, probably waiting for {failed} in a collective operation, which an interrupt does not end."
-            " Restart the kernel: all workers start again.",
+            "still running, probably waiting for {failed} in a collective operation, which an interrupt does not "
+            "end. To start all workers again, restart the kernel.",
             failed=names_of(failed),
         )
 

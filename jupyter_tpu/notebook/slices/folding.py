@@ -162,7 +162,7 @@ def _left_out(group: Group) -> Text:
     """Return a text that says how much output is omitted between its start and its end."""
     count = f"{group.part.output.left_out:,}" if group.part else "0"
     return Text(
-        "… {count} characters left out in the middle; %tpu logs --worker {worker} shows the end of the full output",
+        "… {count} characters left out in the middle; `%tpu logs --worker {worker}` shows the end of the full output",
         count=count,
         worker=group.workers[0],
     )

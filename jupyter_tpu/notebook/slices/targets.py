@@ -54,10 +54,12 @@ def target_of(magic: str, line: str, body: str, count: int) -> Target:
     workers = _numbers(line)
     example = "%%worker 0" if magic == "worker" else f"%%workers 0-{count - 1}"
     hint = Text(
-        "This slice has workers 0 to {last}: write {example}, and the code below it.", last=count - 1, example=example
+        "This slice has workers 0 to {last}. Write, for example, `{example}`, and the code below that line.",
+        last=count - 1,
+        example=example,
     )
     if count == 1:
-        hint = Text("This kernel runs only on worker 0.")
+        hint = Text("Remove the line that begins with %%: this kernel runs only on worker 0.")
     if workers is None or (magic == "worker" and len(workers) != 1):
         raise BadInput(Text("%%{magic} {line} does not name a worker.", magic=magic, line=line[:60]), hint=hint)
     unknown = [each for each in workers if each >= count]

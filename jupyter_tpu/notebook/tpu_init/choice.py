@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from jupyter_tpu.errors import AcceleratorFailed, BadInput, Text
 from jupyter_tpu.frameworks import FRAMEWORKS, TITLES
 from jupyter_tpu.notebook.node.this_worker import ThisWorker
-from jupyter_tpu.notebook.tpu_init.diagnosis import either, install_command
+from jupyter_tpu.notebook.tpu_init.diagnosis import either, install_hint
 
 MODULES = {"jax": "jax", "torch_xla": "torch_xla", "torch_tpu": "torch_tpu", "tf": "tensorflow"}
 IMPORTED = Text("already imported in this kernel")
@@ -58,7 +58,7 @@ def _only(found: Sequence[str], why: str) -> Choice:
     *first, last = (TITLES[each] for each in found)
     raise BadInput(
         message.with_arguments(first=", ".join(first), last=last),
-        exists="The TPU serves one framework per kernel.",
+        exists="Each kernel can use only one framework on the TPU.",
         hint=Text("Specify the framework: {lines}.", lines=either([f"%tpu_init {each}" for each in found])),
     )
 
@@ -85,8 +85,7 @@ def nothing_installed(worker: ThisWorker) -> AcceleratorFailed:
     """Return the error for a Python without a framework for TPUs."""
     return AcceleratorFailed(
         "No framework for TPUs is installed in this kernel's Python.",
-        hint=Text(
-            "Install one, for example JAX: {install}, then run %tpu_init again.",
-            install=install_command("jax", worker),
+        hint=install_hint(
+            Text("Install one, for example JAX with `{install}`, then run %tpu_init again."), "jax", worker
         ),
     )

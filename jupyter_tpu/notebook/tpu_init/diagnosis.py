@@ -7,7 +7,7 @@ process that uses the chips.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 
 from jupyter_tpu.accelerators import runtime_versions
@@ -51,14 +51,16 @@ def diagnose_start(
 def _error_of(refusal: KnownError, worker: ThisWorker, framework: str, raw: str) -> TpuError:
     kind = AcceleratorBusy if refusal.is_busy else AcceleratorFailed
     values = _placeholders(worker, framework)
-    return kind(refusal.means.with_arguments(**values), hint=refusal.fix.with_arguments(**values), raw=raw)
+    hint = refusal.fix.with_arguments(**values)
+    if "{install}" in refusal.fix.template:
+        hint = install_hint(hint, framework, worker)
+    return kind(refusal.means.with_arguments(**values), hint=hint, raw=raw)
 
 
 def _placeholders(worker: ThisWorker, framework: str) -> dict[str, str]:
     generation = worker.accelerator.generation if worker.accelerator else ""
     return {
         "framework": TITLES[framework],
-        "install": install_command(framework, worker),
         "runtime_versions": either(runtime_versions(generation)) or Text("a runtime version for its type"),
         "devices": str(worker.devices),
         "lock_file": str(worker.lock_file),
@@ -88,7 +90,7 @@ def in_use(holder: Holder, raw: str = "") -> TpuError:
     process = Text("To end that process, run %tpu release, or end the process yourself. Then run %tpu_init again.")
     return AcceleratorBusy(
         Text("The TPU is in use by {process}.", process=holder.text),
-        exists="A TPU serves one process at a time.",
+        exists="Only one process at a time can use a TPU.",
         hint=notebook if holder.is_kernel and holder.notebook else process,
         raw=raw,
     )
@@ -107,8 +109,8 @@ def _locked(worker: ThisWorker, raw: str, holder_of: FindHolder) -> TpuError:
             lock_file=worker.lock_file,
         ),
         hint=Text(
-            "Check first: sudo lsof -w {devices}/accel* {devices}/vfio/* {lock_file}. If it lists no process: !sudo rm"
-            " {lock_file}, then run %tpu_init again.",
+            "Run `!sudo lsof -w {devices}/accel* {devices}/vfio/* {lock_file}`. If no process is listed, run "
+            "`!sudo rm {lock_file}`, then run %tpu_init again.",
             devices=worker.devices,
             lock_file=worker.lock_file,
         ),
@@ -117,22 +119,44 @@ def _locked(worker: ThisWorker, raw: str, holder_of: FindHolder) -> TpuError:
 
 
 def install_command(framework: str, worker: ThisWorker) -> str:
-    """Return the ``%pip install …`` line from the table in `frameworks`; for an emulated worker, it omits libtpu."""
+    """Return the ``%pip install …`` line, or why the framework can't be installed."""
+    try:
+        return _install_line(framework, worker)
+    except BadInput as error:
+        return _no_version(framework, error)
+
+
+def install_hint(hint: Text, framework: str, worker: ThisWorker) -> Text:
+    """Return the hint with the line for its ``{install}``, or why the framework can't be installed."""
+    try:
+        return hint.with_arguments(install=_install_line(framework, worker))
+    except BadInput as error:
+        return _no_version(framework, error)
+
+
+def _install_line(framework: str, worker: ThisWorker) -> str:
+    """Return the ``%pip install …`` line from the table in `frameworks`; for an emulated worker, it omits libtpu.
+
+    Raises:
+        BadInput: no version of the framework supports this Python.
+    """
     if worker.is_emulated:
         return f'%pip install "{_WITHOUT_TPU[framework]}"'
-    try:
-        requires: Iterable[str] = newest(framework, sys.version_info[:2]).requires
-    except BadInput as error:
-        # no version of the framework supports this Python
-        return Text("a newer Python ({reason})", reason=error.hint)
+    requires = newest(framework, sys.version_info[:2]).requires
     return "%pip install " + " ".join(f'"{each}"' for each in requires)
+
+
+def _no_version(framework: str, error: BadInput) -> Text:
+    return Text(
+        "No version of {framework} supports this Python. {reason}", framework=TITLES[framework], reason=error.hint
+    )
 
 
 def missing(framework: str, worker: ThisWorker, raw: str) -> TpuError:
     """Return the error for a missing package (the framework or a dependency of it); `raw` contains its name."""
     return AcceleratorFailed(
         Text("{framework} is not installed in this kernel's Python.", framework=TITLES[framework]),
-        hint=Text("Install it with: {install}, then run %tpu_init again.", install=install_command(framework, worker)),
+        hint=install_hint(Text("Run `{install}`, then run %tpu_init again."), framework, worker),
         raw=raw,
     )
 
@@ -141,7 +165,9 @@ def does_not_load(framework: str, worker: ThisWorker, raw: str) -> TpuError:
     """Return the error for a framework whose own code fails on import."""
     return AcceleratorFailed(
         Text("{framework} is installed in this kernel's Python, but does not load.", framework=TITLES[framework]),
-        hint=Text("Reinstall it with: {install}, then restart the kernel.", install=install_command(framework, worker)),
+        hint=install_hint(
+            Text("Run `{install}` to reinstall the framework, then restart the kernel."), framework, worker
+        ),
         raw=raw,
     )
 
@@ -155,7 +181,7 @@ def hidden(framework: str, module: str, place: str) -> TpuError:
             place=place,
             framework=TITLES[framework],
         ),
-        hint="Rename or remove it, then restart the kernel.",
+        hint=Text("Rename or remove {place}, then restart the kernel.", place=place),
     )
 
 
@@ -167,8 +193,8 @@ def unknown_flags(framework: str, raw: str) -> TpuError:
             framework=TITLES[framework],
         ),
         exists="Nothing was started.",
-        hint="Remove it with: import os; del os.environ['XLA_FLAGS'], then run %tpu_init again. libtpu's own flags"
-        " (--xla_tpu_…) belong in LIBTPU_INIT_ARGS.",
+        hint="To remove the variable, run `import os; del os.environ['XLA_FLAGS']`, then run %tpu_init again. "
+        "libtpu's own flags (--xla_tpu_…) belong in LIBTPU_INIT_ARGS.",
         raw=raw,
     )
 
@@ -296,10 +322,10 @@ def cannot_join(framework: str) -> TpuError:
             "TensorFlow can't be started on several workers from a notebook. It must run only on worker 0, and"
             " the other workers need TensorFlow's server, which only runtime versions with -pod in their name have.",
             exists="Nothing was started.",
-            hint="Use JAX: %tpu_init jax. Or run TensorFlow as a script on worker 0 of a node whose runtime version has"
-            " -pod in its name.",
+            hint="To use JAX, run `%tpu_init jax`. Or run TensorFlow as a script on worker 0 of a node whose runtime "
+            "version has -pod in its name.",
         )
     return AcceleratorFailed(
         Text("{framework} can't be started on several workers from a notebook yet.", framework=TITLES[framework]),
-        hint="Use JAX: %tpu_init jax.",
+        hint="To use JAX, run `%tpu_init jax`.",
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from jupyter_tpu.errors import Text
 
 RESTART = Text("Restart the kernel and run %tpu_init before anything else that uses the accelerator.")
-REINSTALL = Text("Install a matching set with: {install}, then restart the kernel.")
+REINSTALL = Text("Run `{install}` to install matching versions, then restart the kernel.")
 NO_CHIP_FIX = Text(
     "If the node is under maintenance, wait a few minutes and try again. If its runtime version is "
     "unsuitable, recreate the node with {runtime_versions}."
@@ -64,8 +64,8 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         text=r"already in use by another process",
         means=Text("The TPU is in use by another process, probably another user's on this machine."),
         fix=Text(
-            "Find the process with: sudo lsof -w {devices}/accel* {devices}/vfio/* {lock_file}. It must exit "
-            "or release the chips before %tpu_init can use them."
+            "To find the process, run `!sudo lsof -w {devices}/accel* {devices}/vfio/* {lock_file}`. The process "
+            "must exit or release the chips before %tpu_init can use them."
         ),
         is_busy=True,
     ),
@@ -77,8 +77,8 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
             "Two packages installed a libtpu in this Python, and the older one, from tensorflow-tpu, hides JAX's."
         ),
         fix=Text(
-            "Use a separate environment for each framework. Or run %pip uninstall -y tensorflow-tpu libtpu, "
-            "then {install}, then restart the kernel."
+            "Use a separate environment for each framework. Or run `%pip uninstall -y tensorflow-tpu libtpu`, "
+            "then `{install}`, then restart the kernel."
         ),
     ),
     KnownError(
@@ -97,13 +97,13 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         name="chip-without-libtpu",
         text=r"A Google TPU may be present .*Falling back to (?P<platform>\w+)",
         means=Text("JAX sees a TPU chip, but its TPU library (libtpu) is missing, so it fell back to the CPU."),
-        fix=Text("Install it with: {install}, then restart the kernel."),
+        fix=Text("Run `{install}` to install the library, then restart the kernel."),
     ),
     KnownError(
         name="libtpu-missing",
         text=r"Failed to open libtpu|libtpu not found|No module named 'libtpu'",
         means=Text("{framework} is installed without its TPU library (libtpu)."),
-        fix=Text("Install it with: {install}, then restart the kernel."),
+        fix=Text("Run `{install}` to install the library, then restart the kernel."),
         is_elsewhere=True,
     ),
     # There is no chip, or the framework does not see it.
@@ -152,7 +152,7 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         means=Text(
             "This TensorFlow does not support TPUs: use tensorflow-tpu instead of tensorflow or tensorflow-cpu."
         ),
-        fix=Text("Run %pip uninstall -y tensorflow tensorflow-cpu, then {install}, then restart the kernel."),
+        fix=Text("Run `%pip uninstall -y tensorflow tensorflow-cpu`, then `{install}`, then restart the kernel."),
         is_elsewhere=True,
     ),
     KnownError(
@@ -176,7 +176,10 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         name="torch-for-gpus",
         text=r"lib\w+\.so\.\*?\S* not found in the system path",
         means=Text("This PyTorch was built for NVIDIA GPUs, and its libraries are missing."),
-        fix=Text("Install PyTorch with all its requirements, or a CPU build: {install}, then restart the kernel."),
+        fix=Text(
+            "Install PyTorch with all its requirements, or run `{install}` to install a CPU build, then restart "
+            "the kernel."
+        ),
     ),
     KnownError(
         name="torch-without-tpu",
@@ -186,7 +189,7 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         ),
         fix=Text(
             "If the node is under maintenance, wait a few minutes and try again. If its runtime version is "
-            "unsuitable, recreate the node with {runtime_versions}. If the chips work, run {install}, then "
+            "unsuitable, recreate the node with {runtime_versions}. If the chips work, run `{install}`, then "
             "restart the kernel."
         ),
         is_elsewhere=True,
@@ -205,7 +208,7 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         name="slow-pages",
         text=r"Transparent hugepages are not enabled",
         means=Text("Transparent huge pages are off on this machine, so the TPU starts and stops more slowly."),
-        fix=Text('To turn them on: !sudo sh -c "echo always > /sys/kernel/mm/transparent_hugepage/enabled"'),
+        fix=Text('To turn them on, run `!sudo sh -c "echo always > /sys/kernel/mm/transparent_hugepage/enabled"`.'),
         is_harmless=True,
     ),
 )

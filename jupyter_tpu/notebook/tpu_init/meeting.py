@@ -79,7 +79,7 @@ class Meeting:
         if answer is None:
             raise AcceleratorFailed(
                 Text("Worker {worker} did not start the framework.", worker=worker),
-                hint="See its part of the output. Then restart the kernel and run %tpu_init again.",
+                hint="Read the worker's output, then restart the kernel and run %tpu_init again.",
             )
         return answer
 
@@ -126,7 +126,7 @@ def _listen(address: str) -> socket.socket:
             return socket.create_server((address, port))
     raise AcceleratorFailed(
         Text("Worker 0 cannot listen on {address}: the ports {ports} are taken.", address=address, ports=_PORT_NAMES),
-        hint="End the processes that listen there, then run %tpu_init again.",
+        hint="End the processes that use these ports, then run %tpu_init again.",
     )
 
 
@@ -145,11 +145,11 @@ def _greeted_by(line: _Line, place: ThisSlice) -> int | None:
 def _missing(workers: set[int]) -> AcceleratorFailed:
     return AcceleratorFailed(
         Text(
-            "Worker {workers} did not reach %tpu_init within {minutes} minutes.",
+            "Workers that were not ready for %tpu_init within {minutes} minutes: {workers}.",
             workers=", ".join(map(str, sorted(workers))),
             minutes=int(_MEETS_WITHIN_S // 60),
         ),
-        hint="See their part of the output: the framework may be missing there. Then run %tpu_init again.",
+        hint="Read the output of these workers: the framework may not be installed there. Then run %tpu_init again.",
     )
 
 
@@ -222,8 +222,9 @@ def _walled_off(place: ThisSlice, port: int, raw: str = "") -> AcceleratorFailed
             address=place.address,
             port=port,
         ),
-        exists="A firewall seems to be between the workers. The framework would fail for the same reason.",
-        hint="Allow all TCP ports between the workers in the rules of the node's VPC network.",
+        exists="A firewall seems to block connections between the workers. The framework would fail for the same "
+        "reason.",
+        hint="Allow all TCP ports between the workers in the firewall rules of the node's VPC network.",
         raw=raw,
     )
 

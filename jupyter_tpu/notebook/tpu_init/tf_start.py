@@ -15,7 +15,7 @@ from jupyter_tpu.notebook.tpu_init.imports import import_framework
 from jupyter_tpu.notebook.tpu_init.ready import VALUES_PER_DEVICE, Ready, Tpu, expected_sum, proof_text
 from jupyter_tpu.notebook.tpu_init.report import Device
 
-NOTE = Text("create models in the scope: with tpu.strategy.scope()")
+NOTE = Text("create models inside `with tpu.strategy.scope():`")
 STAND_IN = Text("a MirroredStrategy over CPU devices replaces TPUStrategy here; {note}", note=NOTE)
 
 

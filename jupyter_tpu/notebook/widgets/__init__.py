@@ -22,7 +22,7 @@ from jupyter_tpu.notebook.widgets.quota import QUOTA
 from jupyter_tpu.notebook.widgets.view import SnapshotReader, View
 
 _INSTALL = Text(
-    "This is a snapshot. For live values, run %pip install anywidget and restart the kernel; JupyterLab "
+    "This is a snapshot. For live values, run `%pip install anywidget` and restart the kernel; JupyterLab "
     "also needs anywidget."
 )
 _NOT_LIVE = Text(

@@ -32,7 +32,7 @@ function countdownText(seconds) {
 
 function endText(data) {
   if (data.ends_in_s !== null) {
-    return ENDS[data.ends_why] ?? translated("until this node ends");
+    return ENDS[data.ends_why] ?? translated("until this node stops");
   }
   if (!data.has_rules) {
     return translated("This node has received no auto-stop rules");
@@ -66,11 +66,11 @@ function keptText({ keep }, passed) {
   const left = keep.for_s === null ? 0 : keep.for_s - passed;
   const duration = spanText(left);
   if (left <= 0) {
-    return keep.while_busy ? translated("Kept running until the current cell ends") : "";
+    return keep.while_busy ? translated("Keeps running until the current cell ends") : "";
   }
   return keep.while_busy
-    ? translated("Kept running for {duration} and until the current cell ends", { duration })
-    : translated("Kept running for {duration}", { duration });
+    ? translated("Keeps running for {duration}, or until the current cell ends if that is later", { duration })
+    : translated("Keeps running for {duration}", { duration });
 }
 
 function sourceText({ state, age_s: age, detail }, passed) {

@@ -45,12 +45,12 @@ def act(ask: CallAgent, wish: Mapping[str, Any], now: float) -> str:
         if left_s <= 0:
             return _too_late(late_s)
         ask("keep", {"for_s": left_s})
-        return Text("Kept running for {duration}.", duration=duration_text(left_s))
+        return Text("The node keeps running for {duration}.", duration=duration_text(left_s))
     if late_s > _LATE_S:
         return _too_late(late_s)
     if wish.get("while_busy") is True:
         ask("keep", {"while_busy": True})
-        return Text("Kept running until the current cell ends.")
+        return Text("The node keeps running until the current cell ends.")
     if wish.get("off") is True:
         ask("keep", {})
         return Text("Extension cancelled.")

@@ -94,7 +94,7 @@ def _holder(holder: Holder) -> str:
     name = (holder.notebook or holder.command or _("a process"))[:80]
     if holder.is_own_user:
         return f"{name} (pid {holder.pid})"
-    return _("{name} (pid {pid}, of {user})", name=name, pid=holder.pid, user=holder.user or UNKNOWN)
+    return _("{name} (pid {pid}, user {user})", name=name, pid=holder.pid, user=holder.user or UNKNOWN)
 
 
 MONITOR = View(title=Text("TPU monitor"), script="monitor.js", every_s=1.0, read=read, subcommands=(top,))

@@ -153,7 +153,7 @@ async def _call(
 def _link_down(message: str) -> LinkDown:
     return LinkDown(
         message or "The worker is disconnected.",
-        exists="The kernel probably still runs; the worker keeps its outputs.",
+        exists="The kernel is probably still running; the worker keeps its outputs.",
         hint="Try again when the connection is back.",
     )
 

@@ -28,7 +28,7 @@ class AuditHandler(TpuHandler):
         text = self.get_query_argument("limit", "100")
         if not (text.isascii() and text.isdecimal() and len(text) <= 4 and 1 <= int(text) <= _MOST):
             raise BadInput(
-                "The parameter 'limit' is not valid.", hint=Text("Send a number from 1 to {most}.", most=_MOST)
+                "The parameter 'limit' is not valid.", hint=Text("Send a whole number from 1 to {most}.", most=_MOST)
             )
         return int(text)
 

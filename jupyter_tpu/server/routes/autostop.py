@@ -99,7 +99,9 @@ def rules_from_body(body: bytes) -> dict[str, Any]:
         if data.get(name) is not None:
             data[name] = _number(data, name)
     if "action" in data and data["action"] not in ACTIONS:
-        raise BadInput("The field 'action' is not valid.", hint=Text("Send {actions}.", actions=" or ".join(ACTIONS)))
+        raise BadInput(
+            "The field 'action' is not valid.", hint=Text("Set 'action' to {actions}.", actions=" or ".join(ACTIONS))
+        )
     return data
 
 
@@ -120,7 +122,9 @@ def extension_from_body(body: bytes, now: float) -> KeepRunning:
         )
     if "while_busy" in data:
         if data["while_busy"] is not True:
-            raise BadInput("The field 'while_busy' can only be true.", hint="Send {} to cancel “keep running”.")
+            raise BadInput(
+                "The field 'while_busy' can only be true.", hint="To cancel “keep running”, send an empty object."
+            )
         return KeepRunning(while_busy=True)
     if not data:
         return NO_KEEP_RUNNING
@@ -138,7 +142,7 @@ def _object(body: bytes, fields: tuple[str, ...]) -> dict[str, Any]:
     if unknown:
         raise BadInput(
             Text("The request body has unknown fields: {unknown}.", unknown=repr(unknown[0][:40])),
-            hint=Text("Send {fields}.", fields=", ".join(fields)),
+            hint=Text("Send only {fields}.", fields=", ".join(fields)),
         )
     return data
 
@@ -149,7 +153,7 @@ def _number(data: dict[str, Any], name: str) -> float:
     if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:
         raise BadInput(
             Text("The field {field} is not a number.", field=repr(name)),
-            hint=Text("Send {field} in seconds.", field=repr(name)),
+            hint=Text("Send {field} as a number, in seconds.", field=repr(name)),
         )
     return float(value)
 

@@ -110,11 +110,12 @@ def json_object(body: bytes, fields: str) -> dict[str, Any]:
         data = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise BadInput(
-            "The request body is not JSON.", hint=Text("Send an object with {fields}.", fields=fields)
+            "The request body is not JSON.", hint=Text("Send a JSON object with these fields: {fields}.", fields=fields)
         ) from error
     if not isinstance(data, dict):
         raise BadInput(
-            "The request body is not a JSON object.", hint=Text("Send an object with {fields}.", fields=fields)
+            "The request body is not a JSON object.",
+            hint=Text("Send a JSON object with these fields: {fields}.", fields=fields),
         )
     return data
 
@@ -149,7 +150,7 @@ def text_field(data: dict[str, Any], name: str) -> str:
     if len(value) > 128 or not value.isprintable():  # names in the API have at most 63 characters
         raise BadInput(
             Text("The field {field} is too long or contains control characters.", field=repr(name)),
-            hint="Send a name as listed.",
+            hint="Send at most 128 printable characters.",
         )
     return value
 
@@ -181,7 +182,7 @@ def number_field(data: dict[str, Any], name: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= sys.float_info.max:
         raise BadInput(
             Text("The field {field} is not a number above 0.", field=repr(name)),
-            hint=Text("Send {field} as a number, or omit it.", field=repr(name)),
+            hint=Text("Send {field} as a number above 0, or omit it.", field=repr(name)),
         )
     return float(value)
 

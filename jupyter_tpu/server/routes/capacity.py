@@ -58,7 +58,7 @@ def search_from_body(body: bytes) -> WantedSearch:
     if not isinstance(rows, list) or not 0 < len(rows) <= MOST_CANDIDATES or not all(isinstance(r, dict) for r in rows):
         raise BadInput(
             Text("The field 'candidates' is not a list of 1 to {most} objects.", most=MOST_CANDIDATES),
-            hint=Text("Send the acceptable candidates, each with {fields}.", fields=", ".join(CANDIDATE_FIELDS)),
+            hint=Text("Send a list of acceptable candidates, each with {fields}.", fields=", ".join(CANDIDATE_FIELDS)),
         )
     minutes = number_field(data, "queue_minutes")
     return WantedSearch(

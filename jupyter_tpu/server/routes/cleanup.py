@@ -76,7 +76,7 @@ def names_from_body(body: bytes) -> list[str]:
         raise BadInput(
             Text("More than {most} names were sent.", most=_MOST_NAMES),
             exists="Nothing was deleted.",
-            hint="Send fewer names.",
+            hint=Text("Send at most {most} names.", most=_MOST_NAMES),
         )
     return names
 

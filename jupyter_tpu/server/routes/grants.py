@@ -111,7 +111,7 @@ class CoverageHandler(GrantRoute):
         if not value or len(value) > 128 or not value.isprintable():
             raise BadInput(
                 Text("The parameter {parameter} is missing, too long or not plain text.", parameter=repr(name)),
-                hint="Send a name.",
+                hint="Send at most 128 printable characters.",
             )
         return value
 

@@ -36,7 +36,8 @@ class KernelHandler(TpuHandler):
         provisioner = kernels.get_kernel(kernel_id).provisioner if kernel_id in kernels else died
         if not isinstance(provisioner, TPUProvisioner):
             raise OutputsNotFound(
-                "This kernel does not run on a Cloud TPU node.", hint="Outputs are recorded for kernels on nodes only."
+                "This kernel does not run on a Cloud TPU node.",
+                hint="Use a kernel that runs on a node: outputs are recorded only for those kernels.",
             )
         return provisioner
 
@@ -119,7 +120,8 @@ async def _listed(provisioner: TPUProvisioner, msg_id: str) -> ListedRequest:
         if request.msg_id == msg_id:
             return request
     raise OutputsNotFound(
-        "The record does not contain this request.", hint="The record contains only the newest 2,000 requests."
+        "The record does not contain this request.",
+        hint="Choose a newer request: the record contains only the newest 2,000 requests.",
     )
 
 

@@ -132,9 +132,14 @@ def release_from_body(body: bytes) -> tuple[int, dict[str, Any]]:
     refuse_unknown_fields(data, _FIELDS)
     worker_id, pid, force = data.get("worker_id", 0), data.get("pid"), data.get("force", False)
     if type(worker_id) is not int or worker_id < 0:
-        raise BadInput("The field 'worker_id' is not a worker number.", hint="Send 0 for the first worker.")
+        raise BadInput(
+            "The field 'worker_id' is not a worker number.", hint="Send a whole number; 0 is the first worker."
+        )
     if pid is not None and (type(pid) is not int or pid < 1):
-        raise BadInput("The field 'pid' is not a process ID.", hint="Omit 'pid' to end all of your own processes.")
+        raise BadInput(
+            "The field 'pid' is not a process ID.",
+            hint="Send a process ID, or omit 'pid' to end all of your own processes.",
+        )
     if type(force) is not bool:
         raise BadInput("The field 'force' must be true or false.")
     params = {"force": force, "by": "the TPU panel"}

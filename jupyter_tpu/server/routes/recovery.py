@@ -58,13 +58,13 @@ def choice_from_body(body: bytes) -> dict[str, Any]:
     if unknown:
         raise BadInput(
             Text("The request body has unknown fields: {unknown}.", unknown=repr(unknown[0][:40])),
-            hint=Text("Send {fields}.", fields=", ".join(_FIELDS)),
+            hint=Text("Send only {fields}.", fields=", ".join(_FIELDS)),
         )
     if not isinstance(data.get("is_on"), bool):
         raise BadInput("The field 'is_on' must be true or false.", hint="Send 'is_on' as true or false.")
     attempts, usd = data.get("max_attempts", DEFAULT_ATTEMPTS), data.get("max_usd")
     if type(attempts) is not int:
-        raise BadInput("The field 'max_attempts' is not a whole number.", hint="Send 1 or more.")
+        raise BadInput("The field 'max_attempts' is not a whole number.", hint="Send a whole number, 1 or more.")
     if usd is not None and type(usd) not in (int, float):
         raise BadInput("The field 'max_usd' is not a number.", hint="Send an amount in US dollars, or null for no cap.")
     return {"is_on": data["is_on"], "max_attempts": attempts, "max_usd": usd}

@@ -59,7 +59,7 @@ describe('the idle timer', () => {
   });
 
   it('reminds of a node that is billed though nobody acts, until somebody keeps it', () => {
-    const reminder = 'This node has been billed for 26 h. Keep it running: %tpu extend.';
+    const reminder = 'This node has been billed for 26 h. Keep it running: `%tpu extend`.';
     expect(el.textContent).not.toContain('has been billed');
     hear({ reminder });
     expect(el.textContent).toContain(reminder);

@@ -464,7 +464,7 @@ describe('the time left of a node', () => {
     cleanup();
     const kept = autostop({ sources, kept_while_busy: true });
     const then = showRow({ autostops: answered({ as_of: null, nodes: [kept] }) });
-    screen.getByText('Kept running until the current cell ends');
+    screen.getByText('Keeps running until the current cell ends');
     await click('Cancel “keep running” for my-node');
     expect(then.onKeepRunning.mock.calls[0][1]).toEqual({});
   });

@@ -326,7 +326,7 @@ export function keptRunning(
   trans: TranslationBundle
 ): string {
   if (autostop.kept_while_busy) {
-    return trans.__('Kept running until the current cell ends');
+    return trans.__('Keeps running until the current cell ends');
   }
   return autostop.kept_until !== null && autostop.kept_until > now_s
     ? trans.__(

@@ -158,5 +158,5 @@ async def test_a_nodes_end_is_put_off_by_a_button(page: Page, open_link: Any, no
 
     heard = await page.hears(lambda message: is_picture(message) and picture_of(message)["heard"])
     assert picture_of(heard)["heard"][0]["id"] == "x"
-    assert picture_of(heard)["heard"][0]["text"].startswith("Kept running for ")
+    assert picture_of(heard)["heard"][0]["text"].startswith("The node keeps running for ")
     await page.hears(lambda message: is_fresh_picture(message) and picture_of(message)["data"]["keep"]["for_s"])

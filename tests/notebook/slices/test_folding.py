@@ -91,4 +91,4 @@ def test_incomplete_html_does_not_hide_the_error_of_another_worker(page, is_show
 
 def test_what_is_left_out_is_counted():
     groups = grouped(None, {1: said("x" * 100_000)})
-    assert "34,464 characters left out in the middle; %tpu logs --worker 1" in to_mimebundle(groups)["text/plain"]
+    assert "34,464 characters left out in the middle; `%tpu logs --worker 1`" in to_mimebundle(groups)["text/plain"]

@@ -357,7 +357,7 @@ async def test_while_the_link_is_down_the_answer_says_so(server: Server, cloud: 
     assert (link.status, link.json["state"], kernel.ask("link").json["state"]) == (200, "down", "live")
     for answer in refused:
         assert (answer.status, answer.json["reason"]) == (503, "link_down")
-        assert "still runs" in answer.json["error"]["exists"]
+        assert "still running" in answer.json["error"]["exists"]
     assert kernel.request(msg_id)["outputs"][0]["text"] == "kept\n"
 
 

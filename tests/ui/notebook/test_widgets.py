@@ -59,7 +59,7 @@ def test_buttons_are_heard_while_a_cell_runs(write_notebook: Callable[..., Noteb
 
     idle.get_by_role("button", name="Keep running 1 h").press("Enter")
 
-    expect(idle.get_by_role("status")).to_contain_text(["Kept running for"])
+    expect(idle.get_by_role("status")).to_contain_text(["The node keeps running for"])
     expect(idle.get_by_role("button", name="Cancel")).to_be_visible()
     notebook.pass_gate("a")
     idle.get_by_role("button", name="Cancel").click()
@@ -130,7 +130,7 @@ def test_the_widgets_of_notebook_7_are_live_and_hear_and_come_back_after_a_reloa
     keep = widget(lab, "Idle timer").get_by_role("button", name="Keep running 1 h")
     keep.click()
 
-    expect(widget(lab, "Idle timer").get_by_role("status")).to_contain_text(["Kept running for"])
+    expect(widget(lab, "Idle timer").get_by_role("status")).to_contain_text(["The node keeps running for"])
     expect(first_chip(lab)).to_contain_text(GROWN)
 
 

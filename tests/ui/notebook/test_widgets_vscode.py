@@ -97,7 +97,7 @@ def test_buttons_are_heard(open_window: OpenWindow, notebook: Notebook, kernel_n
     window.run(SHOW)
     window.run("IdleTimer()")
 
-    expect(keep_for_an_hour(window.page)).to_contain_text(["Kept running for"])
+    expect(keep_for_an_hour(window.page)).to_contain_text(["The node keeps running for"])
     expect(widget(window.page, "Idle timer").get_by_role("button", name="Cancel")).to_be_visible()
 
 
@@ -122,7 +122,7 @@ def test_the_widgets_stay_right_when_the_server_was_out_of_reach(
 
     expect(first_chip(window.page)).to_contain_text(GROWN)
     notebook.pass_gate("b")
-    expect(keep_for_an_hour(window.page)).to_contain_text(["Kept running for"])
+    expect(keep_for_an_hour(window.page)).to_contain_text(["The node keeps running for"])
 
 
 @pytest.mark.nightly
