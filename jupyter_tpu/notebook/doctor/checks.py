@@ -12,7 +12,7 @@ from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import Text, TpuError, joined
 from jupyter_tpu.frameworks import TITLES, python_range, release_of, runtime_version_fits
 from jupyter_tpu.notebook.display import message_of
-from jupyter_tpu.notebook.tpu_init.diagnosis import CHOOSE_NODE, install_command
+from jupyter_tpu.notebook.tpu_init.diagnosis import CHOOSE_NODE, install_command, install_hint
 from jupyter_tpu.notebook.tpu_init.known_errors import RESTART
 from jupyter_tpu.notebook.tpu_init.library_versions import LIBRARIES, libtpu_mismatch
 
@@ -216,7 +216,7 @@ def examine_environment(facts: Facts) -> Findings:
 def _frameworks(facts: Facts) -> Findings:
     python = f"Python {facts.python[0]}.{facts.python[1]} ({facts.executable})"
     if not facts.installed:
-        fix = Text("To install JAX, run `{install}`.", install=install_command("jax", facts.worker))
+        fix = install_hint(Text("To install JAX, run `{install}`."), "jax", facts.worker)
         text = Text("{python} has no framework for TPUs.", python=python)
         yield Finding(check=ENVIRONMENT, state=WARNING, text=text, fix=fix)
     elif len(facts.installed) > 1:
