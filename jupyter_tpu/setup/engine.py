@@ -321,7 +321,7 @@ def _budget(settings: CloudSettings) -> Step:
         state="to_do",
         text=Text("No budget is set. The idle timeout of new nodes is {hours} h.", hours=_IDLE_HOURS),
         action="set_budget",
-        does=Text("Sets a weekly budget. When it is used up, your nodes are stopped and no new ones can be created."),
+        does=Text("Sets a weekly budget. When it is used up, your nodes are stopped and you can't create new ones."),
     )
 
 

@@ -35,7 +35,7 @@ def test_the_holder_of_the_tpu_is_named_with_its_notebook():
     )
     assert isinstance(error, AcceleratorBusy)
     assert error.message == "The TPU is in use by process 3773, the kernel of the notebook /home/me/train.ipynb."
-    assert "To end that notebook's kernel, run %tpu release" in error.hint
+    assert "To end that notebook's kernel, run `%tpu release`" in error.hint
 
 
 def test_what_a_kernel_has_started_is_not_called_the_kernel():
@@ -44,13 +44,13 @@ def test_what_a_kernel_has_started_is_not_called_the_kernel():
     assert (
         "process 3773 (python train.py), started by the kernel of the notebook /home/me/train.ipynb." in error.message
     )
-    assert "To end that process, run %tpu release" in error.hint
+    assert "To end that process, run `%tpu release`" in error.hint
 
 
 def test_a_holder_that_is_no_notebook_is_named_with_its_command():
     error = diagnose_start(HELD, ON_A_NODE, holder_of=lambda pid: Holder(pid=pid, command="python train.py"))
     assert "process 3773 (python train.py)" in error.message
-    assert "To end that process, run %tpu release" in error.hint
+    assert "To end that process, run `%tpu release`" in error.hint
 
 
 @pytest.mark.parametrize("field", ["notebook", "command"])

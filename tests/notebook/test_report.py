@@ -128,5 +128,5 @@ def test_both_faces_say_why_a_framework_was_chosen_and_what_is_particular():
     shown = report_of(framework="tf", why="imported in this kernel already", remark="use tpu.strategy").to_mimebundle()
     for face in (shown["text/plain"], shown["text/html"]):
         assert "TensorFlow is ready on 2 devices" in face
-        assert "Chosen: imported in this kernel already." in face
+        assert "Why this framework: imported in this kernel already." in face
         assert "Note: use tpu.strategy." in face

@@ -138,14 +138,14 @@ def test_devices_and_mesh_are_handed_to_the_notebook(run_cells):
     assert run.succeeded, run.text
     assert "jax 8 True {'devices': 8} None" in run.text
     assert "tpu.mesh (emulated)>" in run.text
-    assert "Chosen: the only framework installed here." in run.text
+    assert "Why this framework: the only framework installed here." in run.text
 
 
 def test_a_second_framework_in_one_kernel_is_refused(run_cells):
     run = run_cells("%tpu_init", "%tpu_init tf", environ=EMULATED_V5E_8)
     assert not run.succeeded
     assert "JAX is already using the TPU in this kernel, so TensorFlow cannot use it." in run.text
-    assert "restart the kernel and run %tpu_init tf first" in run.text
+    assert "restart the kernel and run `%tpu_init tf` first" in run.text
 
 
 def test_a_real_slice_of_several_workers_is_refused_before_jax_would_wait_for_ever(run_cells):

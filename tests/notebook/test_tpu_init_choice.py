@@ -49,7 +49,7 @@ def test_of_several_auto_asks_for_one(imported, installed, words):
     with pytest.raises(BadInput) as refused:
         choose_framework("auto", imported, installed)
     assert words in refused.value.message
-    assert f"%tpu_init {installed[0]} or %tpu_init {installed[1]}" in refused.value.hint
+    assert f"`%tpu_init {installed[0]}` or `%tpu_init {installed[1]}`" in refused.value.hint
 
 
 def test_where_nothing_is_installed_the_hint_is_how_to_install():

@@ -171,5 +171,5 @@ def test_the_process_in_the_way_is_named_before_the_framework_runs_into_it(run_w
     run = run_with(hold, "%tpu_init torch_xla", "holder.communicate(b'\\n'); print(holder.pid)", modules=XLA)
     pid = run.text.split()[-1]
     assert f"The TPU is in use by process {pid} (" in run.text
-    assert "To end that process, run %tpu release" in run.text
+    assert "To end that process, run `%tpu release`" in run.text
     assert "device" not in " ".join(touched(run))

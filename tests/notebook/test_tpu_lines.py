@@ -280,7 +280,7 @@ ITSELF = {**OTHER, "pid": os.getpid()}
             [ITSELF, OTHER],
             {"freed": [OTHER], "left": [ITSELF]},
             [
-                "The process 4242 (a.ipynb) has ended.",
+                "Process 4242 (a.ipynb) has ended.",
                 "This kernel itself uses the chips. Restart it to release them.",
             ],
         ),
@@ -293,7 +293,7 @@ ITSELF = {**OTHER, "pid": os.getpid()}
         (
             [OTHER],
             {"freed": [], "left": [OTHER], "message": "It cannot be ended."},
-            ["It cannot be ended.", "The process 4242 (a.ipynb) is still using the chips."],
+            ["It cannot be ended.", "Process 4242 (a.ipynb) is still using the chips."],
         ),
     ],
 )

@@ -222,8 +222,8 @@ def _is_agreed(context: MagicContext, holder: Holder, options: Namespace) -> boo
         return True
     process = {"pid": holder.pid, "notebook": _of(holder), "command": _command(holder)}
     if holder.is_own_user:
-        return context.confirm(Text("End the process {pid} ({notebook}: {command})?").with_arguments(**process))
-    question = Text("End the process {pid} ({notebook}: {command}), which belongs to the user {user}?")
+        return context.confirm(Text("End process {pid} ({notebook}: {command})?").with_arguments(**process))
+    question = Text("End process {pid} ({notebook}: {command}), which belongs to user {user}?")
     hint = "Add --yes and --force to the line: --yes alone does not cover other users' processes."
     return context.confirm(question.with_arguments(**process, user=holder.user or UNKNOWN), hint)
 
@@ -242,12 +242,12 @@ def _freed(context: MagicContext, agreed: Sequence[Holder]) -> MagicOutput:
 def _free_lines(answer: Answer) -> Iterator[str]:
     left = _holders(answer, "left")
     for each in _holders(answer, "freed"):
-        yield Text("The process {pid} ({notebook}) has ended.", pid=each.pid, notebook=_of(each))
+        yield Text("Process {pid} ({notebook}) has ended.", pid=each.pid, notebook=_of(each))
     if answer.get("message"):
         yield Text(str(answer["message"]))
     for each in left:
         if not _is_self(each):
-            yield Text("The process {pid} ({notebook}) is still using the chips.", pid=each.pid, notebook=_of(each))
+            yield Text("Process {pid} ({notebook}) is still using the chips.", pid=each.pid, notebook=_of(each))
     if not left:
         yield Text("The chips are free.")
 

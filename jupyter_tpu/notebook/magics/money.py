@@ -22,7 +22,7 @@ _SPANS = (
     ("month", Text("this month")),
     ("total", Text("in total")),
 )
-NONE_ENTERED = Text("None entered.")
+NONE_ENTERED = Text("No grants are entered.")
 PARTIAL_COST = Text("Partial: some time was unmonitored, so the cost may be higher.")
 PARTIAL_QUOTA = Text("Partial: some quota usage was not visible, so less may be free.")
 NO_QUOTA = Text("No known quota applies to this node.")

@@ -77,7 +77,7 @@ def _command(name: str) -> Command:
     near = get_close_matches(name[:40], ON_NODE, n=1)
     hint = Text("Use one of these commands: {commands}.", commands=", ".join(ON_NODE))
     if near:
-        hint = Text("Did you mean %tpu {command}? {commands}", command=near[0], commands=hint)
+        hint = Text("Did you mean `%tpu {command}`? {commands}", command=near[0], commands=hint)
     raise BadInput(Text("%tpu has no command {name}.", name=f"{name[:60]!r}"), hint=hint)
 
 

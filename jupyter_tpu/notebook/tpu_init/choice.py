@@ -59,7 +59,7 @@ def _only(found: Sequence[str], why: str) -> Choice:
     raise BadInput(
         message.with_arguments(first=", ".join(first), last=last),
         exists="Each kernel can use only one framework on the TPU.",
-        hint=Text("Specify the framework: {lines}.", lines=either([f"%tpu_init {each}" for each in found])),
+        hint=Text("To choose one, run {lines}.", lines=either([f"`%tpu_init {each}`" for each in found])),
     )
 
 

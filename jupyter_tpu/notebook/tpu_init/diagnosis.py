@@ -84,10 +84,10 @@ def explain_warning(said: str, worker: ThisWorker, framework: str) -> str:
 def in_use(holder: Holder, raw: str = "") -> TpuError:
     """Return the error for chips that another process uses; `raw` is the framework's message, if any."""
     notebook = Text(
-        "To end that notebook's kernel, run %tpu release (outputs are kept), or shut the kernel down "
+        "To end that notebook's kernel, run `%tpu release` (outputs are kept), or shut the kernel down "
         "yourself. Then run %tpu_init again."
     )
-    process = Text("To end that process, run %tpu release, or end the process yourself. Then run %tpu_init again.")
+    process = Text("To end that process, run `%tpu release`, or end the process yourself. Then run %tpu_init again.")
     return AcceleratorBusy(
         Text("The TPU is in use by {process}.", process=holder.text),
         exists="Only one process at a time can use a TPU.",
@@ -277,7 +277,7 @@ def another_framework(running: str, wanted: str) -> TpuError:
         ),
         exists="A process loads libtpu only once, for one framework.",
         hint=Text(
-            "Use {running} here, or restart the kernel and run %tpu_init {framework} first.",
+            "Use {running} here, or restart the kernel and run `%tpu_init {framework}` first.",
             running=TITLES[running],
             framework=wanted,
         ),

@@ -166,7 +166,7 @@ def _join(place: ThisSlice, lines: ExitStack) -> Meeting:
 
 def _left_by_worker_0() -> AcceleratorFailed:
     return AcceleratorFailed(
-        "Worker 0 has ended %tpu_init, so this worker cannot start the framework.",
+        "%tpu_init has ended on worker 0, so this worker cannot start the framework.",
         hint="Read the output of worker 0, then run %tpu_init again.",
     )
 

@@ -106,7 +106,7 @@ class Report:
         return (
             _("Verified in {seconds} s: {proof}.", seconds=f"{self.seconds:.1f}", proof=self.proof),
             _("Versions: {versions}.", versions=libraries),
-            *([_("Chosen: {reason}.", reason=self.why)] if self.why else []),
+            *([_("Why this framework: {reason}.", reason=self.why)] if self.why else []),
             *([_("Note: {note}.", note=self.remark)] if self.remark else []),
             *([_("Warning: {warning}", warning=self.warning)] if self.warning else []),
         )

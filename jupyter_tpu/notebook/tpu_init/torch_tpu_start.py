@@ -58,7 +58,7 @@ def _refuse_unsupported_worker(worker: ThisWorker) -> None:
     if worker.is_emulated:
         raise AcceleratorFailed(
             "TorchTPU needs real chips and does not run on an emulated node.",
-            hint="Use JAX, PyTorch/XLA or TensorFlow here, or run %tpu_init torch_tpu on a real node.",
+            hint="Use JAX, PyTorch/XLA or TensorFlow here, or run `%tpu_init torch_tpu` on a real node.",
         )
     kind = worker.accelerator
     if kind is not None and not generation_facts(kind.generation).has_torch_tpu:
@@ -69,7 +69,7 @@ def _refuse_unsupported_worker(worker: ThisWorker) -> None:
                 type=kind.type,
                 generations=", ".join(supported),
             ),
-            hint="On TPU v2 and v3, use PyTorch/XLA: %tpu_init torch_xla.",
+            hint="On TPU v2 and v3, run `%tpu_init torch_xla` to use PyTorch/XLA.",
         )
 
 

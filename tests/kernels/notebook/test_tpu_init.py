@@ -70,7 +70,7 @@ def test_the_second_notebook_hears_of_the_first_and_can_have_the_chips_once_they
     refused = second.run("%tpu_init")
     assert "The TPU is in use by process " in refused
     assert "the kernel of the notebook /home/ada/first.ipynb." in refused
-    assert "To end that notebook's kernel, run %tpu release" in refused
+    assert "To end that notebook's kernel, run `%tpu release`" in refused
     assert "JAX is ready" in first.run("%tpu_init"), "which processes use the chips may say so again"
 
     freed = second.run("%env JUPYTER_TPU_PATIENCE_S=90\n%tpu release", answer="y")

@@ -123,7 +123,7 @@ def test_words_that_ask_nobody_show_text_and_html(notebook: Notebook, word: str)
 @pytest.mark.parametrize(
     ("line", "part"),
     [
-        ("%tpu exten", "Did you mean %tpu extend?"),
+        ("%tpu exten", "Did you mean `%tpu extend`?"),
         ("%tpu extend forever", "is not a valid duration or time"),
         ("%tpu logs 1e9", "is not a whole number from 1 to 1,000"),
         ("%tpu top --fast", "--fast is not a valid argument here"),
@@ -240,7 +240,7 @@ def test_the_chips_are_freed_after_a_question(notebook: Notebook, kernel_name: s
         assert first.run("import emulated_tpu, os\nemulated_tpu.take()\nprint(os.getpid())").status == "ok"
         assert "This kernel itself uses the chips" in first.run("%tpu release --yes").text
         kept = notebook.run("%tpu release", answer="n")
-        assert "End the process " in kept.asked[0]
+        assert "End process " in kept.asked[0]
         assert "Nothing was done" in kept.text
         freed = notebook.run("%tpu release", answer="y")
         assert "The chips are free." in freed.text, freed
