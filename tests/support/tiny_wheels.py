@@ -19,9 +19,9 @@ def write_wheel(folder: Path, name: str, version: str, metadata: Sequence[str] =
     _write(folder, name, version, {f"{name}.py": f"VERSION = {version!r}\n"}, metadata)
 
 
-def write_door(folder: Path, name: str, version: str = "99.0") -> None:
+def write_door(folder: Path, name: str, version: str = "99.0", metadata: Sequence[str] = ()) -> None:
     """A wheel that brings a package, and all that it needs, by showing those of the tests' own environment."""
-    _write(folder, name, version, {f"{name}-of-tests.pth": sysconfig.get_path("purelib") + "\n"}, ())
+    _write(folder, name, version, {f"{name}-of-tests.pth": sysconfig.get_path("purelib") + "\n"}, metadata)
 
 
 def write_uv(folder: Path) -> None:
@@ -49,8 +49,10 @@ def _write(folder: Path, name: str, version: str, content: Mapping[str, str], me
 def write_index(folder: Path) -> dict[str, str]:
     """JAX with its libtpu, a few packages that users might add, what kernels need; uv's variables for all that."""
     folder.mkdir()
-    for name in ("ipykernel", "pyzmq", "psutil", "ipywidgets", "anywidget", "tqdm", "decorator"):
+    for name in ("pyzmq", "psutil", "ipywidgets", "anywidget", "tqdm", "decorator"):
         write_door(folder, name)
+    # the lock installs decorator with ipykernel, whose IPython needs it, so it is sent with ipykernel too
+    write_door(folder, "ipykernel", metadata=["Requires-Dist: decorator"])
     write_door(folder, "ipyparallel", "9.2.99")
     write_uv(folder)
     for wheel in (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl"):

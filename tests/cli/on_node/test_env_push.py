@@ -61,7 +61,7 @@ def pushed(bare_terminal: Terminal, laptop: dict[str, str], worker_home: Path) -
 def test_packages_are_sent_to_a_node_without_an_index(pushed: subprocess.CompletedProcess[str]) -> None:
     assert pushed.returncode == 0, pushed.stderr
     assert "Sending jax-0.10.2+tiny-py3-none-any.whl" in pushed.stderr
-    assert pushed.stdout.startswith("JAX 0.10 is on far-node")
+    assert pushed.stdout.startswith("JAX 0.10 is installed on far-node")
 
 
 def test_a_push_that_was_cut_goes_on_with_what_is_missing(

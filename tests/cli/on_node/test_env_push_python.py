@@ -84,4 +84,4 @@ def test_a_python_is_sent_with_the_packages_where_the_workers_own_is_too_old(
     assert made.returncode == 0, made.stderr
     assert "Fetching a Python for JAX 0.10: the worker has 3.10" in made.stderr
     assert f"Sending {KEY}.tar.gz" in made.stderr
-    assert made.stdout.startswith(f"JAX 0.10 is on far-node, with Python {KEY.split('-')[1]}")
+    assert made.stdout.startswith(f"JAX 0.10 is installed on far-node, with Python {KEY.split('-')[1]}")
