@@ -86,7 +86,7 @@ def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], ob
     """Compute the changes to the open `spans` from a new observation.
 
     Args:
-        spans: the open span of each node that has an open span.
+        spans: the open spans by node; a node without an open span is absent.
         gone_at: when each node was last observed as not READY (Unix seconds).
     """
     ready = {node.name: node for node in observation.ready}

@@ -173,7 +173,8 @@ def _weekday(value: object, period: Period) -> str | None:
     if period != "week":
         if value is not None:
             raise _bad(
-                Text("A budget per {period} has no weekday.", period=period), "Use resets_on with the period week only."
+                Text("Only a weekly budget resets on a weekday; this budget's period is {period}.", period=period),
+                "Omit resets_on, or set the period to week.",
             )
         return None
     day: str = _one_of(WEEKDAYS, "monday" if value is None else value, "weekday")

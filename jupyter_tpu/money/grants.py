@@ -124,7 +124,7 @@ def checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise _bad(
             Text("{name} is not a valid grant name.", name=repr(name[:70])),
-            "Use up to 63 letters, digits, dots and hyphens.",
+            "Use up to 63 letters, digits, dots, hyphens and underscores, and start with a letter or digit.",
         )
     return name
 
@@ -160,7 +160,10 @@ def row_from_json(data: Any) -> GrantRow:
         BadInput: a field is missing, unknown or invalid; the message names it and explains why.
     """
     if not isinstance(data, Mapping):
-        raise _bad("A row of the grant is not an object.", Text("Send {fields}.", fields=", ".join(_ROW_FIELDS)))
+        raise _bad(
+            "A row of the grant is not an object.",
+            Text("Send an object with the fields {fields}.", fields=", ".join(_ROW_FIELDS)),
+        )
     _refuse_unknown(data, _ROW_FIELDS, "row")
     generation, zone, spot = data.get("generation"), data.get("zone"), data.get("spot", False)
     if not isinstance(spot, bool):

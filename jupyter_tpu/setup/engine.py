@@ -94,7 +94,10 @@ class SetupEngine:
             TpuError: the action was rejected.
         """
         if action not in PERFORMED:
-            raise BadInput("The setup has no such action.", hint="Send an action that one of the setup steps lists.")
+            raise BadInput(
+                Text("{action} is not a setup action.", action=repr(action[:70])),
+                hint="Send an action that one of the setup steps lists.",
+            )
         await getattr(self, f"_{action}")(values)
 
     # -- checks

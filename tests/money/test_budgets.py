@@ -72,7 +72,10 @@ def test_a_budget_is_read_back_as_it_was_written() -> None:
         ({"unit": ["usd"]}, "is not a valid unit or currency"),
         ({"period": "year"}, "'year' is not a valid period"),
         ({"resets_on": "mon"}, "'mon' is not a valid weekday"),
-        ({"period": "day", "resets_on": "monday"}, "A budget per day has no weekday"),
+        (
+            {"period": "day", "resets_on": "monday"},
+            "Only a weekly budget resets on a weekday; this budget's period is day.",
+        ),
         ({"resets_at": "24:00"}, "'24:00' is not a time of day"),
         ({"resets_at": 9}, "'9' is not a time of day"),
         ({"action": "shout"}, "'shout' is not a valid action"),

@@ -2,8 +2,8 @@
 
 ipykernel sends no reply if an interrupt arrives between the end of the code and the reply, or if its process exits at
 that point. A front end would show the cell as running forever. The reply and the status "idle" arrive over different
-sockets, in any order, and a late reply must not be replaced. So the agent sends its own request after "idle", the
-probe. A kernel replies in order, so a reply that hasn't arrived before the probe's reply will never arrive.
+sockets, in any order, and a late reply must not be replaced. So after "idle", the agent sends a request of its own,
+the probe. A kernel replies in order, so a reply that hasn't arrived before the probe's reply will never arrive.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class SlicePackages:
             return made
 
     def _packages_of(self, python: str) -> Packages:
-        """Return a Python's packages; search again only after an installation, because a search is slow."""
+        """Return a Python's packages; search again only after a package was installed, because a search is slow."""
         known = self._found.get(python)
         if known is None or _changed_at(known.folder) != known.changed_at:
             known = self._found[python] = _find_packages(python)

@@ -74,7 +74,7 @@ NOTEBOOKS = (
         description="Log in to a node over SSH with a pinned host key. A command after -- runs instead of a shell.",
         arguments=(
             *NODE,
-            argument("--worker", type=int, default=0, metavar="N", help="number of the TPU VM (default: 0)"),
+            argument("--worker", type=int, default=0, metavar="N", help="worker number (default: 0)"),
             *CLOUD,
         ),
         passes_on=True,

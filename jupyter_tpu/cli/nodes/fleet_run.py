@@ -129,7 +129,7 @@ def report_end(options: argparse.Namespace, intent: Intent, done: str) -> int:
     """
     if not intent.succeeded:
         raise intent.error or TpuError(
-            intent.message or Text("The request ended in the phase {phase}.", phase=intent.phase)
+            intent.message or Text("The request failed (phase: {phase}).", phase=intent.phase)
         )
     if options.json:
         echo_json(intent_view(intent))

@@ -37,7 +37,7 @@ def compute_service(cloud: Cloud) -> GoogleService:
 
 
 class Compute:
-    """The API of one project. The project's metadata is empty and can't be changed."""
+    """The Compute Engine API of one project. The project's metadata is empty and can't be changed."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud

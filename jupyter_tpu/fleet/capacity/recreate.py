@@ -349,7 +349,9 @@ def check_caps(max_attempts: int, max_usd: float | None) -> None:
 
 
 def _off(recovery: Recovery, now: float) -> Recovery:
-    message = Text("{node} is not recreated after a pre-emption.", node=recovery.name.node_id)
+    message = Text(
+        "Auto-recovery is off: {node} will not be recreated after a pre-emption.", node=recovery.name.node_id
+    )
     return replace(recovery, is_on=False, phase="off", message=message, since=now, owner="")
 
 

@@ -106,7 +106,7 @@ def to_nobody(_: Mapping[str, Any]) -> Callable[[], str]:
 
 
 class NoticeListener:
-    """Runs the hook once per notice, and calls `report` with the outcome of each run.
+    """A listener that runs the user's pre-emption hook once per notice, and calls `report` with the outcome.
 
     Args:
         path: the socket on which a thread waits for notices between `start` and `stop`; None on a worker that gets

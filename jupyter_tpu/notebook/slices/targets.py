@@ -54,7 +54,7 @@ def target_of(magic: str, line: str, body: str, count: int) -> Target:
     workers = _numbers(line)
     example = "%%worker 0" if magic == "worker" else f"%%workers 0-{count - 1}"
     hint = Text(
-        "This slice has workers 0 to {last}. Write, for example, `{example}`, and the code below that line.",
+        "This slice has workers 0 to {last}. Start the cell with, for example, `{example}`, and put the code below it.",
         last=count - 1,
         example=example,
     )

@@ -162,7 +162,7 @@ describe('the warning in a notebook', () => {
 
   it('keeps it until a time', async () => {
     await open(ending());
-    await click('Keep my-node running until a time');
+    await click('Keep my-node running until a set time');
     await click('Keep running');
     const { until = 0 } = onKeepRunning.mock.calls[0][1];
     expect(until).toBeGreaterThan(SERVER_S);

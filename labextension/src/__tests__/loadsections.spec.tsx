@@ -260,7 +260,7 @@ describe('which processes use the chips', () => {
       metrics(worker(0, { sample: each }), worker(1, { sample: each }), worker(2))
     );
     screen.getByText(/^on 2 workers · me/);
-    await click('Release the chips used by python train.py');
+    await click('Release the TPU used by python train.py');
     const [key, processes] = actions.onRelease.mock.calls[0];
     expect(key.node_id).toBe('my-node');
     expect(processes.map(({ worker_id }) => worker_id)).toEqual([0, 1]);
@@ -268,7 +268,7 @@ describe('which processes use the chips', () => {
 
   it('says what became of it', async () => {
     await shown(metrics(worker(0, { sample: sample({ holders: [own] }) })));
-    await click('Release the chips used by work/train.ipynb');
+    await click('Release the TPU used by work/train.ipynb');
     screen.getByText('The chips are free.');
   });
 
@@ -277,7 +277,7 @@ describe('which processes use the chips', () => {
       metrics(worker(0, { sample: sample({ holders: [own] }) }))
     );
     actions.onRelease.mockReturnValue(new Promise(() => undefined));
-    await click('Release the chips used by work/train.ipynb');
+    await click('Release the TPU used by work/train.ipynb');
     expect(screen.queryByText('Releasing the chips…')).toBeNull();
     load.isReleasing = true;
     load.tell(metrics(worker(0, { sample: sample({ holders: [own] }) })));
@@ -287,7 +287,7 @@ describe('which processes use the chips', () => {
   it('says why it was not freed', async () => {
     const { actions } = await shown(metrics(worker(0, { sample: sample({ holders: [own] }) })));
     actions.onRelease.mockRejectedValue(new TpuRequestError(STOCKOUT));
-    await click('Release the chips used by work/train.ipynb');
+    await click('Release the TPU used by work/train.ipynb');
     within(screen.getByRole('alert')).getByText(STOCKOUT.message);
   });
 

@@ -471,7 +471,7 @@ describe('the time left of a node', () => {
 
   it('is kept until a time of the day', async () => {
     const doing = showRow({ autostops: answered({ as_of: null, nodes: [autostop()] }) });
-    await click('Keep my-node running until a time');
+    await click('Keep my-node running until a set time');
     fill('Keep running until', '');
     await click('Keep running');
     expect(doing.onKeepRunning).not.toHaveBeenCalled();
@@ -484,10 +484,10 @@ describe('the time left of a node', () => {
 
   it('leaves the question for a time by Escape, with the focus where it was', async () => {
     showRow({ autostops: answered({ as_of: null, nodes: [autostop()] }) });
-    await click('Keep my-node running until a time');
+    await click('Keep my-node running until a set time');
     expect(document.activeElement).toBe(screen.getByLabelText('Keep running until'));
     fireEvent.keyDown(screen.getByLabelText('Keep running until'), { key: 'Escape' });
-    const opener = screen.getByRole('button', { name: 'Keep my-node running until a time' });
+    const opener = screen.getByRole('button', { name: 'Keep my-node running until a set time' });
     expect(document.activeElement).toBe(opener);
   });
 
@@ -575,7 +575,7 @@ describe('the form of a grant', () => {
   it('names the range of a number, and what is missing', async () => {
     show({ grants: answered({ grants: [] }) }, 'grants');
     await click('Add a grant or credit…');
-    screen.getByText('To save, read an email or add a row.');
+    screen.getByText('To save, paste the email and click “Read email”, or add a row.');
     for (const days of ['-3', '0', '99999']) {
       fill('Days', days);
       screen.getByText('Use a whole number from 1 to 3660.');

@@ -70,7 +70,7 @@ export function plusOneHour(trans: TranslationBundle): string {
 }
 
 export function keepUntilTimeOf(name: string, trans: TranslationBundle): string {
-  return trans.__('Keep %1 running until a time', name);
+  return trans.__('Keep %1 running until a set time', name);
 }
 
 export function untilEllipsis(trans: TranslationBundle): string {

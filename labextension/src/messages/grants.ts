@@ -90,7 +90,7 @@ export function missing(
   trans: TranslationBundle
 ): string {
   const texts = {
-    rows: trans.__('To save, read an email or add a row.'),
+    rows: trans.__('To save, paste the email and click “Read email”, or add a row.'),
     amount: trans.__('To save, enter the amount.'),
     day: trans.__('To save, enter the first day and the number of days.'),
     name: trans.__('To save, enter a name.')

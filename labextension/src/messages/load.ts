@@ -192,7 +192,7 @@ export function pid(pid: number, trans: TranslationBundle): string {
 }
 
 export function releaseFrom(name: string, trans: TranslationBundle): string {
-  return trans.__('Release the chips used by %1', name);
+  return trans.__('Release the TPU used by %1', name);
 }
 
 export function releaseEllipsis(trans: TranslationBundle): string {
@@ -224,7 +224,7 @@ export function unknownUser(trans: TranslationBundle): string {
 }
 
 export function releaseQuestion(name: string, trans: TranslationBundle): string {
-  return trans.__('Release the chips of %1?', name);
+  return trans.__('Release the TPU on %1?', name);
 }
 
 export function continueEllipsis(trans: TranslationBundle): string {

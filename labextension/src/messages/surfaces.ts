@@ -159,7 +159,7 @@ export function connected(trans: TranslationBundle): string {
 }
 
 export function chips(percent: number, trans: TranslationBundle): string {
-  return trans.__('chips %1 %', percent);
+  return trans.__('chip use %1 %', percent);
 }
 
 export function noNodeRuns(trans: TranslationBundle): string {

@@ -70,7 +70,7 @@ def test_the_notebook_that_holds_the_chips_is_named_and_gives_them_up(
     expect(load.get_by_role("img", name="Load of my-node in the last 5 min").locator("canvas")).to_be_attached()
     picture(page, "load-held")
 
-    load.get_by_role("button", name="Release the chips used by train.ipynb").click()
+    load.get_by_role("button", name="Release the TPU used by train.ipynb").click()
     dialog = page.locator(".jp-Dialog")
     expect(dialog).to_contain_text("Outputs are kept in your notebooks")
     picture(page, "load-free")

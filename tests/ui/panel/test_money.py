@@ -165,7 +165,7 @@ def test_a_notebook_counts_down_to_the_end_of_its_node_until_it_is_kept(
 
     expect(warning.get_by_role("timer")).to_contain_text("maximum session length of")
     picture(lab, "money-countdown")
-    warning.get_by_role("button", name="Keep my-node running until a time").click()
+    warning.get_by_role("button", name="Keep my-node running until a set time").click()
     expect(warning.get_by_label("Keep running until")).to_have_value(re.compile(r"\d\d:00"))
     warning.get_by_role("button", name="Keep my-node running 1 h").click()
     expect(warning).to_have_count(0)
