@@ -68,7 +68,8 @@ def test_the_email_of_a_grant_is_entered_on_the_way(terminal: Terminal, tmp_path
     (grant,) = terminal.tpu_json("grant", "list")["grants"]
     assert (grant["name"], [row["chips"] for row in grant["rows"]]) == ("trc", [32])
 
-    mail.write_text(mail.read_text().replace("32", "64"))  # a new email, although a grant is entered
+    # a new email, although a grant is entered
+    mail.write_text(mail.read_text().replace("32 on-demand", "64 on-demand"))
     assert terminal.tpu(*give, JUPYTER_TPU_EMULATOR=terminal.rest).returncode == 0
     (grant,) = terminal.tpu_json("grant", "list")["grants"]
     assert [row["chips"] for row in grant["rows"]] == [64]
