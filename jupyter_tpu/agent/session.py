@@ -182,7 +182,7 @@ class Session:
         log.info("client %s is silent", self.client_id)
         self.end()
 
-    # -- receiving -----------------------------------------------------------------------------------------------------
+    # -- receiving
 
     async def _receive(self) -> None:
         decoder = FrameDecoder(FROM_CLIENT)
@@ -320,7 +320,7 @@ class Session:
         self._owes_sign = False
         self._writer.write(encode_frame(Kind.PONG, number=number))
 
-    # -- sending -------------------------------------------------------------------------------------------------------
+    # -- sending
 
     async def _send_output(self) -> None:
         while True:

@@ -323,7 +323,7 @@ def intents_of(rows: Iterable[tuple[str, str]]) -> Iterator[Intent]:
 
 
 def _read(row: tuple[str, str]) -> Intent:
-    # use the column, not the body, because a claim changes only the column
+    # the owner comes from its column, because a claim changes only that, not the body
     return replace(Intent.from_json(json.loads(row[0])), owner=row[1])
 
 

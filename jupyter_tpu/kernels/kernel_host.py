@@ -313,7 +313,7 @@ class KernelHost:
         shared = self._shared
         return shared.status if shared else LinkStatus(state="lost", since=time.time())
 
-    # -- methods for the bridge ----------------------------------------------------------------------------------------
+    # -- methods for the bridge
 
     def send(self, channel: Any, parts: Sequence[bytes]) -> None:
         """Send a client's request.
@@ -341,8 +341,6 @@ class KernelHost:
     def let_replies_pass(self) -> None:
         """Deliver replies even while the delivery of output is paused."""
         self._clients.let_replies_pass()
-
-    # -- internals -------------------------------------------------------------------------------------------------
 
     def _observe(self, channel: str, parts: list[bytes]) -> None:
         if channel == "event":

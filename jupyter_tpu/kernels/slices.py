@@ -165,8 +165,6 @@ class Slice:
             self._environments = {worker: str(answer["path"]) for worker, answer in enumerate(answers)}
         return combined(method, answers)
 
-    # -- internals -----------------------------------------------------------------------------------------------------
-
     def _learn_of_node(self, found: Mapping[str, Any]) -> None:
         # An agent of an earlier version does not send these fields.
         self._of_node = int(found.get("workers", 0))

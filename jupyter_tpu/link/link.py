@@ -270,7 +270,7 @@ class Link:
     def _forget(self, stream: KernelStream) -> None:
         self._streams.pop(stream.number, None)
 
-    # -- connecting and reconnecting -------------------------------------------------------------------------------
+    # -- connecting and reconnecting
 
     async def _stay_connected(self, dialogue: Dialogue | None) -> None:
         """Run successive dialogues until a dialogue violates the protocol or the link is closed."""
@@ -378,7 +378,7 @@ class Link:
     def _loss(self) -> TpuError:
         return self._error or WorkerUnreachable("The connection to the worker is closed.")
 
-    # -- frames ----------------------------------------------------------------------------------------------------
+    # -- frames
 
     def _send(self, data: bytes) -> bool:
         """Write to the connection, which may be dead. Return False if there is no connection."""

@@ -163,7 +163,7 @@ class KernelStream:
             self._send(encode_frame(Kind.DETACH, self.number))
             self._end()
 
-    # -- methods for the link ------------------------------------------------------------------------------------------
+    # -- methods for the link
 
     def begin(self, from_seq: Any) -> None:
         """Begin a stream that was created with ``from_seq="end"``. Called when the agent has sent the record's end."""
@@ -217,8 +217,6 @@ class KernelStream:
         if self._replay.offset is not None and self._replay.offset != self._acknowledged:
             self._acknowledged = self._replay.offset
             self._send(encode_frame(Kind.ACK, self.number, self._replay.offset))
-
-    # -- internals -------------------------------------------------------------------------------------------------
 
     def _ages(self) -> list[tuple[int, float]]:
         """Return ``(number, age in seconds)`` of each request that is sent again after a reconnect.

@@ -111,7 +111,7 @@ class RemoteKernel:
             running.cancel()
             raise
 
-    # -- coroutines in the other thread --------------------------------------------------------------------------------
+    # -- coroutines in the other thread
 
     async def _start(self) -> None:
         await self._manager.start_kernel()

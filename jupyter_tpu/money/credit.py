@@ -71,7 +71,8 @@ def _give(places: Iterable[tuple[Grant, int]], used: Counter[RowKey], span: Span
 
 def _charge(credits: list[Grant], used: dict[str, float | None], billed: list[Span], hours: float) -> None:
     prices = [span.usd_per_hour for span in billed]
-    if None in prices:  # any credit may have paid for that node, so the remaining credit is uncertain
+    # a node's price is unknown, and any credit may have paid for it: what is left of each is unknown
+    if None in prices:
         used.update(dict.fromkeys((credit.name for credit in credits), None))
         return
     rest = sum(price for price in prices if price is not None) * hours

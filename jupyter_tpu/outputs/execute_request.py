@@ -92,7 +92,7 @@ class Request:
         """The id of the cell, or None if the client did not send an id."""
         return _text(self.metadata.get("cellId")) or None
 
-    # -- events of the request -----------------------------------------------------------------------------------------
+    # -- events of the request
 
     def record_seq(self, seq: int) -> None:
         """Update the request's first and last seq with the seq of one of its messages."""
@@ -149,7 +149,7 @@ class Request:
             stream.text.write(f"{_text(question.content.get('prompt'))} {typed}\n")
             stream.source = question
 
-    # -- outputs -------------------------------------------------------------------------------------------------------
+    # -- outputs
 
     def add_stream(self, message: Message) -> None:
         """Add the text of a stream message; append it to the last output if that output is from the same stream."""

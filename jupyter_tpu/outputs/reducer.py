@@ -66,7 +66,7 @@ class Reducer:
         if msg_id in self.requests:
             self.requests[msg_id].omit(size)
 
-    # -- channels ------------------------------------------------------------------------------------------------------
+    # -- channels
 
     def _handle_request(self, seq: int, parts: Sequence[bytes]) -> None:
         message = parse(seq, parts)
@@ -117,7 +117,7 @@ class Reducer:
             if handle and not (self._is_captured(message, request) and seq <= self._arrived(request.session)):
                 handle(self, message, request)
 
-    # -- outputs -------------------------------------------------------------------------------------------------------
+    # -- outputs
 
     def _update(self, message: Message) -> None:
         """Update all displays with the message's display_id. Displays with the same id have the same content."""
@@ -152,7 +152,7 @@ class Reducer:
             if request.state == "running":
                 request.add_notice(f"[{what} of this kernel were lost: {event.get('reason') or 'the agent stopped'}]\n")
 
-    # -- comms ---------------------------------------------------------------------------------------------------------
+    # -- comms
 
     def _watch_comm(self, message: Message) -> None:
         """Track Output widgets, which capture outputs of a cell; other comms are handled only by front ends."""
@@ -170,7 +170,7 @@ class Reducer:
         request.captured += is_captured
         return is_captured
 
-    # -- requests ------------------------------------------------------------------------------------------------------
+    # -- requests
 
     def _request(self, header: dict[str, Any]) -> Request:
         msg_id = header.get("msg_id")

@@ -240,7 +240,7 @@ def test_parts_of_quota_and_credit_are_told_or_said_to_be_unknown() -> None:
     assert "unknown" in parts["Budgets"]["lines"][0]
 
 
-# -- the thread --------------------------------------------------------------------------------------------------------
+# -- the thread
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_a_busy_kernel_is_fed_on_and_its_pages_wishes_are_done_until_it_is_close
     assert not feed.is_running
 
 
-# -- in a shell --------------------------------------------------------------------------------------------------------
+# -- in a shell
 
 
 def test_all_widgets_come_by_a_star() -> None:
@@ -345,7 +345,7 @@ def test_what_pages_run_and_wear_is_sent_to_the_worker() -> None:
     assert {*scripts, "widgets.css", "__init__.py"} <= sent
 
 
-# -- the user's language -----------------------------------------------------------------------------------------------
+# -- the user's language
 
 NOT_ENGLISH = (r"ａｓ ｏｆ [^)]*", r"my-node|HBM|a\.ipynb|python train\.py|\beve\b|\bmin\b", r"\b[a-z]+_[a-z_]+\b")
 

@@ -177,7 +177,7 @@ class AutostopDaemon:
     def _left_s(verdict: Verdict) -> float:
         return math.inf if verdict.ends_at is None else verdict.ends_at - this_moment().wall
 
-    # -- requests from clients -----------------------------------------------------------------------------------------
+    # -- requests from clients
 
     async def set_rules(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Accept new ``rules``, an extension (``extend``) or the time since READY (``ready_for_s``).
@@ -265,7 +265,7 @@ class AutostopDaemon:
             "hooks": self._notices.describe(),
         }
 
-    # -- the stored policy ---------------------------------------------------------------------------------------------
+    # -- the stored policy
 
     def _load(self) -> None:
         try:

@@ -129,7 +129,8 @@ class EnvironmentFiles:
         """Return the installed packages: requirement lines by normalised name."""
         folders = tuple(str(path) for path in sorted(self.folder.glob("lib/python*/site-packages")))
         changed = max(map(_changed, folders), default=0.0)
-        # Use the modification time as the cache key, unless an installation may still be running.
+        # The modification time is the cache key. Just after a change, an installation may still be running: then the
+        # current time as the key forces a new read.
         return dict(_installed_in(folders, changed if time.time() - changed > _SETTLED_S else time.time()))
 
     def added(self, made: BuildRecord) -> tuple[str, ...]:

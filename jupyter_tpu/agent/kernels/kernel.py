@@ -116,7 +116,7 @@ class Kernel:
         self._is_told = False  # whether the user already knows why the process exits
         self.user_requests = 0
 
-    # -- start and exit ------------------------------------------------------------------------------------------------
+    # -- start and exit
 
     @property
     def had_process(self) -> bool:
@@ -315,7 +315,7 @@ class Kernel:
         """Delete all files of a closed kernel."""
         self._folder.remove()
 
-    # -- messages ------------------------------------------------------------------------------------------------------
+    # -- messages
 
     def request(
         self, client_id: str, number: int, channel: Channel, parts: list[bytes], *, requested_at: float | None = None
@@ -477,8 +477,6 @@ class Kernel:
             "next_seq": self.record.next_seq,
             "record_bytes": self.record.end - self.record.start,
         }
-
-    # -- internals -----------------------------------------------------------------------------------------------------
 
     def _was_launched_for(self, caller: Caller | None) -> bool:
         launched = self._folder.state.get("launched_by")

@@ -72,8 +72,6 @@ class LostReplies:
         for request, asked in await self._lost():
             await self._answer(request, asked, *_KERNEL_ENDED)
 
-    # -- internals -----------------------------------------------------------------------------------------------------
-
     @property
     def _has_lost(self) -> bool:
         return bool(self._requests.unanswered or self._requests.unanswered_others)

@@ -189,8 +189,6 @@ class Spares:
         if self._ready is not None:
             self._ready.discard()
 
-    # -- internals -----------------------------------------------------------------------------------------------------
-
     def _fitting(self, launch: Launch) -> Spare | None:
         """Return the spare if it fits the launch, and schedule the start of the next spare."""
         if self._ready is None or not _could_be(launch, self._python):

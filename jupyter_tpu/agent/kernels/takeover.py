@@ -104,8 +104,6 @@ class Takeover:
         for _, parts in held:
             self._replies.abort(parts)
 
-    # -- internals -----------------------------------------------------------------------------------------------------
-
     def _ask(self) -> None:
         self._missing = {Channel.SHELL, Channel.IOPUB}
         self._probe, question = self._replies.probe()

@@ -143,7 +143,7 @@ class Notices:
         """Whether hooks are running; their chip use must not count as activity."""
         return any(notice.is_open for notice in self._newest.values())
 
-    # -- calls from clients and hooks ----------------------------------------------------------------------------------
+    # -- calls from clients and hooks
 
     async def prepare_to_end(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Announce that a server will stop or delete the node in ``ends_in_s`` seconds; servers may repeat the call.

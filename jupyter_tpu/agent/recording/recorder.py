@@ -139,8 +139,6 @@ class Recorder:
             self._retry.cancel()
         self._watermark.close()
 
-    # -- internals -----------------------------------------------------------------------------------------------------
-
     def _append_numbered(self, channel: int, number: int, parts: list[bytes], now: float) -> None:
         """Record the message with this `number`. If the kernel dropped earlier messages, first record a gap."""
         seq = self._watermark.seq_of(number)

@@ -223,7 +223,7 @@ class RequestIndex:
         request = self._request_of(parent)
         return request is not None and request.is_settled
 
-    # -- requests from clients -----------------------------------------------------------------------------------------
+    # -- requests from clients
 
     def _observe_request(self, seq: int, time: float, parts: Sequence[bytes], place: int, size: int) -> None:
         header = json_object(parts[place])
@@ -264,7 +264,7 @@ class RequestIndex:
                 request.messages += 1
                 request.answers = [*request.answers, seq][-_MOST_ANSWERS:]
 
-    # -- replies and output from the kernel ----------------------------------------------------------------------------
+    # -- replies and output from the kernel
 
     def _observe_answer(
         self, seq: int, time: float, channel: int, parts: Sequence[bytes], place: int, size: int
@@ -345,7 +345,7 @@ class RequestIndex:
             is_open = json_object(content).get("password") is False
             request.input_seq, request.open_question = seq, text_of(header, "msg_id") if is_open else ""
 
-    # -- events from the agent -----------------------------------------------------------------------------------------
+    # -- events from the agent
 
     def _observe_event(self, event: Mapping[str, Any], time: float) -> None:
         if event.get("event") not in ("started", "exited"):

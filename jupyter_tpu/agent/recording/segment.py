@@ -89,7 +89,7 @@ class Segment:
         finally:
             os.close(fd)
 
-    # -- checking ------------------------------------------------------------------------------------------------------
+    # -- checking
 
     def check(self) -> None:
         """Find the intact entries, unless they were already found."""
@@ -129,7 +129,7 @@ class Segment:
             seq += (lost // HEADER_BYTES + 1) if was_written else 0
         return seq
 
-    # -- writing and reading -------------------------------------------------------------------------------------------
+    # -- writing and reading
 
     def write(self, data: bytes, first_seq: int) -> None:
         """Append whole entries that start at `first_seq`: all of them or, on an error, none.

@@ -215,7 +215,7 @@ class Slices:
             await _first([process.ended for process in running])
         return {name: process.describe() if process else None for name, process in found.items()}
 
-    # -- methods for other parts of the agent --------------------------------------------------------------------------
+    # -- methods for other parts of the agent
 
     def adopt(self) -> None:
         """Find the processes that an earlier agent started; call this before kernels are adopted."""
@@ -255,8 +255,6 @@ class Slices:
         """Stop watching the processes, which keep running."""
         for process in (*self._controllers.values(), *self._engines.values()):
             process.close()
-
-    # -- internals -----------------------------------------------------------------------------------------------------
 
     def _has_kernel(self, kernel_id: str, controller: SliceProcess) -> bool:
         is_new = controller.state_for_s < _KERNEL_STARTS_WITHIN_S

@@ -145,8 +145,6 @@ class SliceProcess:
         """Return the last lines of the process's own output, or an empty string if there are none."""
         return tail_of(self._output)
 
-    # -- internals -----------------------------------------------------------------------------------------------------
-
     @property
     def _file(self) -> Path:
         return self.folder / STATE_FILE

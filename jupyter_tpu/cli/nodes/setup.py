@@ -74,7 +74,7 @@ async def _use_what_is_given(options: argparse.Namespace) -> None:
 
 
 def _is_open(step: Step) -> bool:
-    # a grant can be added even if the step is done, because a grant is optional
+    # a grant is optional, so its step may be done without one: still offer to add it
     return step.action == "add_grant" or (step.state in ("to_do", "failed") and step.action in PERFORMED)
 
 

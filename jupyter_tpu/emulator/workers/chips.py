@@ -123,7 +123,7 @@ def write_chips(folder: Path, chips: Chips, port: int) -> dict[str, str]:
         path.parent.mkdir(parents=True, exist_ok=True)
         # don't replace an existing file, because a process may have it open
         path.touch(mode=0o600)
-    # write one file for all processes of the worker, because `emulated_tpu` runs without this package
+    # a JSON file, because `emulated_tpu` runs without this package; all processes of the worker read it
     described = {"chips": asdict(chips), "port": port, "device_files": names, "service": _service()}
     (folder / "chips.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
     return {

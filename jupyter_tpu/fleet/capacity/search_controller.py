@@ -26,7 +26,8 @@ from jupyter_tpu.models import Node, NodeName
 
 log = logging.getLogger(__name__)
 
-# all our choices: how long to list a finished search, and how often to delete older ones
+# the times below are our choice; no API document gives any
+# how long to list a finished search, and how often to delete older ones
 _SHOWN_S = 86_400.0
 _FORGET_EVERY_S = 600.0
 # how often to save an unchanged search; well below `STALE_S`, so that an active search never becomes stale

@@ -213,7 +213,7 @@ class ExecutionLog:
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
 
-    # -- the file ------------------------------------------------------------------------------------------------------
+    # -- the file
 
     def _guarded(self, work: Any, *arguments: Any) -> None:
         try:

@@ -106,7 +106,7 @@ class RecordFanout:
         for reader in tuple(self._readers):
             reader.deliver_event([json.dumps({"event": event, **content}).encode()])
 
-    # -- methods for readers -------------------------------------------------------------------------------------------
+    # -- methods for readers
 
     def open_stream(self, from_seq: int, on_message: OnMessage, on_express: OnMessage) -> KernelStream | None:
         """Open a separate stream of the record for one reader, or return None if there is no link."""

@@ -148,7 +148,7 @@ class LoopBridge:
         self._is_waking = False
         self._news.set()
 
-    # -- methods for the link's loop -----------------------------------------------------------------------------------
+    # -- methods for the link's loop
 
     def begin(self, fanout: RecordFanout, from_seq: Seq, send: Send) -> None:
         """Start reading at `from_seq` or at the next message. Called in the link's loop."""

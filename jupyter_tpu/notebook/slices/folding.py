@@ -200,7 +200,7 @@ def _html_body(group: Group) -> str:
         elif "image/png" in value:
             elements.append(f'<img src="data:image/png;base64,{html.escape(str(value["image/png"]))}">')
         elif "text/html" in value and _is_complete(page := _joined(value["text/html"])):
-            # show the user's own output as on worker 0
+            # not escaped: the user's own HTML is rendered here just as worker 0's output is
             elements.append(page)
         else:
             elements.append(_pre(_joined(value.get("text/plain", ""))))

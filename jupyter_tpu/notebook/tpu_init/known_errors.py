@@ -138,7 +138,7 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         ),
         is_elsewhere=True,
     ),
-    # TensorFlow: the build has no TPU support or looks for the TPU in the wrong place.
+    # -- TensorFlow
     KnownError(
         name="no-tpu-platform",
         text=r"No TPU platform found\. Platform manager status",

@@ -105,5 +105,5 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _padded(numbers: tuple[int, ...]) -> tuple[int, ...]:
-    # According to PEP 440, 1.0 and 1.0.0 are equal; no version has more than eight numbers.
+    # According to PEP 440, 1.0 equals 1.0.0. The versions compared here have far fewer than eight numbers.
     return numbers + (0,) * (8 - len(numbers))

@@ -62,7 +62,7 @@ def torch_xla_variables(worker: ThisWorker) -> dict[str, str]:
 
 def _refuse_if_late(torch_xla: Any, runtime: Any) -> None:
     """Raise an error if a device was used while SPMD was off. Only a private function of PyTorch/XLA shows this."""
-    # Without this function, treat the configuration as not locked: `bool()` is False.
+    # Some versions may lack the private function; `bool` in its place answers False, for not locked.
     is_locked = getattr(torch_xla._XLAC, "_xla_get_spmd_config_is_locked", bool)
     if is_locked() and not runtime.is_spmd():
         raise diagnosis.too_late("torch_xla", LATE)

@@ -30,7 +30,8 @@ class Acknowledgements:
         Returns:
             The payload of the ping to send afterwards, or None if no ping is needed.
         """
-        # messages for other pages need no acknowledgement, unless this page still has to acknowledge an earlier message
+        # Messages for other pages count as arrived at once, unless this page still owes an acknowledgement: it would
+        # then cover messages of its own too.
         if not has_messages and self.arrived == self.written:
             self.arrived = self.written = seq
             return None

@@ -122,7 +122,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         elif self._kernel is None:
             super()._send_status_message(status)  # type: ignore[no-untyped-call]
 
-    # -- our kernels ---------------------------------------------------------------------------------------------------
+    # -- our kernels
 
     async def _find_our_kernel(self) -> TPUProvisioner | None:
         """Return the provisioner if the kernel is on a node; wait for a starting kernel (``use_pending_kernels``).

@@ -209,7 +209,7 @@ class PageSession:
         if self._follower:
             await self._follower.close()
 
-    # -- start of the session ------------------------------------------------------------------------------------------
+    # -- start of the session
 
     async def _follow_when_possible(self, cursor: Cursor | None) -> None:
         """Follow the record; if the link breaks, retry while requests from the page are waiting."""
@@ -302,7 +302,7 @@ class PageSession:
         if self._place_of(question.message) not in self._questions:
             await self._write([question.message])
 
-    # -- messages ------------------------------------------------------------------------------------------------------
+    # -- messages
 
     async def _deliver(self, batch: list[KernelMessage]) -> None:
         """Send a batch of the record to the page; the next batch follows when the page has accepted this one."""
@@ -409,7 +409,7 @@ class PageSession:
         content = {"name": "stderr", "text": text + "\n"}
         return replace(PageMessage.made(self._make_header("stream"), self._last_parent, content), is_notice=True)
 
-    # -- writing to the page -------------------------------------------------------------------------------------------
+    # -- writing to the page
 
     async def _write(self, messages: Sequence[PageMessage], seq: int | None = None) -> None:
         """Write messages and wait until the connection has accepted them.
