@@ -76,14 +76,17 @@ def _intended(settings: CloudSettings, node_id: str) -> list[Node]:
     """Return the nodes with this id whose creation has started but isn't complete, or that will be recreated."""
     from jupyter_tpu.journal import Journal
     from jupyter_tpu.journal.recovery_store import Recoveries
+    from jupyter_tpu.lifecycle.recovery_state import Recovery
 
     with closing(Journal.of_user()) as journal:
         for notice in journal.notices:
             warn(_(notice))
         listed = journal.listed(time.time(), endpoint=settings.endpoint, project=settings.project)
-        recoveries = Recoveries(journal, endpoint=settings.endpoint, project=settings.project).all()
+        recoveries = Recoveries(journal, endpoint=settings.endpoint, project=settings.project).each()
     creating = {intent.spec.name: intent.spec for intent in listed if intent.spec and not intent.settled}
-    lost = {each.name: each.spec for each in recoveries if each.is_being_recreated and each.name not in creating}
+    # a setting that can't be read is not performed, and must not hide the other nodes
+    recreated = (each for each in recoveries if isinstance(each, Recovery) and each.is_being_recreated)
+    lost = {each.name: each.spec for each in recreated if each.name not in creating}
     return [
         # set only the fields that the prompt and the deletion need
         Node(

@@ -42,11 +42,18 @@ def test_a_node_is_deleted_between_two_attempts_to_recreate_it(terminal: Termina
         waiting = {"is_on": True, "phase": "waiting", "attempts": 1, "chosen_at": now, "retry_at": now + 900}
         body = json.dumps({**json.loads(text), **waiting})
         database.execute("UPDATE documents SET body = ? WHERE kind = 'recovery'", (body,))
+        # a damaged setting of another node hides no node
+        database.execute(
+            "INSERT INTO documents SELECT endpoint, project, kind, replace(name, 'mine', 'other'), 'damaged',"
+            " updated_at FROM documents WHERE kind = 'recovery'"
+        )
 
     stopped = terminal.tpu("stop", "mine", "--yes")
     assert (stopped.returncode, "Auto-recovery is on for it" in stopped.stderr) == (1, True), stopped.stderr
     deleted = terminal.tpu("delete", "mine", "--yes")
     assert (deleted.returncode, deleted.stdout) == (0, "mine is deleted.\n"), deleted.stderr
+    with closing(Journal.open(terminal.home / "tpu")) as journal, journal.writing() as database:
+        database.execute("DELETE FROM documents WHERE body = 'damaged'")
     assert " off " in terminal.tpu("recover", "mine").stdout
     assert terminal.tpu("delete", "mine", "--yes").returncode == 1
 
