@@ -174,7 +174,7 @@ def _not_for(generation: str, runtime_version: str) -> str:
     # A name with brackets is a pattern for a family of images and can't be requested.
     own = ", ".join(name for name in images[generation] if "[" not in name)
     return Text(
-        "The runtime version {version} is for TPU {generations}; TPU {generation} needs {own}.",
+        "The runtime version {version} is for TPU {generations}. For TPU {generation}, use one of these: {own}.",
         version=runtime_version,
         generations=", ".join(meant_for),
         generation=generation,

@@ -63,9 +63,14 @@ def test_a_range_of_pythons_reads_as_people_say_it():
     ("accelerator_type", "runtime_version", "framework", "words"),
     [
         ("v5litepod-8", "v2-alpha-tpuv5-lite", "jax", ""),
-        ("v5litepod-8", "v2-alpha-tpuv5", "jax", "is for TPU v5p; TPU v5e needs v2-alpha-tpuv5-lite, "),
+        (
+            "v5litepod-8",
+            "v2-alpha-tpuv5",
+            "jax",
+            "TPU v5p. For TPU v5e, use one of these: v2-alpha-tpuv5-lite, ",
+        ),
         ("v4-8", "tpu-ubuntu2204-base", "torch_xla", ""),
-        ("v6e-8", "tpu-ubuntu2204-base", "torch_xla", "TPU v6e needs v2-alpha-tpuv6e."),
+        ("v6e-8", "tpu-ubuntu2204-base", "torch_xla", "For TPU v6e, use one of these: v2-alpha-tpuv6e."),
         ("v3-8", "tpu-vm-tf-2.18.0", "tf", ""),
         ("v3-32", "tpu-vm-tf-2.18.0", "tf", "v3-32 has 4 workers"),
         ("v3-32", "tpu-vm-tf-2.18.0-pod-pjrt", "tf", ""),

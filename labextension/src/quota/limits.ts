@@ -1,6 +1,6 @@
 import { IQuotaLimit } from '../api.generated';
 
-/** Limits above zero of which nothing is used, in the zone where the user looks for a node. */
+/** Limits above zero without any usage, in the zone where the user looks for a node. */
 export function limitsWithRoom(
   limits: readonly IQuotaLimit[],
   chosenZone: string
