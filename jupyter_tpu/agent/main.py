@@ -141,6 +141,7 @@ class Agent:
         # Adopt before the first client connects, so that it finds the previous agent's kernels.
         self._slices.adopt()
         self._kernels.adopt()
+        await self._kernels.until_resent()
         if os.environ.get("JUPYTER_TPU_PREWARM") != "0":  # tests disable this to avoid the start of a second kernel
             self._launcher.spares.begin()
         await self._serve_at(listener)

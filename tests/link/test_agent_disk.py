@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import resource
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -63,6 +64,25 @@ async def test_what_a_full_disk_did_not_take_is_not_lost_with_the_agent(client: 
     later.attach()
     await later.wait(lambda message: "third" in later.printed())
     assert later.printed() == "first\nsecond\nthird\n"
+
+
+async def test_a_request_waits_until_the_kernel_has_sent_again_what_the_disk_did_not_take(
+    client: Any, worker: Any
+) -> None:
+    """Recorded first, it would take the place of what clients have seen already, and they would see that twice."""
+    kernel = psutil.Process((await client.start())["pid"])
+    await client.run("print('first')")
+    limit_files(client.link.agent["pid"], 1)
+    await client.run("print('second')")
+    kernel.suspend()
+    worker.kill(client.link.agent["pid"])
+    third = client.execute("print('third')")
+    with contextlib.suppress(TimeoutError):  # the next agent takes no request for as long
+        await client.wait(lambda message: "third" in str(message.get("content")), timeout=2)
+    kernel.resume()
+    await client.reply(third)
+    assert client.printed() == "first\nsecond\nthird\n"
+    assert not came_twice(client)
 
 
 @pytest.mark.nightly

@@ -287,6 +287,11 @@ class Kernel:
             self._watch = asyncio.create_task(self._learn_of_end(state["pid"]))
 
     @property
+    def awaits_resent(self) -> bool:
+        """Whether the process still has to resend messages that clients may have seen; see `Recorder`."""
+        return self._sockets is not None and self._recorder.awaits_resent
+
+    @property
     def is_whole(self) -> bool:
         """Whether all files that `restore` can write are still on the disk."""
         return self._folder.is_whole and self._recorder.is_whole

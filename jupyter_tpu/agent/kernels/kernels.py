@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -14,6 +16,10 @@ log = logging.getLogger(__name__)
 
 # A valid kernel ID. IDs are also folder names, so they contain no path separators and at most 64 characters.
 _KERNEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+# How long clients wait for kernels to resend messages, and how often to check this. A kernel resends at once, unless it
+# is stopped; clients wait 12 s for the agent's hello (`link.handshake`).
+_RESENT_WITHIN_S = 5.0
+_RESENT_POLL_S = 0.02
 
 
 def checked_kernel_id(kernel_id: Any) -> str:
@@ -48,6 +54,16 @@ class Kernels:
                 self._adopt_one(folder.name)
             except (OSError, ValueError, KeyError, TpuError) as error:
                 log.error("kernel folder %s cannot be used: %s", folder, error)
+
+    async def until_resent(self) -> None:
+        """Wait until the adopted kernels have resent what an earlier agent couldn't write to a full disk.
+
+        Until then, recording a client's request would use up the seqs of these messages, and clients that had already
+        received the messages would receive them again with other seqs.
+        """
+        end = time.monotonic() + _RESENT_WITHIN_S
+        while any(kernel.awaits_resent for kernel in self.all()) and time.monotonic() < end:  # noqa: ASYNC110 - rare
+            await asyncio.sleep(_RESENT_POLL_S)
 
     def _adopt_one(self, kernel_id: str) -> None:
         kernel = self.get_or_make(kernel_id)

@@ -124,6 +124,11 @@ class Recorder:
         self.record(Channel.EVENT, [_event(name, content)])
 
     @property
+    def awaits_resent(self) -> bool:
+        """Whether clients may have seen messages that are not on disk and that the kernel hasn't resent yet."""
+        return self._watermark.seq_of(self._number + 1) is not None
+
+    @property
     def is_whole(self) -> bool:
         """Whether all files of the record that `restore` can write exist."""
         return self._record.is_whole and self._watermark.is_whole
@@ -189,9 +194,7 @@ class Recorder:
 
     def _warn_of_full_disk(self) -> None:
         """Record the event ``disk_full`` when the disk becomes full; don't repeat it while the disk stays full."""
-        if (
-            self._watermark.seq_of(self._number + 1) is not None
-        ):  # the kernel will send later messages again, and the event must not use their seqs
+        if self.awaits_resent:  # the event must not use the seqs of these messages
             return
         is_new, self._has_warned = self._record.has_overflow and not self._has_warned, self._record.has_overflow
         if is_new:
