@@ -260,11 +260,12 @@ def outputs_of(client: BlockingKernelClient, code: str) -> str:
 
     def take(message: dict[str, Any]) -> None:
         content = message["content"]
-        texts = (content.get("text"), content.get("data", {}).get("text/plain"), *content.get("traceback", ()))
-        shown.extend(text for text in texts if text)
+        shown.append(content.get("text", ""))  # one print may arrive in several messages
+        blocks = (content.get("data", {}).get("text/plain"), *content.get("traceback", ()))
+        shown.extend(f"{block}\n" for block in blocks if block)
 
     client.execute_interactive(code, output_hook=take, timeout=150)
-    return "\n".join(shown)
+    return "".join(shown)
 
 
 def test_tpu_init_starts_jax_on_all_workers_and_only_there(

@@ -32,8 +32,9 @@ class Notebook:
 
         def hear(message: dict[str, Any]) -> None:
             content = message["content"]
-            shown.append(str(content.get("data", {}).get("text/plain", "")) + str(content.get("text", "")))
-            shown.extend(content.get("traceback", ()))
+            shown.append(content.get("text", ""))  # one print may arrive in several messages
+            blocks = (content.get("data", {}).get("text/plain"), *content.get("traceback", ()))
+            shown.extend(f"{block}\n" for block in blocks if block)
 
         self._client.execute_interactive(
             code,
@@ -42,7 +43,7 @@ class Notebook:
             stdin_hook=lambda _: self._client.input(answer),
             timeout=PATIENCE_S,
         )
-        return "\n".join(shown)
+        return "".join(shown)
 
     def end(self) -> None:
         self._client.stop_channels()

@@ -197,8 +197,15 @@ def run(server: Server, kernel_id: str, code: str) -> None:
 def begin(server: Server, kernel_id: str, code: str) -> None:
     """Run a cell that takes its time."""
     with console(server, kernel_id) as client:
-        client.execute(code, stop_on_error=False)
+        msg_id = client.execute(code, stop_on_error=False)
+        # the state may still be the "busy" of an earlier cell, and closing the client now would drop the request
+        until(lambda: msg_id in requests_of(server, kernel_id))
         until(lambda: state_of(server, kernel_id) == "busy")
+
+
+def requests_of(server: Server, kernel_id: str) -> list[str]:
+    """The ids of all requests that have arrived on the node."""
+    return [each["msg_id"] for each in server.tpu("GET", f"kernels/{kernel_id}/outputs").json["requests"]]
 
 
 def state_of(server: Server, kernel_id: str) -> str:
