@@ -15,7 +15,7 @@ GROUPS: Mapping[str, tuple[Command, ...]] = {
     Text("Chips"): others.CHIPS,
     Text("Auto-stop"): others.AUTOSTOP,
     Text("Costs and quota"): money.COMMANDS,
-    Text("Without a cloud"): others.WITHOUT_A_CLOUD,
+    Text("Without Google Cloud"): others.WITHOUT_A_CLOUD,
 }
 """The commands, by the titles of their groups in the help."""
 

@@ -112,7 +112,7 @@ async def node_chips(options: argparse.Namespace) -> AsyncIterator[NodeChips]:
     if node.state != "READY":
         raise WrongState(
             Text("The node {node} is {state}, not READY.", node=node.name.node_id, state=node.state),
-            exists="Nothing runs on the node.",
+            exists="No program is running on the node.",
         )
     chips = NodeChips(node, settings.endpoint)
     try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jupyter_tpu.journal.audit import Entry
 
 
-# stable names for `Entry.action`, as in the panel's activity log
+# stable names for `Entry.action`, as in the panel's audit log
 ACTION_NAMES = {
     "create": Text("Create"),
     "start": Text("Start"),

@@ -22,7 +22,7 @@ _SPANS = (
     ("month", Text("this month")),
     ("total", Text("in total")),
 )
-NONE_ENTERED = Text("No grants are entered.")
+NONE_ENTERED = Text("You have not added any grants.")
 PARTIAL_COST = Text("Partial: some time was unmonitored, so the cost may be higher.")
 PARTIAL_QUOTA = Text("Partial: some quota usage was not visible, so less may be free.")
 NO_QUOTA = Text("No known quota applies to this node.")
@@ -247,7 +247,7 @@ def _grant_sections(known: ClientSnapshot, now: float) -> list[Section]:
     if not grants:
         return [
             Section(
-                title=GRANTS, age=age, lines=[Text("No grants are entered. To add one, run `jupyter tpu grant add`.")]
+                title=GRANTS, age=age, lines=[Text("You have not added any grants. To add one, run `jupyter tpu grant add`.")]
             )
         ]
     return [Section(title=each["name"], age=age, lines=list(grant_lines(each)), **_chips(each)) for each in grants]

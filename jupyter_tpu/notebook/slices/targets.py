@@ -61,7 +61,7 @@ def target_of(magic: str, line: str, body: str, count: int) -> Target:
     if count == 1:
         hint = Text("Remove the line that begins with %%: this kernel runs only on worker 0.")
     if workers is None or (magic == "worker" and len(workers) != 1):
-        raise BadInput(Text("%%{magic} {line} does not name a worker.", magic=magic, line=line[:60]), hint=hint)
+        raise BadInput(Text("Invalid choice of workers: “%%{magic} {line}”.", magic=magic, line=line[:60]), hint=hint)
     unknown = [each for each in workers if each >= count]
     if unknown:
         raise BadInput(Text("There is no worker {number}.", number=unknown[0]), hint=hint)

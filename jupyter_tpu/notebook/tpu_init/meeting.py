@@ -145,7 +145,7 @@ def _greeted_by(line: _Line, place: ThisSlice) -> int | None:
 def _missing(workers: set[int]) -> AcceleratorFailed:
     return AcceleratorFailed(
         Text(
-            "Workers that were not ready for %tpu_init within {minutes} minutes: {workers}.",
+            "These workers were not ready for %tpu_init within {minutes} minutes: {workers}.",
             workers=", ".join(map(str, sorted(workers))),
             minutes=int(_MEETS_WITHIN_S // 60),
         ),

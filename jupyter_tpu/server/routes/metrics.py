@@ -111,7 +111,7 @@ def workers_to_query(node: Node, endpoint: str) -> tuple[WorkerKey, ...]:
     if node.state != "READY":
         raise WrongState(
             Text("The node {node} is {state}, not READY.", node=name, state=node.state),
-            exists="Nothing runs on the node.",
+            exists="No program is running on the node.",
         )
     if not was_reached(node):
         raise WorkerUnreachable(

@@ -139,7 +139,7 @@ describe('the sections', () => {
         'Quota',
         'Search and queue',
         'Billable resources and quota',
-        'Activity log'
+        'Audit log'
       ]
     ]);
     await click('Quota');
@@ -235,7 +235,7 @@ function logged(rest: Partial<IAuditEntry>): IAuditEntry {
   return { at: 1, ...texts, detail: {}, ...rest };
 }
 
-describe('the activity log', () => {
+describe('the audit log', () => {
   it('tells what was done from what was only asked for', () => {
     const entry = logged({ action: 'stop', subject: 'nodes/a' });
     const refused = logged({ ...entry, subject: 'nodes/b', detail: { error: { message: 'No.' } } });

@@ -261,7 +261,7 @@ export function enterRunHours(trans: TranslationBundle): string {
 // Price, billing and quota of a choice
 
 export function billedWithReservation(trans: TranslationBundle): string {
-  return trans.__('Billed with its reservation');
+  return trans.__('Billed as part of its reservation');
 }
 
 export function reservationPrice(trans: TranslationBundle): string {

@@ -1,4 +1,4 @@
-/** Spending: the section, budgets, history, the status bar, and the activity log. */
+/** Spending: the section, budgets, history, the status bar, and the audit log. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import {
@@ -310,9 +310,9 @@ export function outOfDate(trans: TranslationBundle): string {
   return trans.__('Out of date: the server is not responding.');
 }
 
-// Activity log
+// Audit log
 
-/** The name of an action in the activity log, which has stable words such as `budget_level`. */
+/** The name of an action in the audit log, which has stable words such as `budget_level`. */
 export function actionName(action: string, trans: TranslationBundle): string {
   const names: Record<string, string> = {
     create: trans.__('Create'),
@@ -343,7 +343,7 @@ export function actionName(action: string, trans: TranslationBundle): string {
 }
 
 export function activityLog(trans: TranslationBundle): string {
-  return trans.__('Activity log');
+  return trans.__('Audit log');
 }
 
 export function noEntries(trans: TranslationBundle): string {

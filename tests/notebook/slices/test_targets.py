@@ -36,15 +36,15 @@ def test_a_cell_runs_where_its_first_line_says(cell, workers, code):
     [
         ("%%worker 7\nx", "There is no worker 7."),
         ("%%workers 2-4\nx", "There is no worker 4."),
-        ("%%workers a\nx", "%%workers a does not name a worker."),
-        ("%%workers\nx", "%%workers  does not name a worker."),
-        ("%%workers 3-1\nx", "%%workers 3-1 does not name a worker."),
-        ("%%workers -1\nx", "%%workers -1 does not name a worker."),
-        ("%%workers 1,\nx", "%%workers 1, does not name a worker."),
-        ("%%worker 0,1\nx", "%%worker 0,1 does not name a worker."),
+        ("%%workers a\nx", "Invalid choice of workers: “%%workers a”."),
+        ("%%workers\nx", "Invalid choice of workers: “%%workers ”."),
+        ("%%workers 3-1\nx", "Invalid choice of workers: “%%workers 3-1”."),
+        ("%%workers -1\nx", "Invalid choice of workers: “%%workers -1”."),
+        ("%%workers 1,\nx", "Invalid choice of workers: “%%workers 1,”."),
+        ("%%worker 0,1\nx", "Invalid choice of workers: “%%worker 0,1”."),
         ("%%worker 0", "The cell has no code below %%worker."),
         ("%%workers 1\n \n", "The cell has no code below %%workers."),
-        ("%%workers 0-99999999999\nx", "%%workers 0-99999999999 does not name a worker."),
+        ("%%workers 0-99999999999\nx", "Invalid choice of workers: “%%workers 0-99999999999”."),
     ],
 )
 def test_a_line_that_names_no_worker_is_refused_with_the_numbers(cell, message):

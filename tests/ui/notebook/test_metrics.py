@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.system("chromium")]
 
 AXE = Path(__file__).parents[3] / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
 TAKE = "import emulated_tpu\ntaken = emulated_tpu.take()\nprint('taken')"
-SECTIONS = ("Spend", "Grants and credits", "Quota", "Search and queue", "Billable resources and quota", "Activity log")
+SECTIONS = ("Spend", "Grants and credits", "Quota", "Search and queue", "Billable resources and quota", "Audit log")
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def test_money_from_the_first_node_to_the_cleanup(
     expect(quota.get_by_role("list", name="Quota limits")).to_contain_text("my-node")
     clean_up(panel, picture)
     assert demo.ask("jupyter-tpu/v1/nodes")["nodes"][0]["kernelspec"] == kernel_name  # nothing was deleted
-    activity = section(panel, "Activity log")
+    activity = section(panel, "Audit log")
     expect(activity.get_by_role("list")).to_contain_text("Budget")
     picture(page, "money-activity")
 
