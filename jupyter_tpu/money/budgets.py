@@ -267,10 +267,10 @@ def _runs_out_at(left: float, rate: float, window: Window, now: float) -> float 
 
 
 def amount_text(budget: Budget, amount: float) -> str:
-    """Format an amount as ``$20.00`` or ``7.50 hours``; dollar amounts below $0.10 get six decimals."""
+    """Format an amount as ``$20.00`` or ``7.50 hours``; dollar amounts below one cent get up to six decimals."""
     if budget.unit == "hours":
         return Text("{hours} hours", hours=f"{amount:,.2f}")
-    return f"${amount:,.2f}" if amount >= 0.1 or not amount else f"${amount:.6f}"
+    return f"${amount:,.2f}" if amount >= 0.01 or not amount else f"${max(amount, 1e-6):.6f}".rstrip("0")
 
 
 _USAGES: Mapping[Period, Text] = {

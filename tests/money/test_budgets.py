@@ -14,6 +14,7 @@ from jupyter_tpu.errors import BadInput
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.money.budgets import (
     Budget,
+    amount_text,
     budget_from_json,
     level_of,
     moment_text,
@@ -157,6 +158,22 @@ def test_only_what_lies_in_the_window_counts() -> None:
     assert usage.fraction == pytest.approx(0.48)
     assert (usage.level, usage.runs_out_at) == ("ok", None)
     assert usage_text(budget(), usage) == "$9.60 of $20.00 this week"
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (0.0, "$0.00"),
+        (1234.5, "$1,234.50"),
+        (0.01, "$0.01"),
+        (0.0567, "$0.06"),
+        (0.0025, "$0.0025"),
+        (1e-6, "$0.000001"),
+        (1e-9, "$0.000001"),
+    ],
+)
+def test_an_amount_has_cents_or_as_many_digits_as_it_needs(amount: float, text: str) -> None:
+    assert amount_text(budget(), amount) == text
 
 
 def test_hours_are_those_of_all_nodes_together() -> None:
