@@ -306,10 +306,7 @@ def _use(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: float
     if ready_since is None or not _can_lapse(rules, activity, keep):
         if running:
             return _Use(verdict="busy", reason=_joined_details([*running, *_open_pages(activity)]))
-        return _Use(
-            verdict="unknown",
-            reason=Text("{details} (treated as busy)", details=_joined_details(hidden)),
-        )
+        return _Use(verdict="unknown", reason=_joined_details(hidden))
     return _lapsing(rules, activity, ready_since, now)
 
 

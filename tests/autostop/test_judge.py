@@ -195,7 +195,7 @@ SITUATIONS = (
             execution=ago(5), accelerator=Source(detail="the chips are held, their use is not shown"), human=ago(5)
         ),
         verdict="unknown",
-        reason="their use is not shown (treated as busy)",
+        reason="their use is not shown",
         ends_in_h=None,
     ),
     Situation(
@@ -203,7 +203,7 @@ SITUATIONS = (
         activity=Activity(execution=ago(5), accelerator=Source(detail="not shown"), human=ago(5)),
         rules=Rules(idle_after_s=HOUR, session_s=8 * HOUR),
         verdict="unknown",
-        reason="(treated as busy)",
+        reason="not shown",
         ends_in_h=2,
         why="session",
     ),
@@ -330,6 +330,7 @@ def test_a_situation_has_its_verdict_with_the_reason(situation: Situation) -> No
     verdict = judge(situation.rules, situation.activity, situation.keep, situation.ready_since, NOW)
     assert (verdict.verdict, verdict.ends_why) == (situation.verdict, situation.why)
     assert situation.reason in verdict.reason
+    assert verdict.reason.count("treated as busy") == 0, "said beside the verdict"
     ends_in_h = None if verdict.ends_at is None else (verdict.ends_at - NOW) / HOUR
     assert ends_in_h == (None if situation.ends_in_h is None else pytest.approx(situation.ends_in_h))
     assert verdict.is_due == (ends_in_h is not None and ends_in_h <= 0)

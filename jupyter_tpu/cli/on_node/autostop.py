@@ -145,12 +145,15 @@ def _show_one(options: argparse.Namespace, brake: AutostopStatus) -> int:
     if options.json:
         echo_json(autostop_status_view(brake))
         return 0
+    verdict, why = brake.verdict.verdict, brake.verdict.ends_why
+    # before an idle stop, unknown activity no longer counts as use
+    is_use = verdict == "unknown" and why != "idle"
     echo(
         plain(
             _(
                 "{node} is {verdict}: {reason}.",
                 node=brake.node.name.node_id,
-                verdict=_(_WORDS[brake.verdict.verdict]),
+                verdict=_("unknown (treated as busy)") if is_use else _(_WORDS[verdict]),
                 reason=_(brake.verdict.reason),
             )
         )

@@ -426,6 +426,21 @@ describe('the time left of a node', () => {
     expect(screen.queryByRole('alert')).toBeNull();
   });
 
+  it.each([
+    [null, null, 1, 'no connection'],
+    [3520, 'session', 1, 'Activity unknown (treated as busy) · no connection'],
+    [3520, 'idle', 0, 'no connection']
+  ] as const)(
+    'says at most once that unknown activity counts as busy: %j %j',
+    (ends_at, ends_why, count, reason) => {
+      const about = { ends_at, ends_why, reason: 'no connection' };
+      const nodes = [autostop({ verdict: 'unknown', ...about })];
+      showRow({ autostops: answered({ as_of: null, nodes }) });
+      expect(screen.queryAllByText(/treated as busy/)).toHaveLength(count);
+      screen.getByText(reason);
+    }
+  );
+
   it('warns', () => {
     const nodes = [autostop({ is_warning: true })];
     showRow({ autostops: answered({ as_of: null, nodes }) }, 'autostopAlerts');

@@ -7,6 +7,7 @@ import { Problem } from '../components/problem';
 import { useRequest } from '../components/userequest';
 import * as messages from '../messages/autostop';
 import {
+  activityReason,
   autostopSummary,
   guardDetail,
   guardState,
@@ -46,6 +47,7 @@ export function AutostopRow(props: IProps): JSX.Element | null {
   if (!autostop || (!node.billing && autostop.ends_at === null)) {
     return null;
   }
+  const reason = activityReason(autostop, trans);
   const kept = keptRunning(autostop, now_s, trans);
   const close = (): void => {
     setAsking(false);
@@ -58,7 +60,7 @@ export function AutostopRow(props: IProps): JSX.Element | null {
       aria-label={messages.rowLabel(autostop.node_id, trans)}
     >
       <strong>{autostopSummary(autostop, now_s, trans)}</strong>
-      {autostop.reason && <div className="jp-tpu-Muted">{autostop.reason}</div>}
+      {reason && <div className="jp-tpu-Muted">{reason}</div>}
       {kept && <div>{kept}</div>}
       {autostop.guard.state === 'cannot' && (
         <div className="jp-tpu-Complaint">{messages.needsServer(autostop.guard.detail, trans)}</div>
@@ -118,7 +120,7 @@ function Activity({ autostop, history, news, trans }: IActivityProps): JSX.Eleme
           <React.Fragment key={source.source}>
             <dt>{sourceName(source.source, trans)}</dt>
             <dd title={source.detail}>
-              {sourceState(source, autostop.sources, trans)}
+              {sourceState(source, autostop, trans)}
               {source.detail && <span className="jp-tpu-Muted"> · {source.detail}</span>}
             </dd>
           </React.Fragment>

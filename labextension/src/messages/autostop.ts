@@ -266,15 +266,26 @@ function withoutEnd(autostop: INodeAutostop, trans: TranslationBundle): string {
       ? trans.__('Auto-stop is off')
       : trans.__('No auto-stop while the current cell runs');
   }
-  const use =
-    verdict === 'unknown' ? trans.__('Activity unknown (treated as busy)') : trans.__('In use');
   const span = formatDuration(idle_after_s, trans);
   return withReason(
-    use,
+    verdict === 'unknown' ? activityUnknown(trans) : trans.__('In use'),
     action === 'stop'
       ? trans.__('auto-stop %1 after it becomes idle', span)
       : trans.__('auto-delete %1 after it becomes idle', span)
   );
+}
+
+function activityUnknown(trans: TranslationBundle): string {
+  return trans.__('Activity unknown (treated as busy)');
+}
+
+/** The reason for the verdict. That unknown activity counts as use is added if the summary doesn't say so. */
+export function activityReason(autostop: INodeAutostop, trans: TranslationBundle): string {
+  const { reason, verdict, ends_why } = autostop;
+  // without a reason to stop, the summary says it; before an idle stop, unknown activity no longer counts as use
+  return verdict === 'unknown' && ends_why !== null && ends_why !== 'idle'
+    ? withReason(activityUnknown(trans), reason)
+    : reason;
 }
 
 /**
@@ -348,17 +359,19 @@ export function sourceName(source: IActivitySource['source'], trans: Translation
   return names[source] ?? source;
 }
 
-/** @param others all sources of the node: CPU time substitutes chip use that is unknown */
+/** @param autostop of the node: CPU time substitutes chip use that is unknown, and the summary says what is unknown */
 export function sourceState(
   { state, age_s }: IActivitySource,
-  others: readonly IActivitySource[],
+  { sources, verdict }: Pick<INodeAutostop, 'sources' | 'verdict'>,
   trans: TranslationBundle
 ): string {
   if (state === 'unknown') {
-    const hasSubstitute = others.some(one => one.source === 'cpu' && one.state !== 'unknown');
+    const hasSubstitute = sources.some(one => one.source === 'cpu' && one.state !== 'unknown');
     return hasSubstitute
       ? trans.__('unknown (output and CPU time count instead)')
-      : trans.__('unknown (treated as busy)');
+      : verdict === 'unknown'
+        ? trans.__('unknown')
+        : trans.__('unknown (treated as busy)');
   }
   if (state === 'active') {
     return trans.__('now');
