@@ -117,10 +117,14 @@ function isBeing(
 
 /** The names of the nodes that are being created or started, by request or by the cloud's own account. */
 export function inProgress(verb: 'create' | 'start', list: INodeList | null): string[] {
+  return placesInProgress(verb, list).map(({ node_id }) => node_id);
+}
+
+function placesInProgress(verb: 'create' | 'start', list: INodeList | null): INodeKey[] {
   const state = verb === 'create' ? 'CREATING' : 'STARTING';
   const intents = list?.intents.filter(intent => !intent.settled && intent.verb === verb) ?? [];
   const nodes = list?.nodes.filter(node => node.state === state) ?? [];
-  return [...new Map([...nodes, ...intents].map(pair)).values()].map(({ node_id }) => node_id);
+  return [...new Map([...nodes, ...intents].map(pair)).values()];
 }
 
 export function failedCreations({ intents }: INodeList): IFailedIntent[] {
@@ -160,11 +164,37 @@ export function billingOf(list: INodeList): IBilling {
   };
 }
 
+/** The numbers of nodes that are billed and go on, that stop, and that are being deleted. */
+export interface IRunning {
+  readonly running: number;
+  readonly stopping: number;
+  readonly deleting: number;
+}
+
+/** Nodes that end are counted apart: their cost remains in the hourly rate until the ledger has closed them. */
+export function runningOf(list: INodeList): IRunning {
+  const ending = list.nodes.filter(({ name }) => isEnding(list, name));
+  const deleting = ending.filter(({ name }) => isBeingDeleted(list, name)).length;
+  return {
+    running: list.nodes.filter(({ billing, name }) => billing && !isEnding(list, name)).length,
+    stopping: ending.length - deleting,
+    deleting
+  };
+}
+
 /** How the nodes end when everything that is billed is stopped. */
 export interface IEnds {
-  readonly stopped: readonly INode[];
+  readonly stopped: readonly INodeKey[];
   /** Nodes that the cloud cannot stop, so they are deleted together with their disks. */
-  readonly deleted: readonly INode[];
+  readonly deleted: readonly INodeKey[];
+}
+
+/** How the nodes end when everything is stopped, including those that the cloud doesn't run or list yet. */
+export function endsOfAll(list: INodeList | null): IEnds {
+  const { stopped, deleted } = endsOf(list?.nodes ?? []);
+  const known = new Set([...stopped, ...deleted].map(keyOf));
+  const coming = (['create', 'start'] as const).flatMap(verb => placesInProgress(verb, list));
+  return { stopped, deleted: [...deleted, ...coming.filter(place => !known.has(keyOf(place)))] };
 }
 
 /** How the nodes end that are billed, or soon will be. */

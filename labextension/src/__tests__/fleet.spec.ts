@@ -1,4 +1,13 @@
-import { announce, billingOf, checkName, kernelspecsOf, rowsOf, suggestName } from '../fleet';
+import {
+  announce,
+  billingOf,
+  checkName,
+  kernelspecsOf,
+  rowsOf,
+  runningOf,
+  suggestName
+} from '../fleet';
+import { nodesRunning } from '../messages/panel';
 import { intent, list, node, STOCKOUT, trans } from './fixtures';
 
 describe('rows', () => {
@@ -44,6 +53,18 @@ describe('the sum', () => {
   it('is a lower bound where a price is unknown', () => {
     const sum = billingOf(list({ nodes: [node('a'), node('b', { price: null })] }));
     expect(sum).toEqual({ count: 2, usdPerHour: 9.6, isPartial: true });
+  });
+});
+
+describe('the nodes at the top of the panel', () => {
+  it('are not called running while they stop or are deleted', () => {
+    const stopped = node('stopped', { state: 'STOPPED', billing: false });
+    const stopping = node('d', { state: 'STOPPING', billing: false });
+    const nodes = [node('a'), node('b'), node('c'), stopping, stopped];
+    const intents = [intent('b', { verb: 'stop' }), intent('c', { verb: 'delete' })];
+    const shown = runningOf(list({ nodes, intents }));
+    expect(nodesRunning(shown, trans)).toBe('1 running · 2 stopping · 1 being deleted');
+    expect(nodesRunning(runningOf(list({ nodes: [node('a')] })), trans)).toBe('1 running');
   });
 });
 

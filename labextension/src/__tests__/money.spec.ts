@@ -420,13 +420,23 @@ describe('the commands of money', () => {
   });
 
   it('stop everything after naming the nodes and how each ends', async () => {
-    nodes.list = list({ nodes: [node('a'), node('b', { spot: true }), node('c')] });
+    const intents = [
+      intent('new'),
+      intent('started', { verb: 'start' }),
+      intent('a', { verb: 'delete' }),
+      intent('done', { settled: true })
+    ];
+    const billed = [node('a'), node('b', { spot: true }), node('c')];
+    const started = node('started', { state: 'STOPPED', billing: false });
+    nodes.list = list({ nodes: [...billed, started], intents });
     const answer = commands.execute(MoneyCommandIDs.stopAll);
     await screen.findByText('Stop everything?');
     screen.getByText(
       'Will be stopped (disk and files are kept): a in us-central1-a, c in us-central1-a.'
     );
-    screen.getByText('Will be deleted with disk and files: b in us-central1-a.');
+    screen.getByText(
+      'Will be deleted with disk and files: b in us-central1-a, new in us-central1-a, started in us-central1-a.'
+    );
     screen.getByText('Stop everything');
     fireEvent.click(screen.getByText('Cancel'));
     await answer;

@@ -2,7 +2,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { addIcon, refreshIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 import { INodeList, IStatus } from '../api.generated';
-import { billingOf } from '../fleet';
+import { billingOf, runningOf } from '../fleet';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
 import { rateOf } from '../messages/units';
@@ -80,11 +80,11 @@ interface IBillingProps extends Pick<IProps, 'rate' | 'trans'> {
 }
 
 function Billing({ list, rate, trans }: IBillingProps): JSX.Element | null {
-  const billing = billingOf(list);
-  const listed = rateOf(billing, trans);
-  return billing.count === 0 ? null : (
+  const listed = rateOf(billingOf(list), trans);
+  const running = messages.nodesRunning(runningOf(list), trans);
+  return running === '' ? null : (
     <div className="jp-tpu-Billing">
-      {messages.nodesRunning(billing.count, trans)} · {rate?.(listed) ?? listed}
+      {running} · {rate?.(listed) ?? listed}
     </div>
   );
 }

@@ -2,6 +2,7 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { INode, Provisioning } from '../api.generated';
+import { IRunning } from '../fleet';
 import { formatUsd } from '../format';
 import { formatCountdown } from '../money/moments';
 import { Verb } from '../tokens';
@@ -29,8 +30,16 @@ export function simulateFailure(trans: TranslationBundle): string {
   return trans.__('Simulate a failure…');
 }
 
-export function nodesRunning(count: number, trans: TranslationBundle): string {
-  return trans.__('%1 running', count);
+/** How many nodes run, and how many are about to stop: `1 running · 2 stopping`. */
+export function nodesRunning(
+  { running, stopping, deleting }: IRunning,
+  trans: TranslationBundle
+): string {
+  return [
+    ...(running > 0 ? [trans.__('%1 running', running)] : []),
+    ...(stopping > 0 ? [trans.__('%1 stopping', stopping)] : []),
+    ...(deleting > 0 ? [trans.__('%1 being deleted', deleting)] : [])
+  ].join(' · ');
 }
 
 // List of nodes

@@ -5,7 +5,7 @@ import { LabIcon, stopIcon } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { JSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { INewBudget, INewGrant, INewQueued, INewSearch } from '../api.generated';
-import { endsOf, isEnding } from '../fleet';
+import { endsOfAll, isEnding } from '../fleet';
 import { commandLabel } from '../labels';
 import * as messages from '../messages/commands';
 import * as spendMessages from '../messages/spend';
@@ -233,7 +233,7 @@ function addCleanupCommands(context: ICommandContext): void {
       }
       const spend = model.parts.spend.dated?.data;
       const rate = spend ? formatRate(spend, trans) : spendMessages.spendingUnknown(trans);
-      const ends = endsOf(nodes.list?.nodes ?? []);
+      const ends = endsOfAll(nodes.list);
       return (await confirmStopAll(rate, ends, { emulated: emulated(), trans }))
         ? client.stopAll()
         : null;

@@ -7,7 +7,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyJSONObject } from '@lumino/coreutils';
 import { ISignal } from '@lumino/signaling';
 import { INode } from '../api.generated';
-import { billingOf, endsOf } from '../fleet';
+import { billingOf, endsOfAll } from '../fleet';
 import { stateKind } from '../format';
 import { tpuIcon } from '../icons';
 import { currentRate, endsText, stopAllConsequences } from '../messages/cleanup';
@@ -41,7 +41,7 @@ export class RunningNodes implements IRunningSessions.IManager {
     const { list } = this._nodes;
     const rate = list ? rateOf(billingOf(list), this._trans) : spendingUnknown(this._trans);
     return [
-      ...endsText(endsOf(list?.nodes ?? []), this._trans),
+      ...endsText(endsOfAll(list), this._trans),
       stopAllConsequences(this._trans),
       currentRate(rate, this._trans)
     ].join(' ');
