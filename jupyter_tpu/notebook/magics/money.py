@@ -245,11 +245,8 @@ def _grant_sections(known: ClientSnapshot, now: float) -> list[Section]:
     age = age_text(known.as_of, now)
     grants = known.data["grants"]
     if not grants:
-        return [
-            Section(
-                title=GRANTS, age=age, lines=[Text("You have not added any grants. To add one, run `jupyter tpu grant add`.")]
-            )
-        ]
+        line = Text("You have not added any grants. To add one, run `jupyter tpu grant add`.")
+        return [Section(title=GRANTS, age=age, lines=[line])]
     return [Section(title=each["name"], age=age, lines=list(grant_lines(each)), **_chips(each)) for each in grants]
 
 
