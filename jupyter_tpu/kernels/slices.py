@@ -218,6 +218,7 @@ class Slice:
             "workers": self._workers,
             "env": dict(launch.env),
             "cwd": launch.cwd,
+            "extra_arguments": list(launch.extra_arguments),
             "pythons": pythons,
         }
         params = {"workers": self._workers, "python": pythons[0], "engines": engines}

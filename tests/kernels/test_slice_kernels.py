@@ -79,8 +79,8 @@ def homes(cloud: Cloud, slice_node: Node) -> Homes:
     return Homes(cloud, slice_node)
 
 
-def started(manager: KernelManager) -> BlockingKernelClient:
-    manager.start_kernel(env={**os.environ, "JPY_SESSION_NAME": "/home/me/my.ipynb"})
+def started(manager: KernelManager, *arguments: str) -> BlockingKernelClient:
+    manager.start_kernel(extra_arguments=[*arguments], env={**os.environ, "JPY_SESSION_NAME": "/home/me/my.ipynb"})
     client = manager.client()
     client.start_channels(hb=False)
     client.wait_for_ready(timeout=120)
@@ -133,7 +133,7 @@ def test_what_is_there_for_a_notebook_on_one_worker_is_there_on_all(
         "c.InteractiveShell.ast_node_interactivity = 'last'\n"
     )
     (profile / "ipython_kernel_config.py").write_text("c.InteractiveShell.ast_node_interactivity = 'all'\n")
-    client = started(manager)
+    client = started(manager, "--cache-size=7")
 
     def agent(worker: int, method: str, **params: Any) -> dict[str, Any]:
         key = WorkerKey(node=slice_node.name, endpoint=cloud.settings.endpoint, worker_id=worker)
@@ -143,6 +143,9 @@ def test_what_is_there_for_a_notebook_on_one_worker_is_there_on_all(
     shown = run(client, "%%worker 1\nprint(started_up, configured)\n%autoreload 0\n'first'\n'second'")
     assert "True True" in shown
     assert "first" in shown
+
+    # arguments for the kernel count everywhere, with ipykernel's short names
+    assert "7\nworker 1: same output" in run(client, "print(get_ipython().cache_size)")
 
     # the processes that use the chips are named by their notebook, and end together
     take_chip = (

@@ -90,17 +90,35 @@ def run(capture: OutputCapture | None) -> None:  # noqa: ARG001 - ipykernel refe
 
 
 def run_engine(folder: str, *arguments: str) -> None:
-    """Run a kernel's engine on a worker other than worker 0 until the engine exits; pass `arguments` to ipyparallel."""
+    """Run a kernel's engine on a worker other than worker 0 until the engine exits.
+
+    Args:
+        folder: the working folder.
+        arguments: arguments of ipyparallel, then ``--``, then those that the kernel passes to ipykernel.
+    """
     put_own_package_first()
     go_to(folder)
     forget_own_package()
+    from ipykernel.kernelapp import IPKernelApp
     from ipyparallel.engine.app import IPEngine
     from IPython.paths import get_ipython_dir
 
-    sys.argv[:] = ["ipengine", *arguments]
+    end = arguments.index("--")
+    # Let ipykernel parse its own arguments, because ipyparallel doesn't know its aliases and flags.
+    app: Any = IPKernelApp
+    kernel = app()
+    kernel.parse_command_line(list(arguments[end + 1 :]))
+
+    class Engine(IPEngine):  # type: ignore[misc]
+        def parse_command_line(self, argv: Any = None) -> None:
+            super().parse_command_line(argv)
+            self.cli_config.merge(kernel.cli_config)  # what is set here takes precedence over configuration files
+            self.update_config(self.cli_config)
+
+    sys.argv[:] = ["ipengine", *arguments[:end]]
     # The engine has a profile folder of its own, but reads the same configuration files as the kernel.
     profile = Path(get_ipython_dir()) / "profile_default"
-    IPEngine.launch_instance(config_file_paths=[str(profile)], config_files=["ipython_kernel_config.py"])
+    Engine.launch_instance(config_file_paths=[str(profile)], config_files=["ipython_kernel_config.py"])
 
 
 def main(argv: list[str]) -> None:
@@ -108,7 +126,7 @@ def main(argv: list[str]) -> None:
 
     Args:
         argv: ``[--spare] FOLDER CONNECTION_FILE ARGUMENTS…`` for a kernel, where ARGUMENTS are passed to ipykernel;
-            ``--engine FOLDER ARGUMENTS…`` for an engine.
+            ``--engine FOLDER ARGUMENTS…`` for an engine, see `run_engine`.
     """
     if argv[0] == "--engine":
         return run_engine(*argv[1:])

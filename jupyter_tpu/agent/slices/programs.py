@@ -86,6 +86,8 @@ def engine_argv(launch: EngineLaunch, folder: Path, default_python: str) -> list
         f"--timeout={_REGISTERS_WITHIN_S}",
         "--log-level=30",
         EXTENSION,
+        "--",
+        *launch.kernel.extra_arguments,
     ]
 
 
