@@ -62,7 +62,8 @@ class Kernels:
         received the messages would receive them again with other seqs.
         """
         end = time.monotonic() + _RESENT_WITHIN_S
-        while any(kernel.awaits_resent for kernel in self.all()) and time.monotonic() < end:  # noqa: ASYNC110 - rare
+        # Poll, because any kernel's message or exit may be the last one to wait for.
+        while any(each.awaits_resent for each in self.all()) and time.monotonic() < end:  # noqa: ASYNC110 - see above
             await asyncio.sleep(_RESENT_POLL_S)
 
     def _adopt_one(self, kernel_id: str) -> None:
