@@ -14,6 +14,8 @@ from typing import Any
 import ipyparallel
 import psutil
 import pytest
+import zmq
+from zmq.utils.monitor import recv_monitor_message
 
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import BadInput, EnvironmentFailed, KernelFailed
@@ -100,10 +102,11 @@ class Pair:
             cluster.wait_for_engines(1, timeout=60, interactive=False)
             return cluster[1].apply_sync(eval, code)
 
-    def listening(self) -> set[str]:
-        """The addresses on which the controller listens."""
-        found = [connection for one in self.processes(0, "controller") for connection in one.net_connections("tcp")]
-        return {connection.laddr.ip for connection in found if connection.status == psutil.CONN_LISTEN}
+    def listening(self) -> set[tuple[str, int]]:
+        """Where the workers' processes listen."""
+        ours = [one for worker in self.workers for one in worker.processes()]
+        found = [connection for one in ours for connection in one.net_connections("tcp")]
+        return {(*connection.laddr,) for connection in found if connection.status == psutil.CONN_LISTEN}
 
     def processes(self, worker: int, name: str) -> list[psutil.Process]:
         """Processes of this worker whose command line has this word."""
@@ -125,6 +128,21 @@ async def pair(
     return Pair(workers, links, new_client(links[0]))
 
 
+def lets_in(address: str, server_key: bytes = b"") -> bool:
+    """Whether a program with this key, or without one, can connect to a ZMQ socket."""
+    failed = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_DISCONNECTED
+    with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
+        socket.linger = 0
+        if server_key:
+            socket.curve_serverkey = server_key
+            socket.curve_publickey, socket.curve_secretkey = zmq.curve_keypair()
+        with socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | failed) as monitor:
+            socket.connect(address)
+            event = recv_monitor_message(monitor)["event"]
+            socket.disable_monitor()
+        return event == zmq.EVENT_HANDSHAKE_SUCCEEDED
+
+
 async def gone(processes: list[psutil.Process]) -> None:
     """Returns once all have ended."""
     assert processes
@@ -140,14 +158,25 @@ async def test_the_engine_joins_without_a_secret_in_sight_and_nothing_is_left_of
     assert await pair.on_engine("__import__('os').getcwd()") == str(tmp_path)
     assert await pair.on_engine("'tpu' in get_ipython().magics_manager.magics['line']")
     # 2. The secret is in private files only, and only the worker's own address is listened on.
-    secret = answer["engine_connection"]["curve_serverkey"]
+    connection = answer["engine_connection"]
+    secret = connection["curve_serverkey"]
+    secrets = [value for name, value in connection.items() if name.startswith("curve_")]
     ours = [*pair.workers[0].processes(), *pair.workers[1].processes()]
-    assert not any(secret in " ".join([*one.cmdline(), *one.environ().values()]) for one in ours)
+    assert len([one for one in ours if "ipyparallel.engine.nanny" in one.cmdline()]) == 1
+    seen = " ".join(text for one in ours for text in (*one.cmdline(), *one.environ().values()))
+    assert [value for value in secrets if value in seen] == []
     kept = [path for one in pair.workers for path in one.home.rglob("*connection*.json")]
     kept += [*pair.client_file.parent.glob("*.json"), pair.client_file.parents[3] / "slice.json"]
     assert sum(secret in path.read_text() for path in kept) == 3  # the controller's two, and the engine's
     assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
-    assert pair.listening() == {ADDRESS, "127.0.0.1"}  # the second between the controller's own two processes
+    listening = pair.listening()
+    # the second is between the controller's own two processes, and between the engine and its helper
+    assert {address for address, _ in listening} == {ADDRESS, "127.0.0.1"}
+    # Nobody without the file can connect anywhere.
+    for where in (f"tcp://{address}:{port}" for address, port in listening):
+        assert not lets_in(where)
+        assert not lets_in(where, zmq.curve_keypair()[0])
+    assert lets_in(f"tcp://{ADDRESS}:{connection['registration']}", secret.encode())
     # 3. It goes with the kernel.
     controller = pair.processes(0, "controller")
     await pair.links[0].call("forget_kernel", KERNEL)
@@ -200,6 +229,21 @@ async def test_the_next_agents_find_controller_and_engine_and_learn_how_they_end
     assert (await pair.info(0, wait=True))["controller"]["exit"]["asked"]
     await pair.client.event("exited")
     assert [each["message"] for each in pair.client.messages if each.get("event") == "words"] == ["2"]
+
+
+async def test_a_cell_ends_although_no_client_reports_that_an_engine_exited_before_it_joined(
+    pair: Pair, tmp_path: Path
+) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexec sleep 999")
+    python.chmod(0o755)
+    await pair.start(python=str(python))
+    # the next agent reports it, too
+    pair.workers[1].kill(pair.workers[1].agent_pid())
+    psutil.Process((await pair.info(1))["engine"]["pid"]).kill()
+    refused = (await pair.client.run("1"))["content"]
+    assert refused["ename"] == "WorkerLost"
+    assert refused["evalue"].startswith("worker 1: the process has ended")
 
 
 async def test_another_client_finishes_the_start_of_one_that_was_killed(pair: Pair) -> None:

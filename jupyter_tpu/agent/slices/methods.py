@@ -27,6 +27,7 @@ from jupyter_tpu.agent.kernels.kernel_dir import CLIENT_FILE, CONTROLLER, check_
 from jupyter_tpu.agent.kernels.kernels import Kernels, checked_kernel_id
 from jupyter_tpu.agent.kernels.process import ReportedExits
 from jupyter_tpu.agent.paths import Home, private_folder
+from jupyter_tpu.agent.slices.engine_exits import report_exit
 from jupyter_tpu.agent.slices.network import node_facts, own_address
 from jupyter_tpu.agent.slices.packages import SlicePackages
 from jupyter_tpu.agent.slices.process import SliceProcess
@@ -148,7 +149,9 @@ class Slices:
             share_startup_files(folder / "profile", env)
             marks = {name: env[name] for name in ("JUPYTER_TPU_KERNEL_ID", "JUPYTER_TPU_AGENT_SOCKET")}
             argv = engine_argv(launch, folder, self._python)
-            self._start(engine, argv, env, notebook=launch.notebook, marks=marks, start_id=launch.start_id)
+            facts = {"worker": launch.worker, "notebook": launch.notebook, "marks": marks, "start_id": launch.start_id}
+            self._start(engine, argv, env, **facts)
+            self._report_exit_of(engine)
         return {"pid": engine.pid}
 
     async def unfinished_start(self, params: Params) -> dict[str, Any]:
@@ -225,6 +228,13 @@ class Slices:
         for folder in self._home.slices.glob("*"):
             if folder.is_dir():
                 self._adopt(self._engines, folder.name, folder)
+                self._report_exit_of(self._engines[folder.name])
+
+    def _report_exit_of(self, engine: SliceProcess) -> None:
+        """Report to the kernel when this engine has exited, unless that was requested."""
+        worker = engine.state.get("worker")
+        if isinstance(worker, int):  # an agent of an earlier version didn't store it
+            engine.when_lost(lambda: report_exit(engine.folder / ENGINE_FILE, worker))
 
     def _adopt(self, processes: dict[str, SliceProcess], kernel_id: str, folder: Path) -> None:
         processes[kernel_id] = SliceProcess(folder, self._reports)

@@ -9,7 +9,7 @@ import math
 import os
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ class SliceProcess:
         self._reports = reports
         self._process: Process | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._reporting: asyncio.Task[None] | None = None
 
     @property
     def is_running(self) -> bool:
@@ -134,10 +135,20 @@ class SliceProcess:
             except OSError as error:
                 log.error("%s cannot be saved, a later agent will not find its process: %s", self._file, error)
 
+    def when_lost(self, report: Callable[[], Awaitable[None]]) -> None:
+        """Call `report` once the process has exited although nobody requested it, unless `close` is called first."""
+        self._reporting = asyncio.create_task(self._report_loss(report))
+
+    async def _report_loss(self, report: Callable[[], Awaitable[None]]) -> None:
+        await self.ended.wait()
+        if not self.state.get("asked"):
+            await report()
+
     def close(self) -> None:
         """Stop watching the process, which keeps running."""
-        if self._watch is not None:
-            self._watch.cancel()
+        for task in (self._watch, self._reporting):
+            if task is not None:
+                task.cancel()
         if self._process is not None:
             self._process.close()
 

@@ -18,6 +18,9 @@ _PROBE_AGAIN_S = 1.0
 
 HELLO = "tpu_hello_request"
 
+EXITED = b"tpu_exited"
+"""The topic of an agent's message that its worker's engine has exited."""
+
 OnMessage = Callable[[str, Mapping[str, Any]], None]
 """Called with the type and content of each message about a request; the last one is the reply."""
 
@@ -49,6 +52,7 @@ class Cluster:
         self._controller_events: Any = None
         self._registered: dict[int, bytes] = {}
         self._joined: set[int] = set()
+        self._exited: set[int] = set()
 
     def connect(self, file: Path) -> None:
         """Wait for the controller's file and connect; blocks.
@@ -69,6 +73,7 @@ class Cluster:
         self._client = ipyparallel.Client(str(file), timeout=60)
         self._client._registration_callbacks.append(self._registration)
         self.call(lambda: self._watch_controller(client_module))
+        self.call(self._watch_agents)
         self.call(self._find_registered)
 
     def _watch_controller(self, client_module: Any) -> None:
@@ -77,6 +82,25 @@ class Cluster:
         monitor.linger = 0
         self._controller_events = client_module.ZMQStream(monitor, self._client._io_loop)
         self._controller_events.on_recv(lambda _: self._lose_all())
+
+    def _watch_agents(self) -> None:
+        """Lose a worker whose agent reports that the engine has exited; see `agent.slices.engine_exits`."""
+        dispatch = self._client._dispatch_iopub
+
+        def listen(frames: list[Any]) -> None:
+            if bytes(frames[0]) == EXITED:
+                self._lose_exited(json.loads(bytes(frames[-1]))["worker"])
+            else:
+                dispatch(frames)
+
+        self._client._iopub_stream.on_recv(listen, copy=False)
+
+    def _lose_exited(self, worker: int) -> None:
+        if worker in self._registered:
+            self._lose(worker)
+        elif worker not in self._exited:  # it has not joined
+            self._on_lost(worker)
+        self._exited.add(worker)
 
     def _lose_all(self) -> None:
         self._registered.clear()

@@ -13,12 +13,12 @@ from ipyparallel.controller.app import IPController
 from ipyparallel.engine.kernel import IPythonParallelKernel
 
 
-@pytest.mark.parametrize("name", ["_registration_callbacks", "_engines", "_setup_streams", "_send"])
+@pytest.mark.parametrize("name", ["_registration_callbacks", "_engines", "_setup_streams", "_send", "_dispatch_iopub"])
 def test_the_client_has_the_names_that_cluster_uses(name):
     assert hasattr(client.Client, name)
 
 
-@pytest.mark.parametrize("name", ["_mux_socket", "_mux_stream", "_control_stream", "_io_loop"])
+@pytest.mark.parametrize("name", ["_mux_socket", "_mux_stream", "_control_stream", "_iopub_stream", "_io_loop"])
 def test_the_clients_streams_and_loop_have_their_names(name):
     assert f"self.{name} = " in inspect.getsource(client.Client)
 
