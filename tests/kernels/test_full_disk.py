@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -14,21 +14,20 @@ from jupyter_tpu.emulator.workers.process_tree import processes_of
 from jupyter_tpu.errors import EnvironmentFailed
 
 
-def agent_on(cloud: Any, node: Any) -> int:
-    token = cloud.control.workers(str(node.name))[0]["token"]
-    return next(process.pid for process in processes_of([token]) if "agent" in process.cmdline())
-
-
 @contextmanager
-def full_disk(cloud: Any, node: Any) -> Iterator[None]:
-    """Whatever the node's agent writes fails, as on a full disk."""
-    agent = agent_on(cloud, node)
-    _, hard = resource.prlimit(agent, resource.RLIMIT_FSIZE)
-    resource.prlimit(agent, resource.RLIMIT_FSIZE, (1, hard))
+def full_disk(cloud: Any, node: Any, worker: int = 0, programs: Sequence[str] = ("agent",)) -> Iterator[None]:
+    """Whatever these programs of the worker write fails, as on a full disk."""
+    token = cloud.control.workers(str(node.name))[worker]["token"]
+    pids = [process.pid for process in processes_of([token]) if {*programs} & {*process.cmdline()}]
+    assert len(pids) >= len(programs)
     try:
+        for pid in pids:
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
         yield
     finally:
-        resource.prlimit(agent, resource.RLIMIT_FSIZE, (hard, hard))
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
 def words_until(client: Any, *wanted: str) -> str:

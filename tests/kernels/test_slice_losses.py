@@ -9,9 +9,11 @@ import pytest
 from jupyter_client.manager import KernelManager
 from raw_slice import SliceClient
 
+from jupyter_tpu.errors import EnvironmentFailed
 from jupyter_tpu.models import Node
 
 from .conftest import Cloud
+from .test_full_disk import full_disk
 from .test_slice_kernels import Homes, gone
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
@@ -141,3 +143,72 @@ def test_a_cut_network_between_the_workers_is_named(cloud: Cloud, slice_node: No
         cloud.control.fault_worker(str(slice_node.name), "clear", 0)
     assert notebook.result(request, timeout=120).others == "worker 1: same output"
     notebook.client.stop_channels()
+
+
+def message_of(notebook: SliceClient) -> str:
+    """The next message's text, no matter which cell it belongs to."""
+    return str(notebook.client.get_iopub_msg(timeout=60)["content"].get("text", ""))
+
+
+DIES = "import os\ndie = lambda *_, **__: os.kill(os.getpid(), 9)\n"
+
+
+@pytest.mark.parametrize(
+    "death",
+    [
+        "import jax\njax.distributed.initialize = die",
+        "import jax\njoin = jax.distributed.initialize\njax.distributed.initialize = lambda **o: (join(**o), die())",
+        "import jax\njax.local_devices = die",
+        "from jupyter_tpu.notebook.tpu_init import jax_start\njax_start._proved = die",
+    ],
+    ids=["before it joins", "when it has joined", "before it has devices", "before it computes"],
+)
+def test_cells_are_answered_although_a_worker_is_killed_while_jax_starts(
+    manager: KernelManager, notebook: SliceClient, death: str
+) -> None:
+    assert notebook.run(f"%%worker 1\n{DIES}{death}", timeout=120).error == ""
+    request, queued = notebook.send("%tpu_init jax"), notebook.send("print('never')")
+    notebook.wait_for_output(request, "worker 1: WorkerLost", timeout=60)
+    assert notebook.result(request).error.startswith("WorkerLost: ")
+    ran = notebook.result(queued)
+    assert (ran.reply["status"] != "ok", ran.printed) == (True, "")
+
+    restarted(manager, notebook)
+
+    assert notebook.run("print('together')").others == "worker 1: same output"
+
+
+@pytest.mark.parametrize(
+    ("full", "programs"),
+    [(1, ("agent", "--engine")), (0, ("agent", "ipyparallel.controller"))],
+    ids=["worker 1", "worker 0"],
+)
+def test_a_full_disk_on_a_worker_ends_no_cell_and_hides_no_loss(
+    manager: KernelManager,
+    notebook: SliceClient,
+    homes: Homes,
+    cloud: Cloud,
+    slice_node: Node,
+    full: int,
+    programs: tuple[str, ...],
+) -> None:
+    assert notebook.run("import os\nkept = 41", timeout=120).error == ""
+    with full_disk(cloud, slice_node, full, programs):
+        ran = notebook.run("for number in range(20_000): print('line', number)")
+        assert (ran.error, ran.others) == ("", "worker 1: same output")
+        assert ran.printed.splitlines()[-1] == "line 19999"
+        homes.engine().kill()
+        while not notebook.run("1").error.startswith("WorkerLost: "):
+            pass
+        if full == 0:
+            with pytest.raises(EnvironmentFailed, match="can't be written"):
+                manager.restart_kernel()
+            assert notebook.run("%%worker 0\nprint(kept)").printed == "41\n"
+        else:
+            manager.restart_kernel()
+            while "not all workers could start. Worker 1 of my-slice: The disk" not in message_of(notebook):
+                pass
+
+    restarted(manager, notebook)
+
+    assert notebook.run("print('together')").others == "worker 1: same output"

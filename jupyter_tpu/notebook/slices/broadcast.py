@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,8 @@ LOST_VARIABLE = "JUPYTER_TPU_LOST_WORKER_S"
 _LOST_S = 10.0
 # How long worker 0's own exit handlers may run if it can't exit because of other workers.
 _EXITS_S = 2.0
+# How long the kernel's last messages may take to the agent before the kernel exits; nothing reports their arrival.
+_LAST_MESSAGES_S = 1.0
 _JOIN_S = 180.0
 _SLOW_S = 10.0
 _LOOK_EVERY_S = 0.5
@@ -236,11 +238,9 @@ class Slice:
                 " kernel will exit; then all workers can restart together.",
                 worker=names_of([worker]),
             )
-            Publisher(self._kernel).note(reason)
-            with suppress(Exception):
-                self._kernel.iopub_thread.flush()
+            self._refusals.fail_all(CellError(name="WorkerLost", value=shown(reason)))
             os.write(2, f"{reason}\n".encode())
-            os._exit(1)
+            self.cluster.call_later(_LAST_MESSAGES_S, lambda: os._exit(1))
 
     # -- execution of a cell, in the main thread
 

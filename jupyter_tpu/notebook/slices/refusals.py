@@ -1,4 +1,4 @@
-"""Refuse cells while worker 0 hangs in C++ code, where its main thread can't refuse them.
+"""Reply to cells while worker 0 hangs in C++ code, where its main thread can't reply to them.
 
 ipykernel receives requests in a separate thread, which passes them to the main thread. While the main thread hangs,
 the receiving thread answers them here.
@@ -29,6 +29,7 @@ class Refusals:
         self._kernel = kernel
         self._reason = reason
         self._waiting: dict[str, list[Any]] = {}
+        self._running: tuple[Any, Any] = (None, None)  # the routing identities and the message of a cell
         self._refused: set[str] = set()
         self._lock = threading.Lock()
         self._thread = getattr(kernel, "shell_channel_thread", None)
@@ -44,7 +45,14 @@ class Refusals:
     def refuse_waiting(self) -> None:
         """Refuse the waiting cells, because worker 0 hangs. This can be called from any thread."""
         if self._thread is not None:
-            self._thread.io_loop.add_callback(self._refuse_waiting)
+            self._thread.io_loop.add_callback(lambda: self._refuse_waiting(self._reason()))
+
+    def fail_all(self, error: CellError) -> None:
+        """Fail the running cell and the waiting cells, because the kernel will exit. Can be called from any thread."""
+        if self._thread is not None:
+            self._thread.io_loop.add_callback(self._fail_all, error)
+        else:
+            Publisher(self._kernel).fail(error)
 
     # -- methods for the main thread
 
@@ -60,6 +68,8 @@ class Refusals:
                 del self._waiting[request]
                 if request == begun:
                     break
+        if _is_cell(message["header"]):
+            self._running = idents, message
         return self._should_handle(stream, message, idents)
 
     # -- methods for the receiving thread
@@ -75,8 +85,11 @@ class Refusals:
                 self._waiting[header["msg_id"]] = parts
         await self._pass_on(parts)
 
-    def _refuse_waiting(self) -> None:
-        error = self._reason()
+    def _fail_all(self, error: CellError) -> None:
+        self._fail(*self._running, error)
+        self._refuse_waiting(error)
+
+    def _refuse_waiting(self, error: CellError | None) -> None:
         if error is None:
             return
         with self._lock:
@@ -86,12 +99,16 @@ class Refusals:
             self._refuse(parts, error)
 
     def _refuse(self, parts: list[Any], error: CellError) -> None:
-        kernel = self._kernel
-        idents, frames = kernel.session.feed_identities(parts, copy=False)
+        session = self._kernel.session
+        idents, frames = session.feed_identities(parts, copy=False)
         try:
-            request = kernel.session.deserialize(frames, content=False, copy=False)
+            request = session.deserialize(frames, content=False, copy=False)
         except ValueError:  # the main thread would ignore it, too
             return
+        self._fail(idents, request, error)
+
+    def _fail(self, idents: Any, request: Any, error: CellError) -> None:
+        kernel = self._kernel
         kernel._publish_status("busy", "shell", parent=request)
         Publisher(kernel, request).fail(error)
         content = {
@@ -117,5 +134,8 @@ def _cell_header(parts: list[Any]) -> Mapping[str, Any] | None:
         found = json.loads(frames[header])
     except ValueError:
         return None
-    is_cell = found.get("msg_type") == "execute_request" and not found.get("subshell_id")
-    return found if is_cell else None
+    return found if _is_cell(found) else None
+
+
+def _is_cell(header: Mapping[str, Any]) -> bool:
+    return header.get("msg_type") == "execute_request" and not header.get("subshell_id")

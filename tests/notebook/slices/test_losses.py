@@ -62,6 +62,16 @@ def test_a_lost_worker_is_named_at_once_and_nothing_runs_until_a_restart(make_sl
     assert running.run("%%worker 0\nw").error == ""
 
 
+@pytest.mark.nightly
+def test_a_worker_that_exits_is_lost_after_its_cell(make_slice):
+    running = make_slice(2)
+    running.start_engines()
+    ran = running.run("import os\nif 'TPU_SLICE_WORKER' in os.environ: exit()\nprint('after')")
+    assert (ran.printed, ran.others) == ("after\n", "worker 1: same output")
+    while not running.run("1").error.startswith("WorkerLost: worker 1"):
+        pass
+
+
 def test_a_worker_that_is_lost_in_a_cell_ends_it(make_slice):
     running = make_slice(2)
     running.start_engines()
@@ -102,12 +112,14 @@ def test_a_controller_that_is_lost_before_the_engines_join_ends_the_cell(make_sl
 
 
 @pytest.mark.nightly
-def test_a_kernel_that_hangs_after_a_loss_ends_with_the_reason(make_slice):
+def test_a_kernel_that_hangs_after_a_loss_fails_its_cells_with_the_reason_and_ends(make_slice):
     running = make_slice(2, JUPYTER_TPU_LOST_WORKER_S="1")
     running.start_engines()
     code = "import os, signal, time\nif os.environ.get('TPU_SLICE_WORKER'): os._exit(3)\n"
     request = running.send(code + "signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(100)")
-    running.wait_for_output(request, "worker 1 is lost, and worker 0 waits for it")
+    queued = running.send("print('never')")
+    for each in (request, queued):
+        assert running.result(each).error.startswith("WorkerLost: worker 1 is lost, and worker 0 waits for it")
     psutil.Process(running.manager.provisioner.pid).wait(60)
 
 
