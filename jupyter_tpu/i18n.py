@@ -29,8 +29,9 @@ LANGUAGE_VARIABLE = "JPY_TPU_LANGUAGE"
 _kept_english = False
 _VARIABLES = (LANGUAGE_VARIABLE, "LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
 # A piece of text between possible line breaks: an East Asian character with the closing punctuation after it, which
-# must not start a line; a word; or white space.
-_PIECES = re.compile(r"[\u2e80-\uffff][\u3001\u3002\uff01\uff09\uff0c\uff1a\uff1b\uff1f]*|[^\s\u2e80-\uffff]+|\s+")
+# must not start a line; a word; or white space. Compiled on first use: its large range takes several milliseconds, and
+# most processes wrap no text.
+_PIECES = r"[\u2e80-\uffff][\u3001\u3002\uff01\uff09\uff0c\uff1a\uff1b\uff1f]*|[^\s\u2e80-\uffff]+|\s+"
 
 
 def _(text: str, /, **arguments: object) -> str:
@@ -116,7 +117,7 @@ def wrapped(text: str, width: int) -> list[str]:
     if width_of(text) == len(text):
         return textwrap.wrap(text, width)
     lines = [""]
-    for piece in _PIECES.findall(text):
+    for piece in re.findall(_PIECES, text):
         if lines[-1] and width_of(lines[-1] + piece.rstrip()) > width:
             lines.append("")
         lines[-1] += piece if lines[-1] else piece.lstrip()

@@ -55,7 +55,7 @@ def test_importing_it_imports_neither_ssh_nor_googles_client(module: str) -> Non
 def test_the_server_extension_imports_nothing_slow_that_a_server_starts_without() -> None:
     script = "import sys, jupyter_tpu.server.app; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    unneeded = {"psutil", "statistics", "email.policy", "jupyter_tpu.setup.engine", *HEAVY} - {
+    unneeded = {"psutil", "statistics", "tomllib", "email.policy", "jupyter_tpu.setup.engine", *HEAVY} - {
         "jupyter_server",
         "sqlite3",
     }

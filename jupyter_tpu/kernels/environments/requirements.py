@@ -6,7 +6,6 @@ import io
 import os
 import re
 import stat
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,6 +117,8 @@ def _dependencies(path: Path) -> Iterator[str]:
 
 
 def _toml_of(path: Path) -> Mapping[str, Any]:
+    import tomllib  # only for folders with a pyproject.toml
+
     try:
         return tomllib.loads(_text_of(path))
     except RecursionError as error:

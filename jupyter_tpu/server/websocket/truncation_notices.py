@@ -15,7 +15,7 @@ READABLE_BYTES = 4_000_000
 
 _LINES = 20  # lines of text in a notice: a preview of the kernel's output that doesn't fill the screen
 _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?")
-_UNPRINTABLE = re.compile(r"[^\t\n\x20-\x7e\x80-\U0010ffff]")
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # all control characters of ASCII but tab and newline
 
 
 def text_url(base_url: str, kernel_id: str, msg_id: str) -> str:
