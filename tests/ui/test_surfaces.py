@@ -34,7 +34,8 @@ NOTE_RESTORED = """() => Object.defineProperty(window, 'jupyterapp', {
 })"""
 REQUESTED = """() => performance.getEntriesByType('resource')
   .filter(({ name }) => name.includes('/jupyter-tpu/'))
-  .map(({ name, startTime }) => [new URL(name).pathname, startTime < window.restoredAt])"""
+  .map(({ name, startTime, decodedBodySize }) =>
+    [new URL(name).pathname, startTime < window.restoredAt, decodedBodySize])"""
 KERNEL_NAME = "() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.name"
 
 
@@ -124,10 +125,11 @@ def test_the_start_of_jupyterlab_waits_neither_for_the_cloud_nor_for_the_panel(
     page.goto(f"{demo.url}&reset")
     expect(page.locator(".jp-tpu-MoneyStatus button")).to_have_text("TPU: nothing running")
     page.wait_for_function(f"() => ({REQUESTED})().some(([path]) => path.endsWith('/nodes'))")
-    early = [path for path, was_early in page.evaluate(REQUESTED) if was_early]
+    early = {path: size for path, was_early, size in page.evaluate(REQUESTED) if was_early}
     assert [path for path in early if "/v1/" in path] == []
-    # its entry, its plugins and its style
+    # its entry, its plugins and its style: a twentieth of what JupyterLab itself loads
     assert len(early) == 3, early
+    assert 0 < sum(early.values()) < 330_000, early
     page.close()
 
 

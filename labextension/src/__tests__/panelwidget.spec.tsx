@@ -103,6 +103,7 @@ describe('work that can wait', () => {
     );
     whenIdle({ restored }, work);
     await waitFor(() => expect(work).toHaveBeenCalledTimes(2));
-    expect(window.requestIdleCallback).toHaveBeenCalledTimes(1);
+    // a slow computer may need seconds from the restored layout to the first pause
+    expect(window.requestIdleCallback).toHaveBeenCalledWith(work, { timeout: 5_000 });
   });
 });
