@@ -6,17 +6,20 @@ Run ``python -m benchmarks.weight``; see README.md.
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from jupyter_core.paths import jupyter_path
-from playwright.sync_api import BrowserContext
+from playwright.sync_api import Browser, BrowserContext
 
 from benchmarks.panel import chromium, lab
 
@@ -31,10 +34,33 @@ print(time.process_time() - began)
 """
 # A page is interactive when its layout is restored and it has no more urgent work than the user's input.
 INTERACTIVE = """() => window.jupyterapp?.restored.then(
-  () => new Promise(resolve => requestIdleCallback(() => resolve(performance.now()))))"""
+  () => new Promise(resolve => requestIdleCallback(() => {
+    performance.mark('interactive');
+    resolve(performance.now());
+  })))"""
+MARKS = "blink.user_timing"  # the trace's category of the page's marks, which carry the CPU time of their thread
+SIZES = """() => performance.getEntriesByType('resource')
+  .filter(({ name, responseEnd }) => name.includes('/jupyter-tpu/')
+    && responseEnd <= performance.getEntriesByName('interactive')[0].startTime)
+  .map(({ decodedBodySize }) => decodedBodySize)"""
 SIDES = ("without", "with")
 
 Numbers = Mapping[str, list[float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """One start of JupyterLab in the browser, until it is interactive.
+
+    Attributes:
+        s: seconds since the navigation.
+        cpu_s: CPU time of the page's main thread.
+        sizes: sizes of the files and responses of the extension that the page has received, in bytes.
+    """
+
+    s: float
+    cpu_s: float
+    sizes: Sequence[int]
 
 
 def main() -> None:
@@ -46,16 +72,15 @@ def main() -> None:
         arguments = {"without": stack.enter_context(_without_ours()), "with": ()}
         pages = {side: (browser.new_context(), stack.enter_context(lab(*arguments[side]))) for side in SIDES}
         for side in SIDES:  # fill the browser's cache before measuring
-            _open(*pages[side])
-        seconds: Numbers = {side: [] for side in SIDES}
-        cpu: Numbers = {side: [] for side in SIDES}
+            _open(browser, *pages[side])
+        starts: dict[str, list[Start]] = {side: [] for side in SIDES}
         for repeat in range(options.repeats):
             for side in SIDES[:: -1 if repeat % 2 else 1]:  # alternate the order of the two sides
-                took_s, used_s = _open(*pages[side])
-                seconds[side].append(took_s)
-                cpu[side].append(used_s)
-    _print(_line("time to interactive", seconds))
-    _print(_line("CPU of the page until then", cpu))
+                starts[side].append(_open(browser, *pages[side]))
+    _print(_line("time to interactive", {side: [start.s for start in starts[side]] for side in SIDES}))
+    _print(_line("CPU of the page until then", {side: [start.cpu_s for start in starts[side]] for side in SIDES}))
+    most = max((start.sizes for start in starts["with"]), key=sum)
+    _print(f"responses of the extension until then: at most {len(most)} with {sum(most) // 1024} KiB")
 
 
 def _line(name: str, numbers: Numbers) -> str:
@@ -68,16 +93,23 @@ def _import_cpu_s() -> float:
     return float(subprocess.run([sys.executable, "-c", IMPORT], check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
-def _open(context: BrowserContext, url: str) -> tuple[float, float]:
-    """Open JupyterLab; return the seconds until it is interactive, and the main thread's CPU time by then."""
+def _open(browser: Browser, context: BrowserContext, url: str) -> Start:
     page = context.new_page()
-    session = context.new_cdp_session(page)
-    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    page.add_init_script("performance.mark('began')")
+    browser.start_tracing(page=page, categories=[MARKS])
     page.goto(f"{url}&reset", wait_until="commit")
     took_ms = page.wait_for_function(INTERACTIVE, timeout=120_000).json_value()
-    metrics = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
+    events = json.loads(browser.stop_tracing())["traceEvents"]
+    sizes = page.evaluate(SIZES)
     page.close()
-    return float(took_ms) / 1000, float(metrics["TaskDuration"])
+    return Start(s=took_ms / 1000, cpu_s=_cpu_s(events), sizes=sizes)
+
+
+def _cpu_s(events: Sequence[Mapping[str, Any]]) -> float:
+    """Return the CPU time of the page's main thread until it was interactive, from a trace of its marks."""
+    end = next(one for one in events if one["name"] == "interactive")
+    began = next(one for one in events if one["name"] == "began" and one["pid"] == end["pid"])
+    return float(end["tts"] - began["tts"]) / 1_000_000
 
 
 @contextmanager
