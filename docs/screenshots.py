@@ -26,7 +26,7 @@ from jupyter_tpu.emulator.control.client import EmulatorControl
 IMAGES = Path(__file__).parent / "images"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-color-profile=srgb"]
 SIZE = {"width": 1280, "height": 800}
-WAIT_MS = 60_000
+WAIT_MS = 240_000  # training takes minutes on a loaded machine
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 EXECUTE = "([id, args]) => void window.jupyterapp.commands.execute(id, args)"  # that of a cell ends with the cell
 HAS_PICTURES = "() => [...document.images].every(image => image.complete)"
