@@ -351,14 +351,15 @@ class Slice:
     def _problem(self) -> tuple[str, Text | str] | None:
         if self._failure is not None:
             return "WorkersMissing", self._failure
-        losses = self._losses() if self.lost else {}
-        if self.lost and self.lost <= losses.keys():
-            return "WorkerLost", "\n".join(losses[worker] for worker in sorted(self.lost))
-        if self.lost:
+        losses = self._losses()  # the agent may know of a loss before the controller does
+        lost = self.lost | losses.keys()
+        if lost and lost <= losses.keys():
+            return "WorkerLost", "\n".join(losses[worker] for worker in sorted(lost))
+        if lost:
             text = Text(
                 "{workers}: the process has ended or does not respond, and its variables are lost. To start all "
                 "workers again, restart the kernel.",
-                workers=names_of(self.lost),
+                workers=names_of(lost),
             )
             return "WorkerLost", text
         if self.cell is not None and self.cell.running:
