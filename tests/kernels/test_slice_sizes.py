@@ -19,8 +19,18 @@ pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1200)]
 PATIENCE_S = 600
 
 
-@pytest.mark.parametrize(("accelerator_type", "workers", "devices"), [("v5litepod-8", 1, 8), ("v5litepod-32", 8, 32)])
-def test_the_same_notebook_runs_on_every_size(cloud: Cloud, accelerator_type: str, workers: int, devices: int) -> None:
+@pytest.mark.parametrize(
+    ("place", "accelerator_type", "workers", "devices"),
+    [
+        ("cloud", "v5litepod-8", 1, 8),
+        pytest.param("openssh_cloud", "v5litepod-16", 4, 16, marks=pytest.mark.system("sshd")),
+        ("cloud", "v5litepod-32", 8, 32),
+    ],
+)
+def test_the_same_notebook_runs_on_every_size_and_over_both_ssh_servers(
+    request: pytest.FixtureRequest, place: str, accelerator_type: str, workers: int, devices: int
+) -> None:
+    cloud: Cloud = request.getfixturevalue(place)
     node = cloud.create_node(f"of-{workers}", accelerator_type=accelerator_type)
     manager = KernelManager(kernel_name=write_kernelspec(node, cloud.settings))
     manager.start_kernel()
