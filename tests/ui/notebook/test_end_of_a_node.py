@@ -89,7 +89,7 @@ CAUSES = {
         lambda demo, _, node: demo.ask(
             "jupyter-tpu/v1/budgets/daily", "PUT", {"amount": 0.01, "unit": "usd", "period": "day"}
         ),
-        rf"{{node}} was stopped at {CLOCK}: budget daily is used up \((up to )?\$\d+\.\d\d of \$0\.01\d* today\).",
+        rf"{{node}} was stopped at {CLOCK}: budget daily is used up \((up to )?\$\d+\.\d\d of \$0\.01 today\).",
         "Start node",
     ),
     "stop-everything": Cause(
