@@ -193,8 +193,12 @@ export interface IEnds {
 export function endsOfAll(list: INodeList | null): IEnds {
   const { stopped, deleted } = endsOf(list?.nodes ?? []);
   const known = new Set([...stopped, ...deleted].map(keyOf));
-  const coming = (['create', 'start'] as const).flatMap(verb => placesInProgress(verb, list));
-  return { stopped, deleted: [...deleted, ...coming.filter(place => !known.has(keyOf(place)))] };
+  const coming = (verb: 'create' | 'start') =>
+    placesInProgress(verb, list).filter(place => !known.has(keyOf(place)));
+  return {
+    stopped: [...stopped, ...coming('start')],
+    deleted: [...deleted, ...coming('create')]
+  };
 }
 
 /** How the nodes end that are billed, or soon will be. */

@@ -58,7 +58,11 @@ def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] =
         for intent in snapshot.intents
         if not intent.settled and intent.verb in ("create", "start") and intent.node_name not in nodes
     ]
-    ending = {node.name: _step_for(node) for node in nodes.values() if _may_cost(node, snapshot)}
+    ending = {
+        node.name: _step_for(node, snapshot)
+        for node in nodes.values()
+        if node.state not in _COST_NOTHING or _is_coming(node, snapshot)
+    }
     doomed = {name for name, step in ending.items() if step.verb == "delete"}
     # include only requests whose nodes are all deleted; other requests keep nodes that can be started again
     with_nodes = [
@@ -84,21 +88,19 @@ def _known_nodes(holdings: Holdings, snapshot: FleetSnapshot) -> Iterable[Node]:
     yield from holdings.nodes
 
 
-def _may_cost(node: Node, snapshot: FleetSnapshot) -> bool:
-    return node.state not in _COST_NOTHING or _is_being_started(node, snapshot)
-
-
-def _is_being_started(node: Node, snapshot: FleetSnapshot) -> bool:
+def _is_coming(node: Node, snapshot: FleetSnapshot, verbs: Collection[str] = ("create", "start")) -> bool:
     return any(
-        intent.node_name == node.name and intent.verb in ("create", "start") and not intent.settled
-        for intent in snapshot.intents
+        intent.node_name == node.name and intent.verb in verbs and not intent.settled for intent in snapshot.intents
     )
 
 
-def _step_for(node: Node) -> Step:
-    """Return the step for a node: stop it if it can be restarted; delete it if it is being created or started."""
-    is_stopped = can_stop(node) and node.state not in ("CREATING", *_COST_NOTHING)
-    return Step(verb="stop" if is_stopped else "delete", kind="node", name=str(node.name))
+def _step_for(node: Node, snapshot: FleetSnapshot) -> Step:
+    """Return the step for a node: stop it if it can be restarted; delete it otherwise, or if it is being created."""
+    # a node that is being started has a disk with the user's files; the stop is repeated until the start is over
+    is_kept = can_stop(node) and (
+        node.state not in ("CREATING", *_COST_NOTHING) or _is_coming(node, snapshot, ("start",))
+    )
+    return Step(verb="stop" if is_kept else "delete", kind="node", name=str(node.name))
 
 
 async def stop_all(

@@ -23,9 +23,13 @@ _FOR_GOOD = re.compile(
 
 
 def is_permanent(error: TpuError) -> bool:
-    """Return whether the error means that a node of this kind can never be stopped."""
+    """Return whether the error means that a node of this kind can never be stopped.
+
+    Only the cloud's own words count: our message that a node "cannot be stopped" while it is being started does not
+    mean that it never can.
+    """
     is_about_the_node = type(error) in (BadInput, CloudRefused) or error.code == "wrong_state"
-    return is_about_the_node and _FOR_GOOD.search(f"{error.raw} {error.message}") is not None
+    return is_about_the_node and _FOR_GOOD.search(error.raw) is not None
 
 
 def is_temporary(error: TpuError) -> bool:

@@ -432,10 +432,10 @@ describe('the commands of money', () => {
     const answer = commands.execute(MoneyCommandIDs.stopAll);
     await screen.findByText('Stop everything?');
     screen.getByText(
-      'Will be stopped (disk and files are kept): a in us-central1-a, c in us-central1-a.'
+      'Will be stopped (disk and files are kept): a in us-central1-a, c in us-central1-a, started in us-central1-a.'
     );
     screen.getByText(
-      'Will be deleted with disk and files: b in us-central1-a, new in us-central1-a, started in us-central1-a.'
+      'Will be deleted with disk and files: b in us-central1-a, new in us-central1-a.'
     );
     screen.getByText('Stop everything');
     fireEvent.click(screen.getByText('Cancel'));

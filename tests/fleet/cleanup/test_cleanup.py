@@ -427,5 +427,5 @@ def test_stop_all_calls_off_wishes_and_waiting_requests_before_it_ends_nodes(pla
         ("delete", "accepted"),
         ("delete", "wished"),
         ("stop", "ready"),
-        ("delete", "waking"),
+        ("stop", "waking"),
     ]

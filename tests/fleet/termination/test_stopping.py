@@ -170,6 +170,21 @@ def test_stop_all_asks_again_for_a_stop_that_was_refused_and_deletes_in_the_end(
     world.run(story())
 
 
+def test_stop_all_stops_a_node_that_is_being_started_and_keeps_its_disk(world: World) -> None:
+    async def story() -> None:
+        process = await ready(world)
+        stopped = await process.does(process.fleet.stop(NAME))
+        await process.does(process.fleet.wait(stopped.intent_id))
+        await process.does(process.fleet.start_node(NAME))
+        executor = TerminationExecutor(process, reason="Stop all.", wait=True)
+        result = await process.does(executor.stop(str(NAME)))
+        assert result == Result(name=str(NAME), action="stop")
+        assert states(world) == [State.STOPPED]
+        assert all(span.ended is not None for span in world.spans())
+
+    world.run(story())
+
+
 @pytest.mark.parametrize(
     ("kind", "options", "code"), [("error", TOO_OFTEN, "rate_exceeded"), ("unavailable", {}, "cloud_unavailable")]
 )
@@ -198,6 +213,7 @@ def test_stop_all_deletes_no_node_of_which_the_cloud_says_nothing(
         (PermissionDenied("No.", raw="cannot be stopped by you"), False, True),
         (RateExceeded("No.", raw="too many requests"), False, False),
         (WrongState("No.", raw="while in state STARTING"), False, True),
+        (WrongState("'one' cannot be stopped: a node with that name is being started."), False, True),
         (CloudUnavailable("No answer."), False, False),
     ],
 )
