@@ -102,6 +102,7 @@ class RemoteKernel:
         self.reason = ""
         self.is_asked_to_end = False
         self.is_gone = False
+        self._node_end: NodeEnd | None = None
         self.refused_restart: tuple[float, TpuError] | None = None
         self._link = link
         self._fanout = fanout
@@ -175,6 +176,7 @@ class RemoteKernel:
 
         Raises:
             KernelFailed: the kernel died during the start.
+            NodeEnded: the node was stopped or deleted during the start.
         """
         if self._starting:
             return
@@ -185,6 +187,8 @@ class RemoteKernel:
             # This is not an error: the process is running and may be importing many packages. Its clients have their
             # own time limits.
             log.warning("kernel %s has sent no message for %s s", self._kernel_id, FIRST_SIGN_S)
+        if self._node_end:
+            raise NodeEnded(self._node_end.message, exists="Nothing was started.", hint=_way_back(self._node_end))
         if self.exit_code is not None:
             raise KernelFailed(
                 Text("The kernel died during startup ({exit}).", exit=exit_text(self.exit_code)),
@@ -271,7 +275,7 @@ class RemoteKernel:
 
     def end_with_node(self, end: NodeEnd) -> None:
         """Mark the kernel as dead because its node was stopped or deleted, and reply to all unanswered cells."""
-        self.is_gone = True
+        self.is_gone, self._node_end = True, end
         if self.exit_code is None:
             self._die(LOST, end.message, phase=NODE_ENDED)
         if stream := self._fanout.stream:
@@ -535,7 +539,7 @@ class RemoteKernel:
             self._revive()
 
     def _revive(self) -> None:
-        self.exit_code, self.reason, self.is_gone = None, "", False
+        self.exit_code, self.reason, self.is_gone, self._node_end = None, "", False, None
         self._first_sign.clear()
         self._ended.clear()
 

@@ -147,7 +147,7 @@ class Link:
         """
         self._set_state("connecting", None)
         try:
-            dialogue = await self._establish()
+            dialogue = await self._establish_first()
         except TpuError as error:  # unlike in `begin`, a failed first attempt is final: the caller is waiting
             self._lose(error)
             raise
@@ -304,6 +304,20 @@ class Link:
             except (TpuError, OSError) as error:
                 log.info("the worker cannot be reached yet: %s", error)
                 self._set_state("down", _as_tpu_error(error))
+
+    async def _establish_first(self) -> Dialogue:
+        """Connect; if the connection breaks before the agent has been greeted, connect once more.
+
+        The second attempt succeeds after a short interruption. If the node was deleted, it fails with that reason.
+        """
+        epoch = self._epoch
+        try:
+            return await self._establish()
+        except WorkerUnreachable as error:
+            if self._epoch == epoch:  # there was no connection
+                raise
+            log.info("the first connection broke: %s", error)
+            return await self._establish()
 
     async def _establish(self) -> Dialogue:
         async with self._attempts.opening():

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.errors import EnvironmentFailed, KernelFailed, NodeNotFound, TpuError, WorkerUnreachable
+from jupyter_tpu.errors import EnvironmentFailed, KernelFailed, NodeEnded, NodeNotFound, TpuError, WorkerUnreachable
 from jupyter_tpu.kernels.launch import Launch
 from jupyter_tpu.kernels.messages.fanout import RecordFanout
 from jupyter_tpu.kernels.messages.not_run import answers, not_run, routing_identities
 from jupyter_tpu.kernels.remote_kernel import RemoteKernel
+from jupyter_tpu.models import NodeName
+from jupyter_tpu.node_end import EndCause, NodeEnd
 
 INFO = {"kernel_info": {"implementation": "ipython"}}
 CELL = [b"page", b"<IDS|MSG>", b"", b'{"msg_type": "execute_request", "msg_id": "1"}', b"{}", b"{}", b'{"code": "1"}']
@@ -102,6 +104,21 @@ async def test_with_a_spare_a_start_waits_for_nothing_and_is_asked_for_before_it
     link.streams[0].event(event="started", generation=1)
     link.streams[0].bring("iopub", STATUS)
     assert (await started.told.get())["phase"] == "ready"
+    started.kernel.close()
+
+
+async def test_a_start_fails_with_the_reason_that_its_node_was_deleted() -> None:
+    link = NotedLink()
+    started = Started(link)
+    starting = asyncio.create_task(started.kernel.start(LAUNCH))
+    await link.is_asked.wait()
+    link.answers[0].set_result({"generation": 1})
+    await starting
+    node = NodeName(project="my-project", zone="us-central1-a", node_id="my-node")
+    started.kernel.end_with_node(NodeEnd(node=node, why=EndCause(cause="delete"), at=0.0, is_deleted=True))
+    with pytest.raises(NodeEnded, match="You deleted my-node") as caught:
+        await started.kernel.wait_until_up()
+    assert caught.value.exists == "Nothing was started."
     started.kernel.close()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from virtual_loop import VirtualLoop
 
-from jupyter_tpu.errors import AgentBroken, EnvironmentFailed, HostKeyChanged, TpuError, WorkerUnreachable
+from jupyter_tpu.errors import AgentBroken, EnvironmentFailed, HostKeyChanged, NodeNotFound, TpuError, WorkerUnreachable
 from jupyter_tpu.link import Link
 from jupyter_tpu.wire.entries import encode_entry
 from jupyter_tpu.wire.frames import Kind, encode_frame, encode_json
@@ -203,6 +203,38 @@ async def test_a_bootstrap_that_fails_is_explained(
     link = Link(EvilWorker(bootstrap=bootstrap).connect)
     with pytest.raises(error, match=words):
         await link.open()
+    await link.close()
+
+
+class BreakingWorker(EvilWorker):
+    """A worker whose first connection breaks while the worker is being prepared."""
+
+    def __init__(self, then: TpuError | None = None) -> None:
+        super().__init__(bootstrap=Scripted(b"", status=-1))
+        self._then = then
+
+    async def connect(self) -> EvilWorker:
+        await super().connect()
+        if self.connects == 2:
+            if self._then:
+                raise self._then
+            self._bootstrap = READY
+        return self
+
+
+async def test_a_first_connection_that_breaks_is_made_once_more() -> None:
+    worker = BreakingWorker()
+    link = Link(worker.connect)
+    await link.open()
+    assert (link.state, worker.connects) == ("live", 2)
+    await link.close()
+
+
+async def test_a_node_that_was_deleted_while_a_kernel_started_is_given_as_the_reason() -> None:
+    link = Link(BreakingWorker(NodeNotFound("You deleted my-node.")).connect)
+    with pytest.raises(NodeNotFound, match="You deleted my-node"):
+        await link.open()
+    assert isinstance(link.error, NodeNotFound)
     await link.close()
 
 
