@@ -53,8 +53,10 @@ _SET: Mapping[Period, Text] = {
 }
 # what happens at the cap, in the words of the front end
 _WARNS = Text("only warns")
-_SPARES_GRANTED = Text("stops billed nodes at the cap, except those under a grant")
-_STOPS_ALL = Text("stops all nodes at the cap")
+_SPARES_GRANTED = Text(
+    "stops billed nodes at the cap, and deletes those that cannot be stopped, except those under a grant"
+)
+_STOPS_ALL = Text("stops all nodes at the cap, and deletes those that cannot be stopped")
 
 
 class Place(Protocol):

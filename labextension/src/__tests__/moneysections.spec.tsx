@@ -327,9 +327,13 @@ describe('the section of spend', () => {
   });
 
   it.each([
-    ['usd', 'stop', 'stops billed nodes at the cap, except those under a grant'],
-    ['usd', 'stop-all', 'stops all nodes at the cap'],
-    ['hours', 'stop', 'stops all nodes at the cap'],
+    [
+      'usd',
+      'stop',
+      'stops billed nodes at the cap, and deletes those that cannot be stopped, except those under a grant'
+    ],
+    ['usd', 'stop-all', 'stops all nodes at the cap, and deletes those that cannot be stopped'],
+    ['hours', 'stop', 'stops all nodes at the cap, and deletes those that cannot be stopped'],
     ['usd', 'warn', 'only warns']
   ] as const)(
     'says what a budget of %s with %s does to nodes under a grant',

@@ -494,8 +494,10 @@ function atTheCapText({ action, unit }: IBudget, trans: TranslationBundle): stri
     return trans.__('only warns');
   }
   return action === 'stop' && unit === 'usd'
-    ? trans.__('stops billed nodes at the cap, except those under a grant')
-    : trans.__('stops all nodes at the cap');
+    ? trans.__(
+        'stops billed nodes at the cap, and deletes those that cannot be stopped, except those under a grant'
+      )
+    : trans.__('stops all nodes at the cap, and deletes those that cannot be stopped');
 }
 
 /** What happens at the cap, when it is reached, and when the budget resets. */
