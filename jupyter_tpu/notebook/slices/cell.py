@@ -12,15 +12,12 @@ from contextlib import suppress
 from typing import Any
 
 from jupyter_tpu.errors import Text
-from jupyter_tpu.notebook.slices.cluster import Cluster
+from jupyter_tpu.notebook.slices.cluster import ENDED, Cluster
 from jupyter_tpu.notebook.slices.collected import Collected, Collector
 from jupyter_tpu.notebook.slices.course import Course, Limits, Step
 from jupyter_tpu.notebook.slices.folding import CellError, Part, grouped, to_mimebundle
 from jupyter_tpu.notebook.slices.publisher import Publisher
 from jupyter_tpu.notebook.slices.targets import Target, names_of
-
-ENDED = "tpu_ended"
-"""An engine's last message about a cell: its whole output, and its outcome."""
 
 EARLIER = "tpu_earlier"
 """An engine's first message about a cell: output that its threads and hooks printed since its last cell, if any."""
@@ -114,10 +111,15 @@ class RunningCell:
             return
         facts = {"cell": self.number, "workers": list(self.target.workers), "execution_count": execution_count}
         metadata = {"tpu_slice": facts}
-        for worker in self.others:
-            self._cluster.send_cell(worker, self.target.code, metadata, self._on_message(worker))
         sent = threading.Event()
-        self._cluster.call(sent.set)
+
+        def send() -> None:
+            for worker in self.others:
+                self._cluster.send_cell(worker, self.target.code, metadata, self._on_message(worker))
+            self._cluster.call(sent.set)
+
+        # In the client's thread, because each message from another thread would wake that thread.
+        self._cluster.call(send)
         # Wait until the cell has been sent: otherwise worker 0's code could delay the client's thread for a while.
         sent.wait(1)
 
@@ -242,7 +244,7 @@ class RunningCell:
                     self._asking.add(worker)
                     if 0 not in self._course.running:
                         self._answer(worker, None)
-                elif kind == "execute_reply":
+                elif kind == "execute_reply" and worker in self._course.running:
                     self._cluster.call_later(_LAST_MESSAGE_S, lambda: self._end_without_message(worker))
 
         return on_message

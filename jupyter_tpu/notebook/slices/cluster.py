@@ -18,6 +18,9 @@ _PROBE_AGAIN_S = 1.0
 
 HELLO = "tpu_hello_request"
 
+ENDED = "tpu_ended"
+"""An engine's last message about a cell: its whole output, and its outcome. It takes the place of ``idle``."""
+
 EXITED = b"tpu_exited"
 """The topic of an agent's message that its worker's engine has exited."""
 
@@ -169,7 +172,13 @@ class Cluster:
         self, ident: bytes, code: str, metadata: Mapping[str, Any], on_message: OnMessage, *, silent: bool
     ) -> Any:
         def listen(future: Any) -> None:
-            future.iopub_callbacks.append(lambda message: on_message(message["header"]["msg_type"], message["content"]))
+            def take(message: Mapping[str, Any]) -> None:
+                kind = message["header"]["msg_type"]
+                on_message(kind, message["content"])
+                if kind == ENDED and not future.output.done():
+                    future.output.set_result(None)  # so that the client forgets the cell
+
+            future.iopub_callbacks.append(take)
 
         content = {
             "code": code,

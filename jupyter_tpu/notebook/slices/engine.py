@@ -17,8 +17,8 @@ from typing import Any
 
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.notebook.node.agent_call import call_agent
-from jupyter_tpu.notebook.slices.cell import AGENT, ANSWER, ASKS, EARLIER, ENDED, INTERRUPT, NOTICE, OUTPUT, SKIPPED
-from jupyter_tpu.notebook.slices.cluster import HELLO
+from jupyter_tpu.notebook.slices.cell import AGENT, ANSWER, ASKS, EARLIER, INTERRUPT, NOTICE, OUTPUT, SKIPPED
+from jupyter_tpu.notebook.slices.cluster import ENDED, HELLO
 from jupyter_tpu.notebook.slices.collected import LIMIT, Collected, Collector, encodable, shortened
 from jupyter_tpu.notebook.slices.interrupts import Interrupts
 from jupyter_tpu.notebook.slices.recorder import Recorder
@@ -66,6 +66,8 @@ class Engine:
         handlers[OUTPUT] = self._answering(self._output.end)
         handlers[NOTICE] = self._answering_later(self._run_hook)
         handlers[AGENT] = self._answering_later(self._call_agent)
+        for name in ("_publish_status", "_publish_execute_input"):
+            setattr(self._kernel, name, self._outside_cells(getattr(self._kernel, name)))
         self._show_only_on_worker_0("tpu")
         _use_plain_progress_bars()
 
@@ -83,7 +85,7 @@ class Engine:
 
     async def do_execute(self, *args: Any, **options: Any) -> Any:
         """Run a cell, then send its whole output and final status to worker 0; replaces the kernel's method."""
-        cell = self._kernel.get_parent("shell")["metadata"].get("tpu_slice")
+        cell = self._cell_in_request()
         if cell is None:
             return await self._execute(*args, **options)
         error: dict[str, Any] | None = _error("KeyboardInterrupt")
@@ -148,6 +150,20 @@ class Engine:
         kernel.session.send(
             kernel.iopub_socket, kind, dict(content), parent=kernel.get_parent("shell"), ident=kernel._topic(kind)
         )
+
+    def _outside_cells(self, publish: Callable[..., None]) -> Callable[..., None]:
+        """Don't publish a message in a cell of the slice: worker 0 needs only `ENDED`, and each message costs time."""
+
+        def published(*args: Any, **options: Any) -> None:
+            if self._cell_in_request() is None:
+                publish(*args, **options)
+
+        return published
+
+    def _cell_in_request(self) -> Mapping[str, Any] | None:
+        """Return the facts that worker 0 has sent about the current request, if it is a cell of the slice."""
+        facts: Mapping[str, Any] | None = self._kernel.get_parent("shell").get("metadata", {}).get("tpu_slice")
+        return facts
 
     def _ask(self, *_: Any, **__: Any) -> str:
         """Get the user's reply to ``input()``. Only worker 0 can ask the user."""

@@ -54,6 +54,20 @@ def test_a_cell_that_names_no_worker_runs_nowhere(shared_slice, cell, reason):
     assert shared_slice.run("'mark' in globals()").others == "workers 1, 2: same output"
 
 
+def test_each_other_worker_sends_one_output_message_about_a_silent_cell(shared_slice):
+    shared_slice.run(
+        "%%worker 0\nfrom jupyter_tpu.notebook.slices import current\nclient = current().cluster._client\n"
+        "stream, heard = client._iopub_stream, []\nhandle = stream._recv_callback\n"
+        "stream.on_recv(lambda frames: (heard.append(frames), handle(frames)), copy=False)"
+    )
+    shared_slice.run("x = w")
+    ran = shared_slice.run(
+        "%%worker 0\nstream.on_recv(handle, copy=False)\nprint(len(heard))\n"
+        "while client._futures or client._output_futures: time.sleep(0.01)  # the client forgets cells"
+    )
+    assert ran.printed == "2\n"
+
+
 @pytest.mark.parametrize(
     "cell", ["%%time\n%%worker 0\nmark = 1", "get_ipython().run_cell_magic('worker', '0', 'mark = 1')"]
 )

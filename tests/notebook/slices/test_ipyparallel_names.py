@@ -44,6 +44,8 @@ def test_engines_run_cells_with_the_method_that_is_mended():
     assert "super().do_execute" in inspect.getsource(IPythonParallelKernel.do_execute)
     assert "self.shell_channel_thread.parent_thread" in inspect.getsource(IPythonKernel.do_execute)
     assert hasattr(IPythonKernel, "_cancel_on_sigint")
+    assert {"status", "channel"} <= {*inspect.signature(Kernel._publish_status).parameters}
+    assert hasattr(Kernel, "_publish_execute_input")
     assert "self.saved_sigint_handler = signal(SIGINT, " in inspect.getsource(Kernel.pre_handler_hook)
     assert "self.control_handlers.get(" in inspect.getsource(Kernel.process_control)
 
