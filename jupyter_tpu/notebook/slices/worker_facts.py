@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_tpu.errors import Text
-from jupyter_tpu.notebook.node.this_worker import host_name
 
 _FIRST = ("Python", "jax", "jaxlib", "libtpu", "torch", "torch-xla", "tensorflow", "numpy")
 _MOST = 6
@@ -21,6 +20,9 @@ _INFO = ".dist-info"
 
 def worker_facts() -> dict[str, Any]:
     """Return the process id, host name and library versions of this worker."""
+    # Import late, because this imports much, and the kernel would respond later.
+    from jupyter_tpu.notebook.node.this_worker import host_name
+
     return {"pid": os.getpid(), "host": host_name(os.environ), "versions": _versions()}
 
 
