@@ -447,7 +447,7 @@ class KernelHost:
         self._environment.forget_python()  # other workers may not have it
         self._workers, self._slice = workers, self._slice_of(workers)
         if self._slice:
-            self._slice.use(self._shared.link)
+            self._slice.use(self._shared)
             await self._slice.join(on_progress)
 
     async def _provide(self, launch: Launch, on_progress: OnProgress) -> Launch:
@@ -473,7 +473,7 @@ class KernelHost:
         generation = self._kernel.generation if self._kernel and not self._is_another(shared) else 0
         self._kernel = RemoteKernel(shared.link, self._fanout, on_progress, owner=self._owner, generation=generation)
         if self._slice:
-            self._slice.use(shared.link)
+            self._slice.use(shared)
         if self._runs:
             self._runs.node = lambda: shared.last_host_key_alias
         shared.watchers.append(self._link_changed)

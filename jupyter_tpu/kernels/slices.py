@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -20,7 +20,6 @@ from jupyter_tpu.kernels.environments.all_workers import all_of, combined, namin
 from jupyter_tpu.kernels.launch import Launch
 from jupyter_tpu.kernels.registry.exit_status import exit_code_of, exit_text, stderr_of
 from jupyter_tpu.kernels.remote_kernel import ANSWER_S, START_S, START_WHILE_CUT_S, RemoteKernel
-from jupyter_tpu.link import Link
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -49,12 +48,13 @@ class Slice:
         self._pool = pool
         self._notify = notify
         self._links: dict[int, WorkerLink] = {}
-        self._first_link: Link | None = None
+        self._first_link: WorkerLink | None = None
         self._kernel_id = ""
         self._environments: dict[int, str] = {}  # the Python of the kernel's environment, by worker
         self._pythons: dict[int, str] = {}
         self._env: dict[str, str] = {}
         self._of_node = 0
+        self._is_checked = False  # whether all workers were asked for this start
         self._starting: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
 
@@ -82,12 +82,15 @@ class Slice:
             await self._release()
             raise
 
-    def use(self, link: Link) -> None:
+    def use(self, link: WorkerLink) -> None:
         """Use this link for worker 0."""
         self._first_link = link
 
     async def prepare(self, launch: Launch) -> Launch:
         """Check that every worker can take part in the slice, and install missing packages.
+
+        If all workers were ready for an earlier kernel over the same links, they are checked while the kernel starts,
+        so that the kernel doesn't have to wait for them.
 
         Returns a copy of `launch` with worker 0's Python and the slice's environment variables.
 
@@ -95,9 +98,9 @@ class Slice:
             TpuError: a worker can't run its part of the slice; the error names the worker.
         """
         if not self._pythons.keys() >= {*range(self._workers)}:
-            found = await self._prepare_all(launch)
-            self._learn_of_node(found[0])
-            self._pythons = {worker: str(answer["python"]) for worker, answer in enumerate(found)}
+            earlier = self._earlier_facts(launch)
+            self._is_checked = not earlier
+            self._learn(earlier or await self._prepare_all(launch))
         return replace(launch, python=self._pythons[0], env={**self._env, **launch.env})
 
     async def count_workers(self) -> int:
@@ -148,7 +151,7 @@ class Slice:
             is_complete: whether to wait for a start in progress. If not, or while worker 0 is unreachable, the start
                 is cancelled.
         """
-        if self._starting and is_complete and self._first_link and self._first_link.is_up:
+        if self._starting and is_complete and self._first_link and self._first_link.link.is_up:
             await asyncio.wait([self._starting], timeout=START_S)
         self._cancel()
         await self._release()
@@ -164,6 +167,17 @@ class Slice:
             self._pythons = {}
             self._environments = {worker: str(answer["path"]) for worker, answer in enumerate(answers)}
         return combined(method, answers)
+
+    def _earlier_facts(self, launch: Launch) -> list[Mapping[str, Any]]:
+        """Return what all workers replied for an earlier kernel, or an empty list if any reply is missing."""
+        if launch.python or self._environments:  # an environment may have been created again since then
+            return []
+        found = [self._link(worker).slice_facts for worker in range(self._workers)]
+        return [facts for facts in found if facts] if all(found) else []
+
+    def _learn(self, found: Sequence[Mapping[str, Any]]) -> None:
+        self._learn_of_node(found[0])
+        self._pythons = {worker: str(answer["python"]) for worker, answer in enumerate(found)}
 
     def _learn_of_node(self, found: Mapping[str, Any]) -> None:
         # An agent of an earlier version does not send these fields.
@@ -190,9 +204,24 @@ class Slice:
         return await naming_worker(worker, self._first.node.node_id, work)
 
     async def _call(self, worker: int, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        link = self._links[worker].link if worker else self._first_link
-        assert link, "`use` comes first"
+        link = self._link(worker).link
         return await self._named(worker, link.call(method, {"kernel_id": self._kernel_id, **params}))
+
+    def _link(self, worker: int) -> WorkerLink:
+        link = self._links[worker] if worker else self._first_link
+        assert link, "`use` comes first"
+        return link
+
+    async def _prepare(self, worker: int, python: str) -> dict[str, Any]:
+        link = self._link(worker)
+        try:
+            found = await self._call(worker, "prepare_slice", {"python": python})
+        except TpuError:
+            link.slice_facts = None  # the next kernel must wait for the check
+            raise
+        if not python:
+            link.slice_facts = found
+        return found
 
     async def _prepare_all(self, launch: Launch, workers: Iterable[int] | None = None) -> list[dict[str, Any]]:
         chosen = range(self._workers) if workers is None else workers
@@ -201,9 +230,7 @@ class Slice:
         try:
             # An installation may take minutes, but a user who restarts must not wait for a disconnected link.
             async with asyncio.timeout(START_WHILE_CUT_S if is_cut else None):
-                return await all_of(
-                    self._call(worker, "prepare_slice", {"python": pythons[worker]}) for worker in chosen
-                )
+                return await all_of(self._prepare(worker, pythons[worker]) for worker in chosen)
         except TimeoutError:
             raise WorkerUnreachable(
                 "A worker of the slice did not respond.",
@@ -222,7 +249,12 @@ class Slice:
             "pythons": pythons,
         }
         params = {"workers": self._workers, "python": pythons[0], "engines": engines}
-        await self._start_engines({"engines": engines, **await self._call(0, "start_controller", params)})
+        started = await self._call(0, "start_controller", params)
+        if not self._is_checked:
+            self._learn(await all_of(self._prepare(worker, "") for worker in range(self._workers)))
+            self._is_checked = True
+            engines["pythons"] = [self._pythons[worker] for worker in range(self._workers)]
+        await self._start_engines({"engines": engines, **started})
 
     async def _finish_start(self) -> None:
         """Start the engines that are missing because the process that started the kernel was killed."""

@@ -14,11 +14,13 @@ from typing import Any
 import ipyparallel
 import psutil
 import pytest
+from agent_processes import agent_stopped
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
 from jupyter_tpu.errors import EnvironmentFailed, WorkerUnreachable
 from jupyter_tpu.kernels.agents.agent_calls import call_agent
+from jupyter_tpu.kernels.connections.pool import link_thread
 from jupyter_tpu.kernels.connections.worker import WorkerKey
 from jupyter_tpu.kernels.kernelspecs import write_kernelspec
 from jupyter_tpu.models import Node
@@ -72,6 +74,15 @@ def wait_for(path: Path) -> None:
     until = time.monotonic() + 60
     while not (path.exists() and path.stat().st_size) and time.monotonic() < until:
         time.sleep(0.05)  # nothing announces a file
+
+
+def wait_for_spare(cloud: Cloud, node: Node) -> None:
+    """Wait until worker 0, to which a kernel is connected, has a spare."""
+    shared = link_thread.enter().find_up(node.name, cloud.settings.endpoint)
+    link_thread.leave()
+    assert shared
+    while shared.link.spare is None:
+        time.sleep(0.05)  # a property that is looked at when needed
 
 
 @pytest.fixture
@@ -237,17 +248,61 @@ def test_the_end_of_another_workers_process_is_reported_with_its_last_words(
     client.stop_channels()
 
 
-def test_where_one_worker_has_no_disk_nothing_starts_and_it_is_named(manager: KernelManager, homes: Homes) -> None:
-    room = homes.homes[1] / "slices" / "room"
-    room.mkdir(parents=True)
-    (homes.homes[1] / "slices").chmod(0o700)
-    try:
-        with pytest.raises(EnvironmentFailed, match=r"Worker 1 of my-slice: .* can't be written"):
-            manager.start_kernel()
-    finally:
-        room.rmdir()
+def test_where_one_worker_has_no_disk_nothing_starts_and_it_is_named(
+    manager: KernelManager, homes: Homes, no_room: Path
+) -> None:
+    no_room.mkdir(parents=True)
+    no_room.parent.chmod(0o700)
+    with pytest.raises(EnvironmentFailed, match=r"Worker 1 of my-slice: .* can't be written"):
+        manager.start_kernel()
+    no_room.rmdir()
     assert homes.kept() == []
     assert homes.processes(0, "ipyparallel.controller") == homes.processes(1, "--engine") == []
+
+
+@pytest.fixture
+def no_room(homes: Homes) -> Iterator[Path]:
+    """Worker 1 can't store anything for engines, while the returned folder is there."""
+    room = homes.homes[1] / "slices" / "room"
+    yield room
+    if room.exists():
+        room.rmdir()
+
+
+def test_a_second_kernel_answers_before_the_other_worker_does(manager: KernelManager, homes: Homes) -> None:
+    first, second = started(manager), KernelManager(kernel_name=manager.kernel_name)
+    with agent_stopped(homes.homes[1]):
+        client = started(second)
+        request = client.is_complete("1")
+        assert client.get_shell_msg(timeout=60)["parent_header"]["msg_id"] == request
+    shown = run(client, "import os\nprint('I am number', os.environ['TPU_WORKER_ID'])")
+    assert all(f"I am number {worker}" in shown for worker in range(2))
+    client.stop_channels()
+    second.shutdown_kernel(now=True)
+    first.stop_channels()
+
+
+@pytest.mark.nightly
+def test_a_second_kernel_ends_if_the_disk_of_another_worker_has_become_full(
+    manager: KernelManager, no_room: Path, cloud: Cloud, slice_node: Node
+) -> None:
+    first, second = started(manager), KernelManager(kernel_name=manager.kernel_name)
+    wait_for_spare(cloud, slice_node)  # with a spare, the start succeeds before the check can fail
+    no_room.mkdir()
+    second.start_kernel()
+    client, shown = second.client(), ""
+    client.start_channels(hb=False)
+    while "not all workers could start" not in shown:
+        shown = client.get_iopub_msg(timeout=60)["content"].get("text", "")
+    assert "Worker 1 of my-slice" in shown
+    while second.is_alive():
+        time.sleep(0.05)  # nothing announces that the agent has reported the exit
+    client.stop_channels()
+    second.shutdown_kernel(now=True)
+    # the next kernel waits for the other workers, and doesn't start
+    with pytest.raises(EnvironmentFailed, match=r"Worker 1 of my-slice: .* can't be written"):
+        KernelManager(kernel_name=manager.kernel_name).start_kernel()
+    first.stop_channels()
 
 
 def test_where_one_worker_has_no_link_nothing_starts_and_it_is_named(

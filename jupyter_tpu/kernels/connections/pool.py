@@ -62,6 +62,8 @@ class WorkerLink:
         watchers: called with each new status, in the link thread.
         listeners: called with each step of the worker's preparation, in the link thread.
         status: the last status; may be read from any thread.
+        slice_facts: the last result of the agent's ``prepare_slice`` for its default Python over this connection, or
+            None.
     """
 
     def __init__(self, key: WorkerKey) -> None:
@@ -69,6 +71,7 @@ class WorkerLink:
         self.watchers: list[Callable[[LinkStatus], None]] = []
         self.listeners: list[OnProgress] = []
         self.status = LinkStatus(state="connecting", since=time.time())
+        self.slice_facts: Mapping[str, Any] | None = None
         self._key = key
         self._worker = Worker(key, self._progress)
         self.link = Link(
@@ -120,6 +123,7 @@ class WorkerLink:
         if status == self.status:
             return
         self.status = status
+        self.slice_facts = None  # the worker may be another machine after the connection was lost
         for watcher in tuple(self.watchers):
             watcher(status)
 
