@@ -132,6 +132,42 @@ def test_what_is_no_framework_or_a_broken_one_is_said_and_leaves_nothing_behind(
     assert run.text.rstrip().endswith("[] are left")
 
 
+INTERRUPT = "__import__('signal').raise_signal(2)"
+
+
+def test_an_interrupt_in_the_import_of_jax_ends_the_cell_and_the_next_one_starts_jax(run_cells):
+    define = f"def find_spec(name, *_):\n    if name == 'jax._src.config': {INTERRUPT}"
+    interrupt = "import sys; sys.meta_path.insert(0, type('Interrupt', (), {'find_spec': staticmethod(find_spec)}))"
+    run = run_cells(define, interrupt, "%tpu_init jax", "print('next')", "%tpu_init jax", environ=EMULATED_V5E_8)
+    interrupted, retried = run.text.split("next\n")
+    assert interrupted == "\x1b[31mKeyboardInterrupt\x1b[39m\n"
+    assert "JAX is ready on 8 devices of v5litepod-8" in retried
+
+
+@pytest.mark.parametrize(
+    ("cell", "stops"),
+    [
+        ("import jax", INTERRUPT),
+        # An import that hangs can be interrupted after some seconds.
+        pytest.param("%tpu_init jax", f"{INTERRUPT}; time.sleep(5.1); {INTERRUPT}", marks=pytest.mark.nightly),
+    ],
+    ids=["plain import", "second interrupt"],
+)
+def test_after_an_import_that_was_stopped_a_restart_is_advised(run_cells, tmp_path, cell, stops):
+    (tmp_path / "jax").mkdir()
+    (tmp_path / "jax" / "version.py").touch()
+    (tmp_path / "jax" / "__init__.py").write_text(
+        f"import time, jax.version\nif not hasattr(time, 'again'):\n    time.again = True; {stops}\njax.version"
+    )
+    find_first = f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
+    run = run_cells(find_first, cell, "print('next')", "%tpu_init jax", environ=EMULATED_V5E_8)
+    interrupted, retried = run.text.split("next\n")
+    assert "KeyboardInterrupt" in interrupted
+    assert "An earlier import of JAX was interrupted or failed" in retried
+    assert "Restart the kernel" in retried
+    assert "pip install" not in retried
+
+
 def test_devices_and_mesh_are_handed_to_the_notebook(run_cells):
     show = "print(tpu.framework, len(tpu.devices), tpu.device is jax.devices()[0], dict(tpu.mesh.shape), tpu.strategy)"
     run = run_cells("%tpu_init", "import jax", show, "tpu", environ=EMULATED_V5E_8)

@@ -56,7 +56,12 @@ class Magics:
         """
         from jupyter_tpu.notebook.tpu_init.command import tpu_init
 
-        tpu_init(line, self._shell)
+        try:
+            tpu_init(line, self._shell)
+        except KeyboardInterrupt as error:
+            # IPython shows this instead of the framework's frames, which would fill the screen.
+            vars(error)["_render_traceback_"] = lambda: ["\x1b[31mKeyboardInterrupt\x1b[39m"]
+            raise
 
     def tpu(self, line: str) -> None:
         """Show this node on one screen, or run one of the commands below.

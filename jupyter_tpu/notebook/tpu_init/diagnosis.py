@@ -172,6 +172,18 @@ def does_not_load(framework: str, worker: ThisWorker, raw: str) -> TpuError:
     )
 
 
+def partly_loaded(framework: str, raw: str) -> TpuError:
+    """Return the error for a framework that an earlier import, which was interrupted or failed, has loaded partly."""
+    return AcceleratorFailed(
+        Text(
+            "An earlier import of {framework} was interrupted or failed, and a process can't import it again.",
+            framework=TITLES[framework],
+        ),
+        hint=RESTART,
+        raw=raw,
+    )
+
+
 def hidden(framework: str, module: str, place: str) -> TpuError:
     """Return the error for a user's file that hides a framework's package because it has the same name."""
     return AcceleratorFailed(

@@ -36,7 +36,7 @@ def start_torch_xla(worker: ThisWorker) -> Ready:
     """
     set_environment(torch_xla_variables(worker))
     torch_xla = import_framework("torch_xla", "torch_xla", worker)
-    runtime = importlib.import_module("torch_xla.runtime")
+    runtime = import_framework("torch_xla", "torch_xla.runtime", worker)
     spmd = import_framework("torch_xla", "torch_xla.distributed.spmd", worker)
     # From here on, don't touch a device before SPMD is on, not even to count the devices.
     _refuse_if_late(torch_xla, runtime)
