@@ -24,8 +24,10 @@ def is_on_node(environ: Mapping[str, str] = os.environ) -> bool:
 def load_ipython_extension(shell: Any) -> None:
     """Register the magics; called by IPython for ``%load_ext jupyter_tpu``, and by the agent in each new kernel."""
     from jupyter_tpu.notebook.magics.registration import register_magics
+    from jupyter_tpu.notebook.streams import restore_streams
 
     register_magics(shell)
+    restore_streams(shell)
     from jupyter_tpu.notebook.slices import join
 
     join(shell)

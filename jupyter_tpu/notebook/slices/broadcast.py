@@ -276,7 +276,7 @@ class Slice:
             reply = await self._execute(target.code if 0 in target.workers else "", *args, **options)
         except KeyboardInterrupt:  # the interrupt arrived when none of the kernel's own handlers was active
             reply = self._refuse(publisher, "KeyboardInterrupt", "")
-        except Exception as failure:  # noqa: BLE001 - IPython fails, for example if a cell has set sys.stdout to None
+        except Exception as failure:  # noqa: BLE001 - IPython itself fails, for example because a cell has changed it
             reply = self._refuse(publisher, type(failure).__name__, str(failure))
         self._target = None
         cell.end_own(_error_of(reply))

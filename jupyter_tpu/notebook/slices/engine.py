@@ -99,7 +99,7 @@ class Engine:
             if reply["status"] == "error":
                 error = _error(reply["ename"], reply["evalue"], reply["traceback"])
             return reply
-        except Exception as failure:  # IPython fails, for example if a cell has set sys.stdout to None
+        except Exception as failure:  # IPython itself fails, for example because a cell has changed it
             error = _error(type(failure).__name__, str(failure))
             raise
         finally:

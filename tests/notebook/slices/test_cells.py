@@ -173,6 +173,13 @@ def test_a_stream_that_copies_its_text_is_recorded_once(shared_slice):
     assert ran.others == "worker 1:\nline 1\nworker 2:\nline 2"
 
 
+@pytest.mark.parametrize("workers", ["", "%%worker 1\n"])
+def test_cells_after_one_that_removes_a_stream_run(shared_slice, workers):
+    assert not shared_slice.run(f"{workers}import sys\nsys.stdout = sys.stderr = None").error
+    ran = shared_slice.run("print('line', w)")
+    assert (ran.error, ran.printed, ran.others) == ("", "line 0\n", "worker 1:\nline 1\nworker 2:\nline 2")
+
+
 def test_a_cell_that_clears_its_output_shows_the_last_output_of_each_worker(shared_slice):
     ran = shared_slice.run(
         "from IPython.display import clear_output\n"

@@ -84,9 +84,10 @@ def test_a_worker_that_is_lost_in_a_cell_ends_it(make_slice):
 def test_cells_end_after_one_that_breaks_the_shell(make_slice, workers):
     running = make_slice(2)
     running.start_engines()
-    assert not running.run(f"{workers}import sys\nsys.stdout = None").error
-    assert running.run("1").error.startswith("AttributeError: 'NoneType' object")
-    assert running.run("1").error.startswith("AttributeError: 'NoneType' object")
+    breaks = "shell = get_ipython()\nshell.run_cell = shell.run_cell_async = None"
+    assert not running.run(f"{workers}{breaks}").error
+    assert running.run("1").error.startswith("TypeError: ")
+    assert running.run("1").error.startswith("TypeError: ")
 
 
 def test_a_lost_controller_ends_the_cell(make_slice):
