@@ -175,7 +175,7 @@ class Engine:
         self._publish(ASKS, {})
         answer = self._answers.take(cell["cell"])
         if answer is None:
-            raise EOFError("worker 0 ended its part of the cell without receiving any input")
+            raise EOFError("worker 0 ended its part of the cell without receiving more input")
         return answer
 
     def _show_only_on_worker_0(self, name: str) -> None:

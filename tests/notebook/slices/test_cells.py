@@ -112,6 +112,11 @@ def test_a_question_that_worker_0_does_not_ask_ends_with_the_reason(shared_slice
     assert shared_slice.run(cell).error.startswith("EOFError: ")
 
 
+def test_a_second_question_of_one_worker_only_ends_with_the_reason(shared_slice):
+    ran = shared_slice.run("input()\nif w == 2: input()", answer="ab")
+    assert ran.error == "EOFError: worker 0 ended its part of the cell without receiving more input (worker 2)"
+
+
 def test_shell_commands_run_on_every_worker(shared_slice):
     assert shared_slice.run("!echo worker $TPU_SLICE_WORKER").others == "worker 1:\nworker 1\nworker 2:\nworker 2"
 
