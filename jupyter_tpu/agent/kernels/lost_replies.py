@@ -1,9 +1,10 @@
 """Reply to requests that the kernel finished without a reply, once it is certain that no reply will arrive.
 
-ipykernel sends no reply if an interrupt arrives between the end of the code and the reply, or if its process exits at
-that point. A front end would show the cell as running forever. The reply and the status "idle" arrive over different
-sockets, in any order, and a late reply must not be replaced. So after "idle", the agent sends a request of its own,
-the probe. A kernel replies in order, so a reply that hasn't arrived before the probe's reply will never arrive.
+ipykernel sends no reply if an interrupt arrives between the end of the code and the reply, if its process exits at that
+point, or if IPython itself fails. A front end would show the cell as running forever. The reply and the status "idle"
+arrive over different sockets, in any order, and a late reply must not be replaced. So after "idle", the agent sends a
+request of its own, the probe. A kernel replies in order, so a reply that hasn't arrived before the probe's reply will
+never arrive.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ Send = Callable[[Channel, "list[bytes]"], None]
 # How long to wait for a reply after the status "idle" before asking the kernel. A reply usually arrives within
 # milliseconds.
 _REPLY_WITHIN_S = 1.0
-_NO_REPLY = ("NoReply", "The kernel sent no reply, probably because an interrupt arrived at that moment.")
+_NO_REPLY = (
+    "NoReply",
+    "The kernel sent no reply: an interrupt arrived just before the reply, or IPython itself failed. If this happens "
+    "again, restart the kernel.",
+)
 _KERNEL_ENDED = ("KernelEnded", "The kernel ended before it replied.")
 _OF_CELLS = " Whether all code of this cell ran is unknown."
 
