@@ -2,7 +2,8 @@
 
 The kernel is worker 0, an ordinary ipykernel; each other worker runs one ipyparallel engine. Start with `broadcast`,
 which sends a cell to the engines while it runs on worker 0; `cell` manages one running cell, and `engine` runs on each
-other worker. `targets`, `collected`, `folding` and `course` are pure. Only `cluster` depends on ipyparallel.
+other worker. `targets`, `collected`, `complete_html`, `folding` and
+`course` are pure. Only `cluster` depends on ipyparallel.
 """
 
 from __future__ import annotations

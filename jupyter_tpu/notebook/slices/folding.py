@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import html
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from html.parser import HTMLParser
 from typing import Any
 
 from jupyter_tpu.errors import Text
 from jupyter_tpu.i18n import shown
 from jupyter_tpu.notebook.display import as_html
 from jupyter_tpu.notebook.slices.collected import Collected, overwritten
+from jupyter_tpu.notebook.slices.complete_html import is_complete
 from jupyter_tpu.notebook.slices.targets import names_of
 
 # Keep the theme's colours. In JupyterLab, use the same text size and left edge as for worker 0's own output.
@@ -26,12 +24,6 @@ _INDENTED = "margin-left: 1.3em"
 _LIKE_OUTPUT = "margin: 0; font-size: var(--jp-code-font-size, inherit)"
 # Maximum length of a preview in characters: about one line beside the label.
 _PREVIEW = 80
-
-# Elements that are not closed by the end of the element that contains them: everything below would belong to them.
-_TAKE_ALL = frozenset(
-    {"iframe", "math", "noscript", "plaintext", "script", "select", "style", "svg", "table", "template", "textarea"}
-    | {"title", "xmp"}
-)
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -199,8 +191,9 @@ def _html_body(group: Group) -> str:
             elements.append(_pre(str(value)))
         elif "image/png" in value:
             elements.append(f'<img src="data:image/png;base64,{html.escape(str(value["image/png"]))}">')
-        elif "text/html" in value and _is_complete(page := _joined(value["text/html"])):
-            # not escaped: the user's own HTML is rendered here just as worker 0's output is
+        elif "text/html" in value and is_complete(page := _joined(value["text/html"])):
+            # not escaped: the user's own HTML is rendered here just as worker 0's output is; only HTML that does not
+            # close its elements is not, because it could hide the output and errors of other workers
             elements.append(page)
         else:
             elements.append(_pre(_joined(value.get("text/plain", ""))))
@@ -214,29 +207,6 @@ def _html_body(group: Group) -> str:
 def _joined(value: Any) -> str:
     """Return a displayed text, which may be a list of its lines."""
     return "".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-class _OpenElements(HTMLParser):
-    """Counts the open elements of `_TAKE_ALL`."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.open: Counter[str] = Counter()
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:  # noqa: ARG002 - the parser passes it
-        if tag in _TAKE_ALL:
-            self.open[tag] += 1
-
-    def handle_endtag(self, tag: str) -> None:
-        self.open[tag] = max(0, self.open[tag] - 1)
-
-
-@lru_cache(maxsize=16)  # the same output is drawn many times
-def _is_complete(page: str) -> bool:
-    """Return whether HTML closes all its elements. If not, it could hide the output and errors of other workers."""
-    parser = _OpenElements(page)
-    return not (parser.rawdata.startswith("<") or any(parser.open.values()))
 
 
 def _pre(text: str) -> str:
