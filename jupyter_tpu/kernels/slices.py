@@ -26,8 +26,6 @@ T = TypeVar("T")
 
 # Characters of an engine's last output in a notice: the last few lines, not the log.
 _LAST_OUTPUT = 600
-# Lines that ipyparallel and ipykernel write to the output of every engine.
-_NOISE = ("[KernelNanny.", "Message signing is disabled.", "debugpy_stream undefined")
 
 
 class Slice:
@@ -316,8 +314,7 @@ class Slice:
         ended = engine.get("exit") or {}
         if not ended or ended.get("asked") or kernel.exit_code is not None:
             return
-        lines = [line for line in stderr_of(ended).splitlines() if not any(noise in line for noise in _NOISE)]
-        output = "\n".join(lines).strip()[-_LAST_OUTPUT:]
+        output = stderr_of(ended)[-_LAST_OUTPUT:]
         tail = f" Its last output:\n{output}" if output else ""
         message = f"The process of worker {worker} ended ({exit_text(exit_code_of(ended))}). Restart the kernel.{tail}"
         # Exit code 0: the kernel is shutting down, or a cell has called `exit`, which the kernel reports.

@@ -204,6 +204,16 @@ def test_last_words_are_the_end_of_what_was_written(home: Home) -> None:
     folder.close()
 
 
+def test_what_every_kernel_writes_is_not_its_last_words(home: Home) -> None:
+    folder = KernelDirectory(home, "kernel-1")
+    noise = "[IPKernelApp] WARNING | Message signing is disabled. This is insecure and not recommended!\n"
+    folder.output.write_text(noise)
+    assert folder.output_tail() == ""
+    folder.output.write_text(f"my last words\n{noise}" + 40 * "[KernelNanny.1] WARNING | SIGTERM\n")
+    assert folder.output_tail() == "my last words"
+    folder.close()
+
+
 @pytest.mark.parametrize(
     "params",
     [

@@ -169,6 +169,8 @@ async def test_the_engine_joins_without_a_secret_in_sight_and_nothing_is_left_of
     kept += [*pair.client_file.parent.glob("*.json"), pair.client_file.parents[3] / "slice.json"]
     assert sum(secret in path.read_text() for path in kept) == 3  # the controller's two, and the engine's
     assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
+    # ipyparallel's other files are in folders that only this user can enter
+    assert {stat.S_IMODE(pair.client_file.parents[up].stat().st_mode) for up in (2, 3)} == {0o700}
     listening = pair.listening()
     # the second is between the controller's own two processes, and between the engine and its helper
     assert {address for address, _ in listening} == {ADDRESS, "127.0.0.1"}

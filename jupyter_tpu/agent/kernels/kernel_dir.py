@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 # Bytes at the end of the process's own output that may explain why it died. Long enough for a traceback.
 _LAST_WORDS_BYTES = 8 * 1024
 _LAST_WORDS_LINES = 30
+# Lines that ipykernel and ipyparallel always write, which do not tell why a process ended.
+_NOISE = ("[KernelNanny.", "Message signing is disabled.", "debugpy_stream undefined")
 # If the process's own output is larger than this, keep only its end. The record's size limit doesn't include this
 # output.
 _MOST_OUTPUT_BYTES = 8 * 1024 * 1024
@@ -328,7 +330,7 @@ def tail_of(output: Path) -> str:
             lines = file.read().decode(errors="replace").splitlines()
     except FileNotFoundError:
         return ""
-    return "\n".join(lines[-_LAST_WORDS_LINES:])
+    return "\n".join([line for line in lines if not any(noise in line for noise in _NOISE)][-_LAST_WORDS_LINES:])
 
 
 def trim(output: Path) -> None:
