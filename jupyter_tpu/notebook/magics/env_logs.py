@@ -12,9 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from jupyter_tpu.errors import BadInput, EnvironmentFailed, Text
-from jupyter_tpu.notebook.display import MagicOutput, Section, plain, text_output
+from jupyter_tpu.notebook.display import MagicOutput, Section, text_output
 from jupyter_tpu.notebook.magics.context import MagicContext
-from jupyter_tpu.notebook.magics.workers import output_of
+from jupyter_tpu.notebook.magics.workers import end_of_file, output_of
 
 PACKAGES = (
     *("jax", "jaxlib", "libtpu", "flax", "optax"),
@@ -102,8 +102,7 @@ def logs(context: MagicContext, options: Namespace) -> MagicOutput:
         raise EnvironmentFailed(Text("The agent's log cannot be read: {error}.", error=error)) from error
     if not lines:
         return text_output(Text("The agent's log is empty."))
-    title = Text("The last {count} lines of {path}", count=len(lines), path=path)
-    return MagicOutput(sections=[Section(title=title), Section(verbatim=list(map(plain, lines)))])
+    return end_of_file(path, lines)
 
 
 def log_path(environ: Mapping[str, str]) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from jupyter_tpu.errors import AgentBroken, BadInput, Text, plain
@@ -33,8 +35,16 @@ def output_of(context: MagicContext, worker: int, lines: int) -> MagicOutput:
         raise AgentBroken(Text("Worker {number} is not responding.", number=worker))
     if not end["lines"]:
         return text_output(Text("The notebook already shows all output of worker {number}.", number=worker))
-    title = Text("The last {count} lines of {path}", count=len(end["lines"]), path=end["path"])
-    return MagicOutput(sections=[Section(title=title), Section(verbatim=list(map(plain, end["lines"])))])
+    return end_of_file(end["path"], end["lines"])
+
+
+def end_of_file(path: Path | str, lines: Sequence[str]) -> MagicOutput:
+    """Show the last lines of a file."""
+    if len(lines) == 1:
+        title = Text("The last line of {path}", path=path)
+    else:
+        title = Text("The last {count} lines of {path}", count=len(lines), path=path)
+    return MagicOutput(sections=[Section(title=title), Section(verbatim=list(map(plain, lines)))])
 
 
 def _slice() -> Any:

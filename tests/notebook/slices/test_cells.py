@@ -212,7 +212,10 @@ def test_a_cell_ends_whatever_its_output_is(shared_slice, cell):
 def test_the_end_of_a_long_output_can_be_shown(shared_slice):
     shared_slice.run("if w == 2:\n  for number in range(20_000): print('row', number)")
     shown = shared_slice.run("%tpu logs 3 --worker 2").outputs[0]["data"]["text/plain"]
+    assert shown.startswith("The last 3 lines of ")
     assert shown.splitlines()[-3:] == ["row 19997", "row 19998", "row 19999"]
+    shown = shared_slice.run("%tpu logs 1 --worker 2").outputs[0]["data"]["text/plain"]
+    assert shown.startswith("The last line of ")
     assert "Worker 7 is not one of the other workers" in shared_slice.run("%tpu logs --worker 7").error
 
 
