@@ -396,6 +396,33 @@ describe('the form', () => {
     expect(start({}, { ...request, spec: {} })[1]).toBe('v5litepod-1');
   });
 
+  it('remembers what to open unless it came with the request, as the notebook of a lost node does', async () => {
+    const memory = {
+      ...{ lastChoice: null, lastOpen: null, profiles: [], notebook: 'a.ipynb', example: null }
+    };
+    const remembered: (string | null)[] = [];
+    const extras = {
+      memory,
+      onOpenWhenReady: jest.fn(),
+      onRemember: (_: string, __: object, open: { kind: string } | null) =>
+        remembered.push(open && open.kind)
+    } as unknown as ICreateExtras;
+    const carried = { kind: 'notebook' as const, path: 'lost.ipynb', runsAll: false };
+    const request = { turn: 1, way: 'now' as const, spec: {}, open: carried };
+    for (const asked of [undefined, request]) {
+      cleanup();
+      render(
+        <CreateForm
+          {...{ offers: OFFERS, list: list(), request: asked, extras, trans }}
+          onCreate={jest.fn().mockResolvedValue(undefined)}
+          onCancel={jest.fn()}
+        />
+      );
+      await settled(submit);
+    }
+    expect(remembered).toEqual(['notebook', null]);
+  });
+
   it('opens nothing later on a node that was refused', async () => {
     const memory = {
       ...{ lastChoice: null, lastOpen: null, profiles: [], notebook: 'a.ipynb', example: null }

@@ -1,10 +1,14 @@
 import { JupyterFrontEnd } from '@jupyterlab/application';
+import { Notification } from '@jupyterlab/apputils';
+import { INotebookTracker } from '@jupyterlab/notebook';
 import { StateDB } from '@jupyterlab/statedb';
 import { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
+import { waitFor } from '@testing-library/react';
 import { INode, IStatus } from '../api.generated';
 import { addCreateCommands } from '../create/commands';
 import { CreateMemory, followExample } from '../create/memory';
+import { openOn } from '../create/notebookopener';
 import { OpenWhenReady } from '../create/openwhenready';
 import { CommandIDs, CreateCommandIDs, IOpenChoice, ITpuModel } from '../tokens';
 import { list, node, trans } from './fixtures';
@@ -36,6 +40,18 @@ describe('the memory of the form', () => {
     expect(after.lastOpen).toEqual(OPEN);
     expect(after.choiceOf('node-1')).toEqual(CHOICE);
     expect(after.choiceOf('node-2')).toBeNull();
+  });
+
+  it('keeps what opened last when a node comes with its own notebook', async () => {
+    const state = new StateDB();
+    const memory = memoryOf(state);
+    memory.remember('node-1', CHOICE, null);
+    const after = memoryOf(state);
+    await after.load(Promise.resolve(null));
+    expect([after.lastChoice, after.lastOpen]).toEqual([CHOICE, null]);
+    after.remember('node-2', CHOICE, OPEN);
+    after.remember('node-3', CHOICE, null);
+    expect(after.lastOpen).toEqual(OPEN);
   });
 
   it('leaves out what another version or a hand has written', async () => {
@@ -138,6 +154,80 @@ describe('what waits for a node', () => {
     nodes.list = list({ nodes: [node('node-1')] });
     await new OpenWhenReady(nodes, opener, state).load();
     expect(opener).toHaveBeenCalledTimes(1);
+  });
+});
+
+describe('a notebook that opens on a READY node', () => {
+  const fresh = node('node-6');
+  const OLD = 'tpu-node-3-us-central1-a';
+  const CHOSEN: IOpenChoice = { kind: 'notebook', path: 'work/train.ipynb', runsAll: false };
+
+  afterEach(() => Notification.dismiss());
+
+  /** Open a notebook that has this kernel, if any; returns the notebook's changes of kernel. */
+  async function openWith(
+    kernel: { name: string; status: string } | null,
+    others: readonly INode[] = [node('node-3')]
+  ): Promise<string[]> {
+    const changes: string[] = [];
+    const panel = {
+      id: 'panel',
+      context: { path: CHOSEN.path },
+      sessionContext: {
+        ready: Promise.resolve(),
+        session: { kernel },
+        changeKernel: ({ name }: { name: string }) => Promise.resolve(changes.push(name))
+      }
+    };
+    const kernelspecs = Object.fromEntries(
+      [fresh, ...others].map(({ name, kernelspec }) => [
+        kernelspec ?? '',
+        { metadata: { kernel_provisioner: { provisioner_name: 'tpu', config: { node: name } } } }
+      ])
+    );
+    const app = {
+      commands: new CommandRegistry(),
+      serviceManager: { kernelspecs: { specs: { kernelspecs } } },
+      shell: { activateById: jest.fn() }
+    };
+    await openOn(
+      {
+        app: app as unknown as JupyterFrontEnd,
+        nodes: { list: list({ nodes: [fresh, ...others] }) },
+        tracker: { find: () => panel } as unknown as INotebookTracker,
+        trans
+      },
+      ...[fresh, CHOSEN]
+    );
+    return changes;
+  }
+
+  const notices = (): string[] => Notification.manager.notifications.map(({ message }) => message);
+
+  it.each(['busy', 'idle'])(
+    'stays on a READY node where its kernel is %s, until moved',
+    async status => {
+      const changes = await openWith({ name: OLD, status });
+      expect(changes).toEqual([]);
+      expect(notices()).toEqual([
+        'node-6 is ready. train.ipynb still runs on node-3. Moving it ends its kernel there.'
+      ]);
+      const [move] = Notification.manager.notifications[0].options.actions ?? [];
+      expect(move.label).toBe('Move it to node-6');
+      move.callback({} as MouseEvent);
+      await waitFor(() => expect(changes).toEqual([fresh.kernelspec]));
+    }
+  );
+
+  it.each([
+    ['without a kernel', null, 'READY'],
+    ['with a local kernel', { name: 'python3', status: 'busy' }, 'READY'],
+    ['with a dead kernel', { name: OLD, status: 'dead' }, 'READY'],
+    ['whose node has ended', { name: OLD, status: 'busy' }, 'PREEMPTED'],
+    ['whose node is being deleted', { name: OLD, status: 'idle' }, 'DELETING']
+  ])('gets the node if it is one %s', async (_, kernel, state) => {
+    expect(await openWith(kernel, [node('node-3', { state })])).toEqual([fresh.kernelspec]);
+    expect(notices()).toEqual([]);
   });
 });
 

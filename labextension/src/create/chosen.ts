@@ -31,7 +31,7 @@ export interface ICreateExtras {
     ICreateMemory,
     'lastChoice' | 'lastOpen' | 'profiles' | 'notebook' | 'example'
   >;
-  readonly onRemember: (node_id: string, choice: INodeChoice, open: IOpenChoice) => void;
+  readonly onRemember: (node_id: string, choice: INodeChoice, open: IOpenChoice | null) => void;
   /** The zone is null if a search determines it. */
   readonly onOpenWhenReady: (node_id: string, zone: string | null, open: IOpenChoice) => void;
   readonly onSaveProfile: (profile: IProfile) => void;
@@ -204,7 +204,7 @@ export async function submit(
   props: ICreateFormProps,
   { spec, draft, open }: IChosen
 ): Promise<void> {
-  const { extras } = props;
+  const { extras, request } = props;
   const zone = wayOf(spec, draft) === 'search' ? null : spec.zone;
   // before the request, because its response may be lost even if the node is created
   extras?.onOpenWhenReady(spec.node_id, zone, open);
@@ -216,7 +216,9 @@ export async function submit(
     }
     throw error;
   }
-  extras?.onRemember(spec.node_id, choiceOf(spec, draft), open);
+  // a notebook that the request brought, such as that of a lost node, is no choice for later nodes
+  const isCarried = open.kind === request?.open?.kind && open.path === request.open.path;
+  extras?.onRemember(spec.node_id, choiceOf(spec, draft), isCarried ? null : open);
 }
 
 /** Whether nothing was created for certain, because the server itself responded with an error. */

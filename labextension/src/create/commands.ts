@@ -1,8 +1,6 @@
 /** Commands for profiles, for notebooks on new nodes, and for recreating a node. */
 
 import { JupyterFrontEnd } from '@jupyterlab/application';
-import { INotebookTracker } from '@jupyterlab/notebook';
-import { TranslationBundle } from '@jupyterlab/translation';
 import { INode } from '../api.generated';
 import { argsOf, suggestionOf, text } from '../commands';
 import { stateKind } from '../format';
@@ -18,17 +16,14 @@ import {
   ITpuModel
 } from '../tokens';
 import { isOpen } from './memory';
-import { openOn } from './notebookopener';
+import { IOpenContext, openOn } from './notebookopener';
 import { OpenWhenReady } from './openwhenready';
 import { ICreateMemory, IProfile } from './tokens';
 
-export interface ICreateContext {
-  readonly app: JupyterFrontEnd;
+export interface ICreateContext extends IOpenContext {
   readonly nodes: ITpuModel;
   readonly memory: ICreateMemory;
   readonly waiting: OpenWhenReady;
-  readonly tracker: INotebookTracker | null;
-  readonly trans: TranslationBundle;
 }
 
 /** Add the commands. */
@@ -51,14 +46,8 @@ function addMemoryCommands({ app: { commands }, memory, trans }: ICreateContext)
   });
 }
 
-function addNotebookCommands({
-  app,
-  nodes,
-  memory,
-  waiting,
-  tracker,
-  trans
-}: ICreateContext): void {
+function addNotebookCommands(context: ICreateContext): void {
+  const { app, nodes, memory, waiting, trans } = context;
   app.commands.addCommand(CreateCommandIDs.openWhenReady, {
     label: messages.openWhenReady(trans),
     describedBy: argsOf({ node_id: text, zone: text, open: { type: 'object' } }),
@@ -78,7 +67,7 @@ function addNotebookCommands({
       const open: IOpenChoice = { kind: 'example', path: memory.example ?? '', runsAll: true };
       const ready = nodes.list?.nodes.find(hasKernel);
       if (ready) {
-        return openOn(app, tracker, ready, { ...open, runsAll: false });
+        return openOn(context, ready, { ...open, runsAll: false });
       }
       return openForm(app, { way: 'now', spec: {}, open });
     }

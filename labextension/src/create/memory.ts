@@ -20,7 +20,7 @@ const MAX_NODES = 30;
 /** The choice made last, and the choices for the most recent nodes, newest first. */
 interface ILast {
   readonly choice: INodeChoice;
-  readonly open: IOpenChoice;
+  readonly open: IOpenChoice | null;
   readonly nodes: readonly { readonly node_id: string; readonly choice: INodeChoice }[];
 }
 
@@ -75,10 +75,10 @@ export class CreateMemory implements ICreateMemory {
     this._changed.emit();
   }
 
-  remember(node_id: string, choice: INodeChoice, open: IOpenChoice): void {
+  remember(node_id: string, choice: INodeChoice, open: IOpenChoice | null): void {
     const others = (this._last?.nodes ?? []).filter(one => one.node_id !== node_id);
     const nodes = [{ node_id, choice }, ...others].slice(0, MAX_NODES);
-    this._last = { choice, open, nodes };
+    this._last = { choice, open: open ?? this.lastOpen, nodes };
     void this._sources.state?.save(LAST, asJSON(this._last)).catch(() => undefined);
     this._changed.emit();
   }
@@ -142,7 +142,7 @@ function isLast(value: unknown): value is ILast {
   return (
     isObject(value) &&
     isChoice(value.choice) &&
-    isOpen(value.open) &&
+    (value.open === null || isOpen(value.open)) &&
     Array.isArray(value.nodes) &&
     value.nodes.every((one: unknown) => isObject(one) && isChoice(one.choice))
   );

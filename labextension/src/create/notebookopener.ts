@@ -1,9 +1,17 @@
 /** Opens notebooks with a node's kernel set, without asking which kernel. */
 
 import { JupyterFrontEnd } from '@jupyterlab/application';
+import { Notification } from '@jupyterlab/apputils';
 import { INotebookTracker, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
+import { Kernel } from '@jupyterlab/services';
+import { TranslationBundle } from '@jupyterlab/translation';
 import { INode } from '../api.generated';
-import { IOpenChoice } from '../tokens';
+import { ErrorActions } from '../erroractions';
+import { hasKernel, isEnding } from '../fleet';
+import * as messages from '../messages/create';
+import { nodeNameOf } from '../nodekernel';
+import { problemOf } from '../request';
+import { IOpenChoice, ITpuModel } from '../tokens';
 
 const NEW_NOTEBOOK = 'notebook:create-new';
 const OPEN_DOCUMENT = 'docmanager:open';
@@ -16,13 +24,25 @@ export async function ensureKernelspec(app: JupyterFrontEnd, node: INode): Promi
   }
 }
 
-/** Open a choice on a READY node; the promise resolves once its cells run, if they are to run. */
+export interface IOpenContext {
+  readonly app: JupyterFrontEnd;
+  readonly nodes: Pick<ITpuModel, 'list'>;
+  readonly tracker: INotebookTracker | null;
+  readonly trans: TranslationBundle;
+}
+
+/**
+ * Open a choice on a READY node; the promise resolves once its cells run, if they are to run.
+ *
+ * @param mayMove whether to end a kernel that the notebook has on another node; if not, a notification offers that
+ */
 export async function openOn(
-  app: JupyterFrontEnd,
-  tracker: INotebookTracker | null,
+  context: IOpenContext,
   node: INode,
-  open: IOpenChoice
+  open: IOpenChoice,
+  mayMove = false
 ): Promise<void> {
+  const { app, tracker } = context;
   await ensureKernelspec(app, node);
   const kernelName = node.kernelspec ?? undefined;
   if (open.path === undefined) {
@@ -41,8 +61,14 @@ export async function openOn(
     })) as NotebookPanel);
   const { sessionContext } = panel;
   await sessionContext.ready;
+  const kernel = sessionContext.session?.kernel ?? null;
+  const other = mayMove ? null : nodeInUse(context, kernel);
+  if (other && other.name !== node.name) {
+    offerMove(context, node, other, open);
+    return;
+  }
   // an open notebook, or one whose kernel still runs elsewhere
-  if (sessionContext.session?.kernel?.name !== kernelName) {
+  if (kernel?.name !== kernelName) {
     await sessionContext.changeKernel({ name: kernelName });
   }
   if (!isTyping()) {
@@ -51,6 +77,31 @@ export async function openOn(
   if (open.runsAll && sessionContext.session?.kernel) {
     await NotebookActions.runAll(panel.content, sessionContext);
   }
+}
+
+/** The node on which a notebook's kernel lives; null if it has none, or if the node has ended or is about to end. */
+function nodeInUse(
+  { app, nodes: { list } }: IOpenContext,
+  kernel: Pick<Kernel.IKernelConnection, 'name' | 'status'> | null
+): INode | null {
+  if (!kernel || kernel.status === 'dead') {
+    return null;
+  }
+  const name = nodeNameOf(kernel.name, app.serviceManager.kernelspecs.specs);
+  const node = list?.nodes.find(one => one.name === name && hasKernel(one));
+  return node && !isEnding(list, node.name) ? node : null;
+}
+
+/** Leave the notebook where it runs, and let the user move it: that ends its kernel and loses its variables. */
+function offerMove(context: IOpenContext, node: INode, other: INode, open: IOpenChoice): void {
+  const { app, trans } = context;
+  const errors = new ErrorActions(app.commands, trans);
+  const name = open.path?.split('/').pop() ?? '';
+  const text = messages.stillRuns(node.node_id, name, other.node_id, trans);
+  const label = messages.moveTo(node.node_id, trans);
+  const callback = (): void =>
+    void openOn(context, node, open, true).catch(error => errors.notify(problemOf(error)));
+  Notification.info(text, { autoClose: false, actions: [{ label, callback }] });
 }
 
 /** Whether the keyboard focus is in a document. */

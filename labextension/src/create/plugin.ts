@@ -42,7 +42,9 @@ export const createMemory: JupyterFrontEndPlugin<ICreateMemory> = {
     const waiting = new OpenWhenReady(
       nodes,
       (node, open) =>
-        void openOn(app, tracker, node, open).catch(error => errors.notify(problemOf(error))),
+        void openOn({ app, nodes, tracker, trans }, node, open).catch(error =>
+          errors.notify(problemOf(error))
+        ),
       state
     );
     const { opensOn } = waiting;

@@ -32,8 +32,8 @@ export interface ICreateMemory {
   /** The example notebook of the demo; null elsewhere. */
   readonly example: string | null;
 
-  /** Store the choice for a node that is being created. */
-  remember(node_id: string, choice: INodeChoice, open: IOpenChoice): void;
+  /** Store the choice for a node that is being created; without a choice of what to open, the last one stays. */
+  remember(node_id: string, choice: INodeChoice, open: IOpenChoice | null): void;
   /** The choice for one of the most recent nodes; null if unknown. */
   choiceOf(node_id: string): INodeChoice | null;
   /** Add a profile, or replace the profile with that name. */

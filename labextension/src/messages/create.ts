@@ -179,6 +179,23 @@ export function openName({ kind, path = '' }: IOpenChoice, trans: TranslationBun
   return names[kind];
 }
 
+/** A notebook that keeps its kernel on another node. */
+export function stillRuns(
+  node: string,
+  notebook: string,
+  other: string,
+  trans: TranslationBundle
+): string {
+  return trans.__(
+    '%1 is ready. %2 still runs on %3. Moving it ends its kernel there.',
+    ...[node, notebook, other]
+  );
+}
+
+export function moveTo(node: string, trans: TranslationBundle): string {
+  return trans.__('Move it to %1', node);
+}
+
 export function runAllCells(trans: TranslationBundle): string {
   return trans.__('Run all cells');
 }
