@@ -24,6 +24,21 @@ export function confirmDelete(
   );
 }
 
+/** Ask whether to delete a lost node, so that a new one can have its name. */
+export function confirmRecreate(
+  node: INode,
+  emulated: boolean,
+  trans: TranslationBundle
+): Promise<boolean> {
+  const body = <DeleteQuestion node={node} emulated={emulated} isRecreated trans={trans} />;
+  return confirmAction(
+    messages.recreateQuestion(node.node_id, trans),
+    messages.recreateButton(trans),
+    body,
+    trans
+  );
+}
+
 export function confirmStop(
   node: INode,
   emulated: boolean,

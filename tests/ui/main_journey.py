@@ -24,7 +24,7 @@ def in_jupyterlab(page: Page, url: str) -> None:
     page.wait_for_selector("#jupyterlab-splash", state="detached")
     expect(page.locator(".jp-tpu-MoneyStatus")).to_contain_text("TPU: nothing running")
     page.evaluate(RUN, ["tpu:create-node", SPEC])
-    ready(page).get_by_role("button", name="Open notebook").click()
+    ready(page).get_by_role("button", name="Open new notebook").click()
     run_on_node(page)
     page.locator('.jp-SideBar [data-id="jp-running-sessions"]').click()
     expect(page.locator(".jp-tpu-RunningNode")).to_contain_text("my-node$9.60/h")

@@ -83,7 +83,7 @@ def use_dark_theme(page: Page) -> None:
 def open_notebook_on(panel: Locator, node_id: str, file: str) -> None:
     """By the node's own button, as a new `file`; one cell runs on it."""
     page = panel.page
-    panel.get_by_role("button", name=f"Open notebook on {node_id}").click()
+    panel.get_by_role("button", name=f"Open new notebook on {node_id}").click()
     expect(page.locator(".jp-mod-current .lm-TabBar-tabLabel")).to_have_text(file)
     run_on_node(page)
 
@@ -95,7 +95,7 @@ def stop_and_start(panel: Locator, node_id: str) -> None:
     expect(node).to_contain_text("Stopped")
     node.get_by_role("button", name=f"Start {node_id}").click()
     expect(node).to_contain_text("Ready")
-    expect(node.get_by_role("button", name=f"Open notebook on {node_id}")).to_be_enabled()
+    expect(node.get_by_role("button", name=f"Open new notebook on {node_id}")).to_be_enabled()
 
 
 def test_a_new_user_trains_on_a_node_and_deletes_it_with_six_clicks_at_most(

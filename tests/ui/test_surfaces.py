@@ -55,7 +55,7 @@ def test_nodes_are_in_menus_the_running_panel_and_the_status_bar(demo: Demo, lab
     status = lab.locator(".jp-tpu-MoneyStatus button")
     expect(status).to_have_text("TPU: nothing running")
     demo.create_node()
-    expect(ready(lab).get_by_role("button", name="Open notebook")).to_be_visible()
+    expect(ready(lab).get_by_role("button", name="Open new notebook")).to_be_visible()
 
     # the status item's pop-up takes the focus, Escape gives it back
     status.click()

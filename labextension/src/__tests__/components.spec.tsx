@@ -131,9 +131,9 @@ describe('the panel', () => {
     expect(card.getAllByRole('button').map(button => button.getAttribute('aria-label'))).toEqual([
       null,
       'More actions on my-node',
-      'Open notebook on my-node'
+      'Open new notebook on my-node'
     ]);
-    fireEvent.click(card.getByRole('button', { name: 'Open notebook on my-node' }));
+    fireEvent.click(card.getByRole('button', { name: 'Open new notebook on my-node' }));
     expect(doing.onOpenNotebook).toHaveBeenCalledWith(
       expect.objectContaining({ node_id: 'my-node' })
     );
@@ -173,7 +173,9 @@ describe('the panel', () => {
 
   it('opens no notebook before there is a kernelspec', () => {
     show({ list: list({ nodes: [node('a', { kernelspec: null })] }) });
-    const button = screen.getByRole<HTMLButtonElement>('button', { name: 'Open notebook on a' });
+    const button = screen.getByRole<HTMLButtonElement>('button', {
+      name: 'Open new notebook on a'
+    });
     expect(button.disabled).toBe(true);
   });
 
@@ -205,7 +207,7 @@ describe('the panel', () => {
     const intents = [intent('a', { verb: 'delete', phase: 'deleting' })];
     show({ list: list({ nodes: [node('a')], intents }) });
     screen.getByText('Deleting');
-    expect(screen.queryByRole('button', { name: 'Open notebook on a' })).toBeNull();
+    expect(screen.queryByRole('button', { name: 'Open new notebook on a' })).toBeNull();
   });
 
   it('shows the progress of a creation, which can be cancelled', () => {

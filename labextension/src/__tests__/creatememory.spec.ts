@@ -4,7 +4,7 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import { StateDB } from '@jupyterlab/statedb';
 import { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
-import { waitFor } from '@testing-library/react';
+import { fireEvent, screen, waitFor } from '@testing-library/react';
 import { INode, IStatus } from '../api.generated';
 import { addCreateCommands } from '../create/commands';
 import { CreateMemory, followExample } from '../create/memory';
@@ -238,26 +238,29 @@ describe('recreating a node', () => {
     ...{ provisioning: 'spot', path: 'train.ipynb' }
   };
 
-  async function recreate(known: INode | undefined, isDeleted = false): Promise<object[]> {
+  async function recreate(known: INode | undefined, answer?: string): Promise<object[]> {
     const commands = new CommandRegistry();
     const asked: object[] = [];
     const startNode = (): Promise<void> => Promise.resolve(void asked.push({ start: true }));
-    const nodes = { list: list(), findNode: () => known, startNode };
+    const deleteNode = (): Promise<void> => {
+      nodes.list = list({ nodes: [{ ...(known as INode), state: 'DELETING' }] });
+      return Promise.resolve();
+    };
+    const nodes = { list: list(), status: null, findNode: () => known, startNode, deleteNode };
     commands.addCommand(CommandIDs.openForm, { execute: args => asked.push(args) });
-    commands.addCommand(CommandIDs.deleteNode, {
-      execute: () => {
-        if (isDeleted) {
-          nodes.list = list({ nodes: [{ ...(known as INode), state: 'DELETING' }] });
-        }
-      }
-    });
     addCreateCommands({
       ...{ app: { commands } as unknown as JupyterFrontEnd, tracker: null, trans },
       nodes: nodes as unknown as ITpuModel,
       memory: memoryOf(new StateDB()),
       waiting: new OpenWhenReady(nodes, jest.fn(), null)
     });
-    await commands.execute(CreateCommandIDs.recreateNode, GONE);
+    const recreated = commands.execute(CreateCommandIDs.recreateNode, GONE);
+    if (answer) {
+      await screen.findByText('Recreate node-1?');
+      await screen.findByText(/deleted first.*same name and settings/);
+      fireEvent.click(screen.getByText(answer));
+    }
+    await recreated;
     return asked;
   }
 
@@ -271,13 +274,18 @@ describe('recreating a node', () => {
   const left = node('node-1', { state: 'PREEMPTED', spot: true, provisioning: 'spot' });
 
   it('keeps the name if what is left of the node is deleted first', async () => {
-    expect(await recreate(left, true)).toMatchObject([
+    expect(await recreate(left, 'Delete and recreate')).toMatchObject([
       { node_id: 'node-1', provisioning: 'spot', open }
     ]);
   });
 
-  it('leaves the name to the form while something is left of the node', async () => {
-    expect(await recreate(left)).toMatchObject([{ node_id: '', provisioning: 'spot', open }]);
+  it('changes nothing if the user cancels', async () => {
+    expect(await recreate(left, 'Cancel')).toEqual([]);
+  });
+
+  it('leaves the name to the form if another node has it', async () => {
+    const other = node('node-1', { spot: true, provisioning: 'spot' });
+    expect(await recreate(other)).toMatchObject([{ node_id: '', provisioning: 'spot', open }]);
   });
 
   it('starts a stopped node', async () => {

@@ -67,6 +67,7 @@ function actions(): jest.Mocked<IMoneyActions> {
     onParseGrant: done(),
     onSaveGrant: done(),
     onRemoveGrant: done(),
+    onOpenForm: jest.fn(),
     onCancelSearch: done(),
     onRemoveQueued: done(),
     onCleanUp: jest.fn().mockResolvedValue(null),
@@ -711,6 +712,20 @@ describe('the section of quota', () => {
 });
 
 describe('the section of searches and the queue', () => {
+  it('shows where searches and queued resources start while there is none', () => {
+    const nothing = {
+      searches: answered({ searches: [] }),
+      queue: answered({ ...WHOLE, items: [] })
+    };
+    const doing = show(nothing, 'capacity');
+    screen.getByText(/^Both start in the form for a new node: choose “Anywhere \(search\)”/);
+    fireEvent.click(screen.getByRole('button', { name: 'Create a node' }));
+    expect(doing.onOpenForm).toHaveBeenCalledTimes(1);
+    cleanup();
+    show({ ...nothing, searches: answered({ searches: [search()] }) }, 'capacity');
+    expect(screen.queryByRole('button', { name: 'Create a node' })).toBeNull();
+  });
+
   it('shows each try with its raw refusal, and cancels', async () => {
     const doing = show({ searches: answered({ searches: [search()] }) }, 'capacity');
     screen.getByText('1 search running');

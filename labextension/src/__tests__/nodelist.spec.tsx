@@ -291,7 +291,7 @@ describe('the kernels of a node', () => {
     show({ nodes: [node('a')] }, { kernels: kernelRenderers(found, doing, trans) });
     fireEvent.click(screen.getByRole('button', { name: 'eval.ipynb' }));
     expect(doing.onOpen).toHaveBeenCalledWith(expect.objectContaining({ sessionId: '2' }));
-    expect(screen.getByText('+1').title).toBe('train.ipynb');
+    expect(screen.getByText('and 1 more').title).toBe('train.ipynb');
     cleanup();
 
     show({ nodes: [node('a')] }, { kernels: kernelRenderers(found, doing, trans) }, 'a');

@@ -132,7 +132,7 @@ describe('The first steps', () => {
   it('leave the button that opens a notebook to the card of the node', async () => {
     show(await world({}, list({ nodes: [node('a', { kernelspec: 'tpu-a' })] })));
     screen.getByText('Connected');
-    screen.getByText(/^Click Open on the node's card below/);
+    screen.getByText(/^Click Open on the node's card below. A new notebook opens/);
     expect(screen.queryAllByRole('button').map(({ textContent }) => textContent)).toEqual([
       'Hide first steps'
     ]);

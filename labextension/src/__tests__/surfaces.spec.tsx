@@ -147,8 +147,8 @@ describe('notifications of nodes', () => {
     expect(shown).toEqual([]);
     see(node('a'), node('b'));
     see(node('a'), node('b'));
-    expect(shown).toMatchObject([{ message: 'b is ready.', labels: ['Open notebook'] }]);
-    shown[0].click('Open notebook');
+    expect(shown).toMatchObject([{ message: 'b is ready.', labels: ['Open new notebook'] }]);
+    shown[0].click('Open new notebook');
     expect(run).toHaveBeenCalledWith('tpu:open-notebook', { ...KEY, node_id: 'b' });
     inNotebook = [node('b').name];
     notices.onSessions();

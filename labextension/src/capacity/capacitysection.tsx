@@ -17,6 +17,8 @@ import { errorText } from '../problemtext';
 export function CapacitySection({ model, actions, trans }: ISectionProps): JSX.Element {
   const sending = useRequest();
   const searches = model.parts.searches.dated?.data.searches ?? [];
+  const queued = model.parts.queue.dated?.data;
+  const isEmpty = searches.length === 0 && queued?.is_complete && queued.items.length === 0;
   const running = searches.filter(({ phase }) => phase === 'trying').length;
   return (
     <Section
@@ -63,6 +65,12 @@ export function CapacitySection({ model, actions, trans }: ISectionProps): JSX.E
           </>
         )}
       </PartBody>
+      {isEmpty && (
+        <div className="jp-tpu-Empty">
+          <p className="jp-tpu-Muted">{messages.startInForm(trans)}</p>
+          <Button onClick={actions.onOpenForm}>{common.createNode(trans)}</Button>
+        </div>
+      )}
     </Section>
   );
 }

@@ -1,12 +1,12 @@
 /** Commands for profiles, for notebooks on new nodes, and for recreating a node. */
 
 import { JupyterFrontEnd } from '@jupyterlab/application';
-import { INode } from '../api.generated';
 import { argsOf, suggestionOf, text } from '../commands';
 import { stateKind } from '../format';
 import { hasKernel, isBeingDeleted } from '../fleet';
 import { tpuIcon } from '../icons';
 import * as messages from '../messages/commands';
+import { confirmRecreate } from '../nodedialogs';
 import {
   CommandIDs,
   CreateCommandIDs,
@@ -96,27 +96,19 @@ function addRecreateCommand({ app, nodes, memory, trans }: ICreateContext): void
       const last = memory.choiceOf(key.node_id);
       const { way = 'now', ...choice } = last ?? {};
       const own = { ...choice, ...suggestionOf(args), ...(known && specOf(known)), ...key };
-      const isFree = !known || (await isLeftoverDeleted(app, nodes, known));
+      if (known && stateKind(known.state) === 'lost' && !isBeingDeleted(nodes.list, known.name)) {
+        // what is left of a lost node keeps its name and uses quota
+        if (!(await confirmRecreate(known, nodes.status?.emulated ?? false, trans))) {
+          return undefined;
+        }
+        await nodes.deleteNode(key);
+      }
+      // a name in use is left to the form, which suggests another one
+      const left = nodes.findNode(key);
+      const isFree = !left || isBeingDeleted(nodes.list, left.name);
       return openForm(app, { way, spec: isFree ? own : { ...own, node_id: '' }, open });
     }
   });
-}
-
-/**
- * Ask whether to delete the leftover of a lost node, which keeps its name and uses quota.
- *
- * @returns whether the node's name is or will be available; if not, the form suggests another one
- */
-async function isLeftoverDeleted(
-  app: JupyterFrontEnd,
-  nodes: ITpuModel,
-  node: INode
-): Promise<boolean> {
-  if (stateKind(node.state) === 'lost') {
-    const { zone, node_id } = node;
-    await app.commands.execute(CommandIDs.deleteNode, { zone, node_id });
-  }
-  return !nodes.findNode(node) || isBeingDeleted(nodes.list, node.name);
 }
 
 /** Open the node's notebook on the new node; the user reruns its cells later. */

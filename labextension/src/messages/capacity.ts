@@ -3,6 +3,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { INewQueued, IQueued } from '../api.generated';
 import { formatMoment } from '../money/moments';
+import { anywhere, termsName } from './create';
 import { formatDuration, provisioningName } from './units';
 
 export function title(trans: TranslationBundle): string {
@@ -35,6 +36,14 @@ export function queuedNotice(
 
 export function noQueued(trans: TranslationBundle): string {
   return trans.__('No queued resources.');
+}
+
+/** Where searches and queued resources come from, while there is none. */
+export function startInForm(trans: TranslationBundle): string {
+  return trans.__(
+    'Both start in the form for a new node: choose “%1” as the location, or “%2” as the provisioning model.',
+    ...[anywhere(trans), termsName('queue', trans)]
+  );
 }
 
 export function attempts(name: string, trans: TranslationBundle): string {

@@ -234,10 +234,6 @@ export function inTerminal(trans: TranslationBundle): string {
 
 // Kernels of a node
 
-export function andMore(count: number, trans: TranslationBundle): string {
-  return trans.__('+%1', count);
-}
-
 export function openDocument(path: string, trans: TranslationBundle): string {
   return trans.__('Open %1', path);
 }
@@ -292,7 +288,7 @@ export function variablesLost(trans: TranslationBundle): string {
 // Actions of a node
 
 export function openNotebookOn(name: string, trans: TranslationBundle): string {
-  return trans.__('Open notebook on %1', name);
+  return trans.__('Open new notebook on %1', name);
 }
 
 export function openNotebookHint(trans: TranslationBundle): string {
@@ -300,7 +296,7 @@ export function openNotebookHint(trans: TranslationBundle): string {
 }
 
 export function openNotebookButton(trans: TranslationBundle): string {
-  return trans.__('Open notebook');
+  return trans.__('Open new notebook');
 }
 
 /** The label of the button on a narrow card. */
@@ -332,6 +328,14 @@ export function moreOn(name: string, trans: TranslationBundle): string {
 
 export function deleteQuestion(name: string, trans: TranslationBundle): string {
   return trans.__('Delete %1?', name);
+}
+
+export function recreateQuestion(name: string, trans: TranslationBundle): string {
+  return trans.__('Recreate %1?', name);
+}
+
+export function recreateButton(trans: TranslationBundle): string {
+  return trans.__('Delete and recreate');
 }
 
 export function stopQuestion(name: string, trans: TranslationBundle): string {
@@ -378,6 +382,17 @@ export function subject(
 
 export function deleteConsequences(trans: TranslationBundle): string {
   return trans.__('Its disk and all files on it are deleted, and its kernels stop.');
+}
+
+export function notebooksStay(trans: TranslationBundle): string {
+  return trans.__('Notebooks stay on the Jupyter server.');
+}
+
+export function recreateConsequences(name: string, trans: TranslationBundle): string {
+  return trans.__(
+    "%1 can't be started again, so it is deleted first, with its disk and all files on it. The form then opens with the same name and settings.",
+    name
+  );
 }
 
 export function mayBeInUse(trans: TranslationBundle): string {

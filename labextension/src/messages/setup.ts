@@ -36,7 +36,7 @@ export function notebookStep(trans: TranslationBundle): string {
 
 export function notebookHint(trans: TranslationBundle): string {
   return trans.__(
-    "Click %1 on the node's card below. The notebook then runs on the node, as on a local kernel.",
+    "Click %1 on the node's card below. A new notebook opens and runs on the node, as on a local kernel.",
     openButton(trans)
   );
 }

@@ -92,7 +92,7 @@ export function keptUntil(name: string, time: string, trans: TranslationBundle):
 }
 
 export function openNotebook(trans: TranslationBundle): string {
-  return trans.__('Open notebook');
+  return trans.__('Open new notebook');
 }
 
 export function showPanel(trans: TranslationBundle): string {

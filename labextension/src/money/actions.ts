@@ -33,6 +33,7 @@ export function moneyActions(model: IMoneyModel, commands: CommandRegistry): IMo
     onParseGrant: text => model.client.parseGrant(text),
     onSaveGrant: (name, terms) => run(MoneyCommandIDs.saveGrant, { name, terms }),
     onRemoveGrant: name => run(MoneyCommandIDs.removeGrant, { name }),
+    onOpenForm: () => void commands.execute(CommandIDs.openForm),
     onCancelSearch: search_id => run(MoneyCommandIDs.cancelSearch, { search_id }),
     onRemoveQueued: (zone, queued_id) => run(MoneyCommandIDs.removeQueued, { zone, queued_id }),
     onCleanUp: names => run(MoneyCommandIDs.cleanup, { names: [...names] }),

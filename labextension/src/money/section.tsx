@@ -32,6 +32,8 @@ export interface IMoneyActions {
   onParseGrant: (text: string) => Promise<IGrantMail>;
   onSaveGrant: (name: string, terms: INewGrant) => Promise<void>;
   onRemoveGrant: (name: string) => Promise<void>;
+  /** Open the form for a new node, which also starts searches and queues nodes. */
+  onOpenForm: () => void;
   onCancelSearch: (searchId: string) => Promise<void>;
   onRemoveQueued: (zone: string, queuedId: string) => Promise<void>;
   /** Resolves with null if the user cancels. */

@@ -2,6 +2,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { closeIcon, refreshIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 import { IconButton } from '../components/iconbutton';
+import * as common from '../messages/common';
 import * as messages from '../messages/panel';
 import { INodeKernel } from './kernels';
 
@@ -26,7 +27,7 @@ export function KernelNames({ kernels, actions, trans }: IProps): JSX.Element | 
       <KernelLink kernel={first} actions={actions} trans={trans} />
       {others.length > 0 && (
         <span title={others.map(({ name }) => name).join('\n')}>
-          {messages.andMore(others.length, trans)}
+          {common.andMore(others.length, trans)}
         </span>
       )}
     </>

@@ -13,12 +13,23 @@ interface IProps {
   trans: TranslationBundle;
 }
 
+interface IDeleteProps extends IProps {
+  /** Whether the node is lost, and deleted so that another one can have its name. */
+  isRecreated?: boolean;
+}
+
 /** The data that is lost when a node is deleted. */
-export function DeleteQuestion({ node, emulated, trans }: IProps): JSX.Element {
+export function DeleteQuestion(props: IDeleteProps): JSX.Element {
+  const { node, emulated, isRecreated = false, trans } = props;
   return (
     <>
       <Subject node={node} trans={trans} />
-      <p>{messages.deleteConsequences(trans)}</p>
+      <p>
+        {isRecreated
+          ? messages.recreateConsequences(node.node_id, trans)
+          : messages.deleteConsequences(trans)}{' '}
+        {messages.notebooksStay(trans)}
+      </p>
       <SavedCost node={node} emulated={emulated} trans={trans} />
       {!node.managed && (
         <p>

@@ -111,5 +111,5 @@ def test_the_panel_works_where_the_load_is_not_answered(panel: Locator, kernel_n
     page = panel.page
     page.route("**/my-node/metrics*", lambda route: route.fulfill(status=404, body="<b>no such route</b>"))
     expect(section(open_card(panel, "my-node"), "Load of my-node")).to_contain_text("Couldn't load")
-    expect(panel.get_by_role("button", name="Open notebook on my-node")).to_be_enabled()
+    expect(panel.get_by_role("button", name="Open new notebook on my-node")).to_be_enabled()
     picture(page, "load-unanswered")

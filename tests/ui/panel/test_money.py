@@ -177,7 +177,7 @@ def test_the_panel_works_where_money_is_not_answered(panel: Locator, kernel_name
     page.route("**/jupyter-tpu/v1/spend*", lambda route: route.fulfill(status=404, body="<b>no such route</b>"))
     panel.get_by_role("button", name="Refresh the list").click()
     expect(panel.get_by_role("region", name="Spend", exact=True)).to_contain_text("Couldn't load")
-    expect(panel.get_by_role("button", name="Open notebook on my-node")).to_be_enabled()
+    expect(panel.get_by_role("button", name="Open new notebook on my-node")).to_be_enabled()
     picture(page, "money-unanswered")
 
 

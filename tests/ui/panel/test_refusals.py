@@ -181,7 +181,7 @@ def test_a_kernel_that_cannot_start_says_why(panel: Locator, control: EmulatorCo
     page = panel.page
     execute(page, "tpu:create-node", SPEC)
     node = panel.get_by_role("listitem").filter(has_text="my-node")
-    expect(node.get_by_role("button", name="Open notebook on my-node")).to_be_enabled()
+    expect(node.get_by_role("button", name="Open new notebook on my-node")).to_be_enabled()
     for sabotage, words in (
         (dying_kernels, "died during startup"),
         (closed_door, "is not responding over SSH"),
@@ -190,7 +190,7 @@ def test_a_kernel_that_cannot_start_says_why(panel: Locator, control: EmulatorCo
     ):
         sabotage(control)
 
-        node.get_by_role("button", name="Open notebook on my-node").click()
+        node.get_by_role("button", name="Open new notebook on my-node").click()
 
         dialog = page.locator(".jp-Dialog")
         expect(dialog).to_contain_text(words)

@@ -75,7 +75,7 @@ def test_a_newcomer_tries_the_emulated_cloud_and_goes_back(lab_url: str, browser
     expect(panel.get_by_text("You are trying the emulated cloud.")).to_be_visible()
     panel.get_by_role("button", name="Create a node").last.click()
     panel.locator("form").get_by_role("button", name=re.compile("^Create")).click()
-    panel.get_by_role("button", name=re.compile("^Open notebook on")).click()
+    panel.get_by_role("button", name=re.compile("^Open new notebook on")).click()
     expect(panel.get_by_role("heading", name="First steps")).to_have_count(0)
     page.wait_for_function(
         "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"

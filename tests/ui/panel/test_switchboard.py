@@ -54,7 +54,7 @@ def create_node(page: Page) -> None:
 def create_usable_node(panel: Locator) -> None:
     """One that is gone before it can be used is a failed wish, which stays in the panel until it is dismissed."""
     create_node(panel.page)
-    expect(panel.get_by_role("button", name="Open notebook on my-node")).to_be_enabled()
+    expect(panel.get_by_role("button", name="Open new notebook on my-node")).to_be_enabled()
 
 
 def row(place: Locator, name: str = "my-node") -> Locator:
