@@ -193,7 +193,7 @@ export interface IEnds {
 export function endsOfAll(list: INodeList | null): IEnds {
   const { stopped, deleted } = endsOf(list?.nodes ?? []);
   const known = new Set([...stopped, ...deleted].map(keyOf));
-  const coming = (verb: 'create' | 'start') =>
+  const coming = (verb: 'create' | 'start'): INodeKey[] =>
     placesInProgress(verb, list).filter(place => !known.has(keyOf(place)));
   return {
     stopped: [...stopped, ...coming('start')],
