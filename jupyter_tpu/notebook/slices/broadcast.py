@@ -279,7 +279,7 @@ class Slice:
         except Exception as failure:  # noqa: BLE001 - IPython itself fails, for example because a cell has changed it
             reply = self._refuse(publisher, type(failure).__name__, str(failure))
         self._target = None
-        cell.end_own(_error_of(reply))
+        cell.end_own(_error_of(reply), exits=bool(self._shell.exit_now))
         while not cell.is_over:
             if self._interrupts.have_arrived:
                 cell.interrupt()
@@ -287,6 +287,8 @@ class Slice:
         self._recorder.end()
         if cell.others:
             cell.draw()
+        for worker in cell.exited:  # refuse the next cell even if it arrives before the process has ended
+            self._on_lost(worker)
         error = cell.first_error()
         return reply if error is None else self._refuse(publisher, error.name, error.value, reply)
 

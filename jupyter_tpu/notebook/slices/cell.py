@@ -54,6 +54,10 @@ _LAST_MESSAGE_S = 2.0
 _SIGNAL_AFTER_S = 1.0
 
 _INTERRUPTED = CellError(name="KeyboardInterrupt", value="")
+_EXITED = CellError(
+    name="WorkerLost",
+    value=str(Text("the cell has called exit(), so its process has ended and its variables are lost")),
+)
 _STILL_RUNNING = Text("still running")
 _SINCE_LAST_CELL = Text("output since the last cell")
 _LOST = Text("its process has ended or does not respond, so its variables are lost")
@@ -76,12 +80,14 @@ class RunningCell:
 
     Attributes:
         when_stuck: called, from any thread, when the cell stops waiting for workers that can't be interrupted.
+        exited: the other workers on which the cell has called ``exit()``.
     """
 
     def __init__(
         self, cluster: Cluster, target: Target, number: int, publisher: Publisher, own: Collector, limits: Limits
     ) -> None:
         self.when_stuck: Callable[[], None] = lambda: None
+        self.exited: set[int] = set()
         self.number = number
         self.target = target
         self.others = [each for each in target.workers if each]
@@ -95,6 +101,7 @@ class RunningCell:
         self._outputs: dict[int, Collected] = {}
         self._earlier: dict[int, Part] = {}
         self._errors: dict[int, CellError] = {}
+        self._own_exits = False
         self._asking: set[int] = set()
         self._is_drawing = False
         self._is_drawn = False
@@ -123,9 +130,13 @@ class RunningCell:
         # Wait until the cell has been sent: otherwise worker 0's code could delay the client's thread for a while.
         sent.wait(1)
 
-    def end_own(self, error: CellError | None) -> None:
-        """Record that worker 0 has finished running the cell."""
+    def end_own(self, error: CellError | None, *, exits: bool = False) -> None:
+        """Record that worker 0 has finished running the cell, and whether it exits, too: then no worker is missing."""
         with self._lock:
+            self._own_exits = exits
+            if exits:
+                self._errors = {worker: each for worker, each in self._errors.items() if each is not _EXITED}
+                self.exited.clear()
             self._course.end(0, time.monotonic(), failed=error is not None)
             if error is not None:
                 self._errors[0] = error
@@ -257,8 +268,12 @@ class RunningCell:
             self._errors[worker] = CellError(
                 name=error["name"], value=error["value"], traceback=tuple(error["traceback"])
             )
-        self._course.end(worker, time.monotonic(), failed=error is not None)
-        if error is not None and self._course.running:
+        if content["exits"] and not self._own_exits:
+            self.exited.add(worker)
+            self._errors.setdefault(worker, _EXITED)
+        has_failed = worker in self._errors
+        self._course.end(worker, time.monotonic(), failed=has_failed)
+        if has_failed and self._course.running:
             self._draw_soon()
         self._advance()
 

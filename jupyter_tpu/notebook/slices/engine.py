@@ -127,10 +127,12 @@ class Engine:
     def _publish_end(self, error: dict[str, Any] | None) -> None:
         self._live_left = 0  # until the next cell, output is only recorded
         output = self._record_anew()
+        # IPython's `exit()` only makes the process exit after the cell.
+        outcome = {"error": error, "exits": bool(self._shell.exit_now)}
         try:
-            self._publish(ENDED, {"output": output.to_json(), "error": error})
+            self._publish(ENDED, {"output": output.to_json(), **outcome})
         except RecursionError:  # the displayed data is nested too deeply for a message
-            self._publish(ENDED, {"output": Collected().to_json(), "error": error})
+            self._publish(ENDED, {"output": Collected().to_json(), **outcome})
 
     def _record_anew(self) -> Collected:
         """Return the output recorded so far, and record from the beginning."""
