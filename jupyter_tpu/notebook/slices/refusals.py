@@ -32,13 +32,13 @@ class Refusals:
         self._running: tuple[Any, Any] = (None, None)  # the routing identities and the message of a cell
         self._refused: set[str] = set()
         self._lock = threading.Lock()
+        self._should_handle = kernel.should_handle
+        kernel.should_handle = self._begin
         self._thread = getattr(kernel, "shell_channel_thread", None)
         if self._thread is None:  # ipykernel 6, where the main thread receives requests
             return
         self._pass_on = kernel.shell_channel_thread_main
-        self._should_handle = kernel.should_handle
         kernel.shell_channel_thread_main = self._receive
-        kernel.should_handle = self._begin
         if getattr(kernel, "io_loop", None) is not None:  # the kernel was a spare, which already receives requests
             self._thread.io_loop.add_callback(kernel.shell_stream.on_recv, self._receive, copy=False)
 
@@ -51,8 +51,8 @@ class Refusals:
         """Fail the running cell and the waiting cells, because the kernel will exit. Can be called from any thread."""
         if self._thread is not None:
             self._thread.io_loop.add_callback(self._fail_all, error)
-        else:
-            Publisher(self._kernel).fail(error)
+        else:  # the agent replies to the waiting cells after the exit
+            self._fail(*self._running, error)
 
     # -- methods for the main thread
 
@@ -120,7 +120,9 @@ class Refusals:
             "user_expressions": {},
             "payload": [],
         }
-        kernel.session.send(kernel.shell_stream, "execute_reply", content, parent=request, ident=idents)
+        # With ipykernel 6, the hanging main thread owns the stream, and would never send the reply.
+        stream = kernel.shell_stream if self._thread else kernel.shell_stream.socket
+        kernel.session.send(stream, "execute_reply", content, parent=request, ident=idents)
         kernel._publish_status("idle", "shell", parent=request)
 
 

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import time
 
 import psutil
 import pytest
+
+HANGS_AFTER_A_LOSS = (
+    "import os, signal, time\nif os.environ.get('TPU_SLICE_WORKER'): os._exit(3)\n"
+    "signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(100)"
+)
 
 
 def test_the_first_cell_waits_for_the_workers_and_names_those_that_are_missing_or_different(make_slice):
@@ -62,14 +69,30 @@ def test_a_lost_worker_is_named_at_once_and_nothing_runs_until_a_restart(make_sl
     assert running.run("%%worker 0\nw").error == ""
 
 
-@pytest.mark.nightly
-def test_a_worker_that_exits_is_lost_after_its_cell(make_slice):
+def test_a_worker_that_exits_is_lost_as_by_kill(make_slice):
     running = make_slice(2)
     running.start_engines()
-    ran = running.run("import os\nif 'TPU_SLICE_WORKER' in os.environ: exit()\nprint('after')")
-    assert (ran.printed, ran.others) == ("after\n", "worker 1: same output")
-    while not running.run("1").error.startswith("WorkerLost: worker 1"):
-        pass
+    # as in any notebook, `sys.exit()` is an error, after which the process has all its variables
+    ran = running.run("import os, sys, time\nw = int(os.environ.get('TPU_SLICE_WORKER', 0))\nif w: sys.exit()")
+    assert ran.error == "SystemExit: (worker 1)"
+    # shown while worker 0 still runs
+    request = running.send("if w:\n  print('its output'); exit()\nelse: time.sleep(100)")
+    running.wait_for_output(request, "worker 1: WorkerLost: the cell has called exit()")
+    ran = running.result(request)
+    assert ran.error.startswith("WorkerLost: the cell has called exit()")
+    assert "its output" in ran.others
+    assert running.run("never = True").error.startswith("WorkerLost: worker 1")
+    assert running.run("%%worker 0\nprint('never' in globals())").printed == "False\n"
+
+
+@pytest.mark.nightly
+def test_no_worker_is_called_lost_if_all_exit(make_slice):
+    running = make_slice(2)
+    running.start_engines()
+    ran = running.run("print('the end')\nexit()")
+    assert (ran.error, ran.printed, ran.others) == ("", "the end\n", "worker 1: same output")
+    psutil.Process(running.manager.provisioner.pid).wait(60)
+    running.engine_of(1).wait(60)
 
 
 def test_a_worker_that_is_lost_in_a_cell_ends_it(make_slice):
@@ -116,11 +139,24 @@ def test_a_controller_that_is_lost_before_the_engines_join_ends_the_cell(make_sl
 def test_a_kernel_that_hangs_after_a_loss_fails_its_cells_with_the_reason_and_ends(make_slice):
     running = make_slice(2, JUPYTER_TPU_LOST_WORKER_S="1")
     running.start_engines()
-    code = "import os, signal, time\nif os.environ.get('TPU_SLICE_WORKER'): os._exit(3)\n"
-    request = running.send(code + "signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(100)")
+    request = running.send(HANGS_AFTER_A_LOSS)
     queued = running.send("print('never')")
     for each in (request, queued):
         assert running.result(each).error.startswith("WorkerLost: worker 1 is lost, and worker 0 waits for it")
+    psutil.Process(running.manager.provisioner.pid).wait(60)
+
+
+@pytest.mark.nightly
+def test_the_cell_that_hangs_after_a_loss_gets_its_reply_from_ipykernel_6(make_slice, tmp_path):
+    packages = tmp_path / "packages"
+    install = ["uv", "pip", "install", "--quiet", "--no-deps", "--python", sys.executable, "--target", str(packages)]
+    subprocess.run([*install, "ipykernel<7"], check=True)
+    running = make_slice(2, JUPYTER_TPU_LOST_WORKER_S="1", PYTHONPATH=str(packages))
+    running.start_engines()
+    assert running.run("import ipykernel\nprint(ipykernel.version_info[0])").printed == "6\n"
+    assert running.run("1").others == "worker 1: same output"
+    request = running.send(HANGS_AFTER_A_LOSS)
+    assert running.result(request).error.startswith("WorkerLost: worker 1 is lost, and worker 0 waits for it")
     psutil.Process(running.manager.provisioner.pid).wait(60)
 
 
