@@ -49,9 +49,10 @@ _PARENT_CHECK_S = 2  # poll, because no notification of a parent's exit works on
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a kernel until it exits; return its exit code, or 1 if it could not be started."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    options = _parser().parse_args(argv)
+    # Front ends append ipykernel's arguments to the argv of the kernelspec.
+    options, extra_arguments = _parser().parse_known_args(argv)
     try:
-        return asyncio.run(_Launcher(options).run())
+        return asyncio.run(_Launcher(options, extra_arguments).run())
     except TpuError as error:
         _report(str(error))
         if error.raw and error.raw not in str(error):
@@ -62,11 +63,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 class _Launcher:
     """Runs one kernel, from parsing the command line to shutdown."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: argparse.Namespace, extra_arguments: Sequence[str]) -> None:
         connection = _read_connection_file(options.connection_file)
         self._end_requested = asyncio.Event()
         self._pool = LinkPool()
-        self._launch = _launch(options, connection)
+        self._launch = _launch(options, extra_arguments, connection)
         key = _worker_key(options)
         environment = KernelEnvironment(key, options.environment)
         addresses = addresses_of(connection)
@@ -167,7 +168,12 @@ async def _first(task: asyncio.Task[Any], other: asyncio.Task[Any]) -> bool:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m jupyter_tpu.kernels.launcher", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m jupyter_tpu.kernels.launcher",
+        description=__doc__,
+        epilog="All other arguments are passed to ipykernel.",
+        allow_abbrev=False,
+    )
     parser.add_argument("--node", required=True, help="projects/PROJECT/locations/ZONE/nodes/NODE")
     parser.add_argument("--endpoint", default=settings_from_environment().endpoint, help="HOST:PORT of an emulator")
     parser.add_argument("--worker-id", type=int, default=0)
@@ -208,7 +214,7 @@ def _worker_key(options: argparse.Namespace) -> WorkerKey:
     )
 
 
-def _launch(options: argparse.Namespace, connection: Mapping[str, Any]) -> Launch:
+def _launch(options: argparse.Namespace, extra_arguments: Sequence[str], connection: Mapping[str, Any]) -> Launch:
     return Launch(
         kernel_id=_kernel_id(options.connection_file, str(connection.get("key", ""))),
         replaces=True,
@@ -219,6 +225,7 @@ def _launch(options: argparse.Namespace, connection: Mapping[str, Any]) -> Launc
         ),
         cwd=options.cwd,
         folder=Path.cwd(),
+        extra_arguments=(*extra_arguments,),
         workers=options.workers,
         ends_alone_after_s=options.end_alone_after if options.end_alone_after > 0 else None,
     )

@@ -39,7 +39,8 @@ def launch(*options: str, cwd: Path | None = None) -> subprocess.Popen[str]:
 
 @pytest.fixture
 def launcher(cloud: Any, node: Node, connection_file: Path) -> Iterator[subprocess.Popen[str]]:
-    process = launch("--node", str(node.name), "--endpoint", cloud.settings.endpoint, "-f", str(connection_file))
+    options = ["--node", str(node.name), "--endpoint", cloud.settings.endpoint, "-f", str(connection_file)]
+    process = launch(*options, "--cache-size=7")
     yield process
     process.terminate()
     process.communicate(timeout=60)
@@ -85,11 +86,12 @@ def printed(client: BlockingKernelClient, code: str) -> str:
     return "".join(texts)
 
 
-def test_a_notebook_without_a_server_knows_what_its_node_costs(
+def test_a_notebook_without_a_server_has_its_arguments_and_knows_what_its_node_costs(
     launcher: subprocess.Popen[str], client: BlockingKernelClient
 ) -> None:
     until_said(launcher, "Starting the kernel")
     client.wait_for_ready(timeout=60)
+    assert printed(client, "print(get_ipython().cache_size)") == "7\n"
     texts = (printed(client, "import time; time.sleep(0.5)\n%tpu cost") for _ in range(120))
     text = next(text for text in texts if "no data yet" not in text)
     assert "per hour" in text or "/h" in text
