@@ -282,15 +282,17 @@ class Slice:
         try:
             await start
         except TpuError as error:
-            log.warning("kernel %s ends, as not all workers take part: %s", self._kernel_id, error)
             reason = f"The kernel was ended, because not all workers could start. {error}"
             await asyncio.gather(self._end_kernel(reason), self._stop_engines())
 
     async def _end_kernel(self, reason: str) -> None:
         try:
-            await self._call(0, "stop_slice", {"reason": reason})
+            answer = await self._call(0, "stop_slice", {"reason": reason})
         except TpuError as error:
-            log.warning("kernel %s could not be ended: %s", self._kernel_id, error)
+            log.warning("kernel %s could not be ended: %s. Reason: %s", self._kernel_id, error, reason)
+            return
+        if answer.get("has_ended", True):  # an agent of an earlier version doesn't say
+            log.warning("kernel %s: %s", self._kernel_id, reason)
 
     async def _watch(self, kernel: RemoteKernel) -> None:
         if self._starting:

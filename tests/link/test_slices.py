@@ -230,6 +230,8 @@ async def test_the_next_agents_find_controller_and_engine_and_learn_how_they_end
     await pair.links[0].call("kill_kernel", KERNEL)
     assert (await pair.info(0, wait=True))["controller"]["exit"]["asked"]
     await pair.client.event("exited")
+    # It has exited, so a start that fails only now doesn't end it.
+    assert await pair.links[0].call("stop_slice", {**KERNEL, "reason": "4"}) == {"has_ended": False}
     assert [each["message"] for each in pair.client.messages if each.get("event") == "words"] == ["2"]
 
 

@@ -192,19 +192,23 @@ class Slices:
     async def stop_slice(self, params: Params) -> dict[str, Any]:
         """Stop this worker's controller and engine for a kernel.
 
-        With a ``reason``, also shut down the kernel if it runs here, and show its user the reason.
+        With a ``reason``, also shut down the kernel if it runs here, and show its user the reason. ``has_ended`` in the
+        result is whether that was done.
         """
         kernel_id = checked_kernel_id(params.get("kernel_id"))
+        has_ended = False
         if reason := str(params.get("reason", "")):
             with suppress(KernelFailed):
-                self._kernels.get(kernel_id).end_because(reason)
+                kernel = self._kernels.get(kernel_id)
+                if has_ended := kernel.is_alive:
+                    kernel.end_because(reason)
         async with self._changing:
             for found in (self._controllers, self._engines):
                 if process := found.pop(kernel_id, None):
                     await process.stop()
                     process.close()
                     rmtree(process.folder, ignore_errors=True)
-        return {}
+        return {"has_ended": has_ended}
 
     async def slice_info(self, params: Params) -> dict[str, Any]:
         """Return this worker's ``controller`` and ``engine`` for a kernel, or None for a process that doesn't exist.
