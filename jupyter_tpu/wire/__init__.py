@@ -11,4 +11,6 @@ Start with `frames`.
     replay     the client's cursor in a record: each seq once, in order
     requests   requests, numbered by the client so that the worker detects repeated requests
     flow       the limit on the bytes in flight
+
+`file_messages` is a protocol of its own, for the files of a synced folder.
 """

@@ -31,5 +31,5 @@ def test_code_on_a_worker_reads_the_wall_clock_in_one_place() -> None:
         for part in ("agent", "notebook")
         for path in (PACKAGE / part).rglob("*.py")
     }
-    found = [path for path, source in sources.items() if re.search(r"\btime\.time\b|datetime\.now|time_ns", source)]
+    found = [path for path, source in sources.items() if re.search(r"\btime\.time(_ns)?\b|datetime\.now", source)]
     assert set(found) <= by_file_times
