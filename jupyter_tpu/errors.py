@@ -30,6 +30,7 @@
     │   └── NodeEnded            its node was stopped or deleted
     ├── AcceleratorFailed    the kernel can't use its accelerator
     │   └── AcceleratorBusy      another process uses it
+    ├── FileFailed           a file on a node or on this machine can't be read or written
     └── JournalUnwritable    intents can't be recorded, so nothing may be requested
 
 Each error describes what failed (`message`), what exists as a result (`exists`) and what to do (`hint`). It has a
@@ -475,6 +476,13 @@ class AcceleratorBusy(AcceleratorFailed):
 
     code = "accelerator_busy"
     status = 409
+
+
+class FileFailed(TpuError):
+    """A file on a node or on this machine can't be read or written."""
+
+    code = "file_failed"
+    status = 500
 
 
 class JournalUnwritable(TpuError):

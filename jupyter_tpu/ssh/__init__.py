@@ -22,10 +22,12 @@ from jupyter_tpu.ssh.ssh_config import host_entry, render_ssh_config
 
 if TYPE_CHECKING:
     from jupyter_tpu.ssh.connection import SshConnection, connect
+    from jupyter_tpu.ssh.file_access import FileAccess
     from jupyter_tpu.ssh.stream import ByteStream
 
 __all__ = [
     "ByteStream",
+    "FileAccess",
     "HostKeyStore",
     "SshConnection",
     "UserKey",
@@ -40,7 +42,7 @@ __all__ = [
 ]
 
 _CONNECTION = f"{__name__}.connection"
-_HEAVY = {"ByteStream": "stream", "SshConnection": "connection", "connect": "connection"}
+_HEAVY = {"ByteStream": "stream", "FileAccess": "file_access", "SshConnection": "connection", "connect": "connection"}
 
 
 def __getattr__(name: str) -> Any:

@@ -17,6 +17,7 @@ from jupyter_tpu.ssh.address import WorkerAddress
 from jupyter_tpu.ssh.attempts import OnActivity, first_outcome
 from jupyter_tpu.ssh.client_config import Files, Route, default_config_files, resolved_route
 from jupyter_tpu.ssh.direct import DirectTunnel
+from jupyter_tpu.ssh.file_access import FileAccess
 from jupyter_tpu.ssh.hostkeys import host_key_changed
 from jupyter_tpu.ssh.keys import UserKey
 from jupyter_tpu.ssh.proxy_command import ProxyCommand
@@ -184,6 +185,27 @@ class SshConnection:
         except (OSError, asyncssh.Error) as error:
             raise self._not_opened(f"open the socket {path} on the worker", error) from error
         return ByteStream(reader, writer)
+
+    async def open_files(self, machine: str = "") -> FileAccess:
+        """Open an SFTP session; the caller must close it, unless the connection is closed anyway.
+
+        Args:
+            machine: the name before paths in errors; may be empty.
+
+        Raises:
+            WorkerUnreachable: the connection broke, or the SSH server offers no SFTP.
+        """
+        try:
+            # with bytes as paths, because names needn't be valid UTF-8
+            return FileAccess(await self._connection.start_sftp_client(path_encoding=None), machine)
+        except (OSError, asyncssh.Error) as error:
+            if self.is_closed or isinstance(error, OSError):
+                raise connection_lost(error) from error
+            raise WorkerUnreachable(
+                "The worker's SSH server does not offer SFTP.",
+                hint="Check `Subsystem sftp` and `MaxSessions` in the worker's sshd_config.",
+                raw=str(error),
+            ) from error
 
     async def wait_closed(self) -> None:
         """Wait until the connection is closed, for any reason."""

@@ -48,6 +48,7 @@ class EmbeddedServer:
             server_host_keys=[host_key],
             authorized_client_keys=str(authorized_keys),
             process_factory=self._start,
+            sftp_factory=True,
             encoding=None,
         )
 
@@ -143,6 +144,7 @@ def running_sshd(folder: Path, host_key: asyncssh.SSHKey, authorized: str) -> It
     config.write_text(
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host_key\nPidFile none\n"
         f"AuthorizedKeysFile {folder}/authorized_keys\nPasswordAuthentication no\nStrictModes no\nUsePAM no\n"
+        "Subsystem sftp internal-sftp\n"
     )
     process = subprocess.Popen([SSHD, "-D", "-e", "-f", str(config)], stderr=subprocess.PIPE)
     assert process.stderr is not None

@@ -30,6 +30,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "nodes.change": ("stop", "start", "delete"),
     "nodes.kernels": ("kernels",),
     "on_node.env": ("env",),
+    "on_node.copy": ("cp",),
     "on_node.top": ("top",),
     "on_node.processes": ("ps", "release"),
     "on_node.autostop": ("autostop", "extend"),

@@ -81,6 +81,20 @@ NOTEBOOKS = (
         needs_terminal=True,
     ),
     Command(
+        name="cp",
+        help="copy files between this machine and nodes",
+        description="Copy files between this machine and nodes. A path on a node is NODE:PATH, relative to your home "
+        "folder there. Permissions and times are kept. After a lost connection, the command reconnects and continues "
+        "where it stopped; so does the same command if you run it again.",
+        arguments=(
+            argument("paths", nargs="+", metavar="PATH", help="one or more sources, then the target"),
+            flag("-r", "--recursive", help="copy folders; files that have the same size and time there are skipped"),
+            argument("--zone", help="zone of the nodes"),
+            argument("--worker", type=int, default=0, metavar="N", help="worker number (default: 0)"),
+            *REMOTE,
+        ),
+    ),
+    Command(
         name="ssh-config",
         help="print the Host entries that plain ssh and VS Code Remote-SSH need",
         arguments=(

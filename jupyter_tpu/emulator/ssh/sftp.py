@@ -43,6 +43,15 @@ class WorkerFiles(asyncssh.SFTPServer):
             raise asyncssh.SFTPPermissionDenied("Files below /proc are not transferred.")
         return place
 
+    def write(self, file_obj: object, offset: int, data: bytes) -> int:
+        """Write all of `data`; asyncssh's own method reports success even if the disk was full after a part of it."""
+        written = 0
+        while written < len(data):
+            count = super().write(file_obj, offset + written, data[written:])
+            assert isinstance(count, int)
+            written += count
+        return written
+
     def exit(self) -> None:
         """End the transfer with an exit status; OpenSSH's scp would otherwise report a failure."""
         self.channel.exit(0)
