@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
@@ -145,6 +146,8 @@ class ExecutionLog:
 
     def begin(self) -> None:
         """Start an empty log for a new kernel process."""
+        if self.offered() is None:  # all lost runs were run again, which the emptied log no longer shows
+            self.settle()
         self._guarded(self._rewrite, [])
 
     def resume(self) -> None:
@@ -192,13 +195,26 @@ class ExecutionLog:
         return _read_lost(self._lost_path)
 
     def offered(self) -> LostRuns | None:
-        """Return this kernel's lost runs. If it has none, return the newest lost runs of its notebook's kernels."""
-        return _read_lost(self._offered_path())
+        """Return all lost runs of this kernel and of earlier kernels of its notebook, with the newest loss's reason.
+
+        Cells that have succeeded on this kernel since are left out. The result is None if nothing is left.
+        """
+        losses = [lost for path in self._offered_paths() if (lost := _read_lost(path))]
+        if not losses:
+            return None
+        losses.sort(key=lambda lost: lost.lost_at)
+        runs = reduce(_merged, (lost.runs for lost in losses))
+        done: set[str | None] = set()
+        with suppress(OSError):
+            done.update(run.cell_id for run in _read_runs(self._path) if run.cell_id and run.state == "ok")
+        left = tuple(run for run in runs if run.cell_id not in done)
+        return replace(losses[-1], runs=left) if left else None
 
     def settle(self) -> None:
         """Delete the lost runs that were offered for a rerun, because the user has rerun or dismissed them."""
-        with suppress(OSError):
-            self._offered_path().unlink(missing_ok=True)
+        for path in self._offered_paths():
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Stop writing; the files are kept."""
@@ -260,24 +276,35 @@ class ExecutionLog:
         if not runs:  # an earlier loss, if any, is still waiting for the user's decision
             return
         earlier = self.lost()
-        all_runs = _with_earlier(runs, earlier)
+        all_runs = _merged(earlier.runs if earlier else (), tuple(runs))
         lost = LostRuns(lost_at=at, reason=reason, runs=all_runs, notebook=self.notebook, end=end)
         _write_lost(self._lost_path, lost)
         self._rewrite([])
 
-    def _offered_path(self) -> Path:
-        if self._lost_path.exists() or not self.notebook:
-            return self._lost_path
-        found = ((path, _read_lost(path)) for path in self._folder.glob("*.lost"))
-        ours = [(lost.lost_at, path) for path, lost in found if lost and lost.notebook == self.notebook]
-        return max(ours)[1] if ours else self._lost_path
+    def _offered_paths(self) -> list[Path]:
+        if not self.notebook:
+            return [self._lost_path]
+        found = ((path, _read_lost(path)) for path in self._folder.glob("*.lost") if path != self._lost_path)
+        return [self._lost_path, *(path for path, lost in found if lost and lost.notebook == self.notebook)]
 
 
-def _with_earlier(runs: list[LoggedRun], earlier: LostRuns | None) -> tuple[LoggedRun, ...]:
-    """Return `runs`, followed by cells that were lost earlier and haven't been rerun."""
-    again = {run.cell_id for run in runs if run.cell_id} | {run.msg_id for run in runs}
-    left = [run for run in (earlier.runs if earlier else ()) if run.cell_id not in again and run.msg_id not in again]
-    return (*runs, *left)
+def _merged(earlier: tuple[LoggedRun, ...], later: tuple[LoggedRun, ...]) -> tuple[LoggedRun, ...]:
+    """Return all runs in the order in which their cells were first run; of a cell in both lists, only the later run."""
+    places = {key: place for place, run in enumerate(later) for key in _keys(run)}
+    merged: list[LoggedRun] = []
+    count = 0  # of the later runs that are merged
+    for run in earlier:
+        place = max(places.get(key, -1) for key in _keys(run))
+        if place < 0:
+            merged.append(run)
+        elif place >= count:
+            merged += later[count : place + 1]
+            count = place + 1
+    return (*merged, *later[count:])
+
+
+def _keys(run: LoggedRun) -> set[str]:
+    return {run.msg_id, run.cell_id or run.msg_id}
 
 
 def _newest(runs: list[LoggedRun], most_bytes: int) -> list[LoggedRun]:
@@ -320,7 +347,7 @@ def _read_lost(path: Path) -> LostRuns | None:
             notebook=str(data.get("notebook", "")),
             end=data.get("end"),
         )
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         log.warning("%s cannot be used: %s", path, error)

@@ -22,6 +22,7 @@ afterEach(cleanup);
 
 const LOST_AT = new Date(2026, 10, 21, 14, 2);
 const clock = clockTime(LOST_AT.getTime() / 1000);
+const NONE: ReadonlySet<string> = new Set();
 const HOSTILE = '<img src=x onerror="window.pwned = true">';
 
 function run(msg_id: string, rest: Partial<ILostRun> = {}): ILostRun {
@@ -48,34 +49,44 @@ describe('the notice of a lost node', () => {
   it('says when it was, what had run and what was cut', () => {
     const cut = run('c', { state: 'cut', outputs: 40 });
     const all = lost(run('a'), run('b', { state: 'error' }), cut, run('d', { state: 'queued' }));
-    expect(noticeText(all, LOST_AT, trans)).toBe(
+    expect(noticeText(all, NONE, LOST_AT, trans)).toBe(
       `The kernel was lost with its node at ${clock}. 2 cells had run; cell 3 was interrupted after 40 outputs; 1 had not started.`
     );
   });
 
   it('counts one in the singular, and knows a cell without an output', () => {
     const all = lost(run('a'), run('b', { state: 'cut' }));
-    expect(noticeText(all, LOST_AT, trans)).toBe(
+    expect(noticeText(all, NONE, LOST_AT, trans)).toBe(
       `The kernel was lost with its node at ${clock}. 1 cell had run; cell 2 was interrupted before its first output.`
     );
   });
 
   it('begins with the sentence that said how the node ended', () => {
-    expect(noticeText({ ...lost(run('a')), lost_end: ENDED }, LOST_AT, trans)).toBe(
+    expect(noticeText({ ...lost(run('a')), lost_end: ENDED }, NONE, LOST_AT, trans)).toBe(
       `my-node was stopped at ${clock}: idle for 1 h. 1 cell had run.`
     );
   });
 
+  it('leaves out what was rerun', () => {
+    const all = lost(run('a'), run('b'), run('c', { state: 'cut' }));
+    const head = `The kernel was lost with its node at ${clock}.`;
+    const cut = 'cell 3 was interrupted before its first output';
+    const text = (...done: string[]): string => noticeText(all, new Set(done), LOST_AT, trans);
+    expect(text('a')).toBe(`${head} 1 cell had run; ${cut}.`);
+    expect(text('a', 'b')).toBe(`${head} ${cut}.`);
+    expect(text('c')).toBe(`${head} 2 cells had run.`);
+  });
+
   it('names the day where it was not today', () => {
     const later = new Date(2026, 10, 23);
-    expect(noticeText(lost(run('a')), later, trans)).toContain(
+    expect(noticeText(lost(run('a')), NONE, later, trans)).toContain(
       formatMoment(LOST_AT.getTime() / 1000, later.getTime() / 1000)
     );
   });
 
   it('offers nothing to run before the node is back', () => {
     const actions = { onRun: jest.fn(), onDismiss: jest.fn() };
-    const props = { ...actions, isRunning: false, trans, onHeight: jest.fn() };
+    const props = { ...actions, done: NONE, isRunning: false, trans, onHeight: jest.fn() };
     const { rerender } = render(<Notice {...props} lost={{ ...lost(run('a')), is_back: false }} />);
     const button = (): HTMLButtonElement => screen.getByText('Rerun lost cells…');
     expect(button().disabled).toBe(true);
@@ -191,6 +202,26 @@ describe('running again what was lost', () => {
     expect(replay.lost).not.toBeNull();
     await replay.refresh(null);
     expect(replay.lost).toBeNull();
+  });
+
+  it('tells what is left as soon as a cell was run again', async () => {
+    target.sources = new Map(source.answer.cells.map(each => [`${each.cell_id}`, each.code]));
+    const told = jest.fn();
+    replay.changed.connect(told);
+    await replay.onExecuted('cell-b', true);
+    expect(told).toHaveBeenCalledTimes(1);
+    expect([...replay.done]).toEqual(['b']);
+  });
+
+  it('does not show again what was dismissed while it was requested', async () => {
+    const asked = source.answer;
+    await replay.dismiss();
+    source.answer = asked;
+    await replay.refresh('k1');
+    expect(replay.lost).toBeNull();
+    source.answer = { ...asked, lost_at: (asked.lost_at ?? 0) + 60 };
+    await replay.refresh('k1');
+    expect(replay.lost).toBe(source.answer);
   });
 
   it('tells the server when the user does not want it', async () => {

@@ -38,15 +38,25 @@ export function rerunEllipsis(trans: TranslationBundle): string {
   return trans.__('Rerun lost cells…');
 }
 
-/** `my-node was stopped at 16:15: idle for 1 h. 7 cells had run; cell 8 was interrupted after 40 outputs.` */
-export function noticeText(replay: IReplay, now: Date, trans: TranslationBundle): string {
+/**
+ * `my-node was stopped at 16:15: idle for 1 h. 7 cells had run; cell 8 was interrupted after 40 outputs.`
+ *
+ *  @param done the runs that were rerun already, which are left out
+ */
+export function noticeText(
+  replay: IReplay,
+  done: ReadonlySet<string>,
+  now: Date,
+  trans: TranslationBundle
+): string {
   const { cells, lost_at, lost_end } = replay;
-  const ended = cells.filter(({ state }) => state === 'ok' || state === 'error').length;
-  const waiting = cells.filter(({ state }) => state === 'queued').length;
+  const left = cells.filter(({ msg_id }) => !done.has(msg_id));
+  const ended = left.filter(({ state }) => state === 'ok' || state === 'error').length;
+  const waiting = left.filter(({ state }) => state === 'queued').length;
   const parts = [
-    trans._n('%1 cell had run', '%1 cells had run', ended),
-    ...cells.flatMap((run, index) =>
-      run.state === 'cut' ? [interruptedText(run, index + 1, trans)] : []
+    ...(ended ? [trans._n('%1 cell had run', '%1 cells had run', ended)] : []),
+    ...left.flatMap(run =>
+      run.state === 'cut' ? [interruptedText(run, cells.indexOf(run) + 1, trans)] : []
     ),
     ...(waiting ? [trans._n('%1 had not started', '%1 had not started', waiting)] : [])
   ];

@@ -39,12 +39,12 @@ export class ReplayNotice extends NotebookBanner {
   }
 
   private _line(): JSX.Element | null {
-    const { lost, isRunning, received_ms } = this._replay;
+    const { lost, done, isRunning, received_ms } = this._replay;
     const shared = { ...this._actions, trans: this._trans, onHeight: this.setHeight };
     if (lost && hasEnded(lost)) {
       return <EndLine {...shared} lost={lost} received_ms={received_ms} nodes={this._nodes} />;
     }
-    return lost && <Notice {...shared} lost={lost} isRunning={isRunning} />;
+    return lost && <Notice {...shared} lost={lost} done={done} isRunning={isRunning} />;
   }
 
   private _onNodes(): void {
@@ -60,18 +60,19 @@ function hasEnded(lost: IReplay): lost is IReplay & { readonly end: INodeEnd } {
 
 interface IProps extends Pick<IReplayActions, 'onRun' | 'onDismiss'> {
   lost: IReplay;
+  done: ReadonlySet<string>;
   isRunning: boolean;
   trans: TranslationBundle;
   onHeight: (height: number) => void;
 }
 
 export function Notice(props: IProps): JSX.Element {
-  const { lost, isRunning, trans, onRun, onDismiss, onHeight } = props;
+  const { lost, done, isRunning, trans, onRun, onDismiss, onHeight } = props;
   const isBusy = isRunning || !lost.is_back;
   return (
     <Banner onHeight={onHeight}>
       <span role="status" title={lost.reason}>
-        {noticeText(lost, new Date(), trans)}
+        {noticeText(lost, done, new Date(), trans)}
         {!lost.is_back && ` ${messages.notConnected(trans)}`}
       </span>
       <Button onClick={onRun} disabled={isBusy}>

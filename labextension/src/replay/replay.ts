@@ -49,6 +49,11 @@ export class NotebookReplay {
     return this._isRunning;
   }
 
+  /** The runs that were rerun already. */
+  get done(): ReadonlySet<string> {
+    return this._done;
+  }
+
   get choices(): IChoice[] {
     return choicesOf(this._lost?.cells ?? [], this._cells.sources, this._done);
   }
@@ -69,7 +74,8 @@ export class NotebookReplay {
     const found = kernelId === null ? null : await this._source.replay(kernelId).catch(() => null);
     if (kernelId === this._kernelId && (found || !this._hasEnded)) {
       this._hasEnded = Boolean(found?.end);
-      this._set(found?.cells.length || found?.end ? found : null);
+      const isNews = found && lossOf(found) !== this._dismissed;
+      this._set(isNews && (found.cells.length || found.end) ? found : null);
     }
   }
 
@@ -139,12 +145,15 @@ export class NotebookReplay {
     again.forEach(({ msg_id }) => this._done.add(msg_id));
     if (again.length > 0 && !this.choices.some(({ isProposed }) => isProposed)) {
       await this.dismiss();
+    } else if (again.length > 0) {
+      this._changed.emit();
     }
   }
 
   /** Stop offering the cells, on every page; the line about the node's end is removed only on this page. */
   async dismiss(): Promise<void> {
     const lost = this._lost;
+    this._dismissed = lost && lossOf(lost);
     this._set(null);
     if (lost && !lost.end) {
       await this._source.settle(lost.kernel_id);
@@ -174,10 +183,17 @@ export class NotebookReplay {
   private readonly _changed = new Signal<this, void>(this);
   private readonly _done = new Set<string>();
   private _lost: IReplay | null = null;
+  /** The loss that was dismissed last: a response that was requested before may still report it. */
+  private _dismissed: string | null = null;
   private _kernelId: string | null = null;
   private _isRunning = false;
   private _hasEnded = false;
   private _received_ms = 0;
+}
+
+/** Identifies what is shown about a loss: first the end of the node, later its lost cells. */
+function lossOf({ kernel_id, lost_at, end }: IReplay): string {
+  return end ? `${kernel_id} ended at ${end.at}` : `${kernel_id} lost at ${lost_at}`;
 }
 
 /** Whether the kernel's node has ended for good; a node that is being recreated will bring the kernel back. */

@@ -137,6 +137,61 @@ def test_a_second_loss_offers_what_ran_again_and_then_what_was_left(new_log: Mak
     assert list(lost(log, 2.0)) == ["a2", "b", "c"]
 
 
+def test_a_second_loss_keeps_the_order_in_which_the_cells_first_ran(new_log: MakeLog) -> None:
+    log = new_log()
+    for msg_id in ("import", "train", "plot"):
+        log.add(run(msg_id))
+    log.lose("It was taken away.", 1.0)
+    for msg_id in ("import2", "train2"):
+        log.add(run(msg_id, cell_id=f"cell-{msg_id[:-1]}"))
+    log.add(run("save"))
+
+    assert list(lost(log, 2.0)) == ["import2", "train2", "plot", "save"]
+
+
+def test_losses_of_several_kernels_of_a_notebook_add_up_until_they_are_answered(
+    tmp_path: Path, new_log: MakeLog
+) -> None:
+    logs = [new_log(), *(ExecutionLog(tmp_path, name) for name in ("k2", "k3"))]
+    for at, log in enumerate(logs[:2]):
+        log.begin()
+        log.notebook = "/home/me/a.ipynb"
+        log.add(run(f"only-{at}"))
+        log.add(run(f"both-{at}", cell_id="cell-both"))
+        log.lose("It was taken away.", float(at))
+        log.remove()
+    now = logs[2]
+    now.begin()
+    now.notebook = logs[0].notebook
+    found = now.offered()
+    assert found
+    assert ([each.msg_id for each in found.runs], found.lost_at) == (["only-0", "only-1", "both-1"], 1.0)
+
+    now.settle()
+    assert now.offered() is None
+    now.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_cells_that_ran_again_are_offered_no_more_even_after_a_restart(tmp_path: Path, new_log: MakeLog) -> None:
+    log = new_log()
+    for msg_id in ("a", "b"):
+        log.add(run(msg_id))
+    log.lose("It was taken away.", 1.0)
+    for msg_id, state in (("a2", "ok"), ("b2", "error")):
+        log.add(run(msg_id, cell_id=f"cell-{msg_id[0]}"))
+        log.move(msg_id, state)
+    found = log.offered()
+    assert found
+    assert [each.msg_id for each in found.runs] == ["b"]
+
+    log.add(run("b3", cell_id="cell-b"))
+    log.move("b3", "ok")
+    assert log.offered() is None
+    log.begin()
+    assert log.offered() is None
+
+
 def test_long_code_is_cut_and_many_runs_push_out_the_oldest(tmp_path: Path, new_log: MakeLog) -> None:
     log = new_log(most_bytes=2 * MOST_CODE)
     log.add(run("long", code="x" * (MOST_CODE + 1)))
