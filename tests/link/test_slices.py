@@ -250,6 +250,17 @@ async def test_a_cell_ends_although_no_client_reports_that_an_engine_exited_befo
     assert refused["evalue"].startswith("worker 1: the process has ended")
 
 
+async def test_a_worker_whose_own_jupyter_tpu_has_no_extension_is_lost_with_the_reason(
+    pair: Pair, tmp_path: Path
+) -> None:
+    (tmp_path / "jupyter_tpu").mkdir()
+    (tmp_path / "jupyter_tpu" / "__init__.py").touch()
+    await pair.start(env={"PYTHONPATH": str(tmp_path)})
+    last_words = (await pair.info(1, wait=True))["engine"]["exit"]["stderr"]
+    assert "ModuleNotFoundError: No module named 'jupyter_tpu.notebook'" in last_words
+    assert (await pair.client.run("1"))["content"]["ename"] == "WorkerLost"
+
+
 async def test_another_client_finishes_the_start_of_one_that_was_killed(pair: Pair) -> None:
     # 1. The client is killed before it starts the engine, and the agent too.
     engines = {"start_id": "1", "env": {"MINE": "7"}}

@@ -33,3 +33,9 @@ def test_code_on_a_worker_reads_the_wall_clock_in_one_place() -> None:
     }
     found = [path for path, source in sources.items() if re.search(r"\btime\.time(_ns)?\b|datetime\.now", source)]
     assert set(found) <= by_file_times
+
+
+def test_everything_runs_from_a_checkout_that_was_never_built() -> None:
+    """The build writes `_version`, and the package has another version without it."""
+    sources = {path: path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py") if path.stem != "_version"}
+    assert [path for path, source in sources.items() if "jupyter_tpu._version" in source] == [PACKAGE / "__init__.py"]

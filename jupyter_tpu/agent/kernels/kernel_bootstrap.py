@@ -115,10 +115,21 @@ def run_engine(folder: str, *arguments: str) -> None:
             self.cli_config.merge(kernel.cli_config)  # what is set here takes precedence over configuration files
             self.update_config(self.cli_config)
 
+        async def complete_registration(self, *registration: Any) -> None:
+            await super().complete_registration(*registration)
+            exit_unless_joined()
+
     sys.argv[:] = ["ipengine", *arguments[:end]]
     # The engine has a profile folder of its own, but reads the same configuration files as the kernel.
     profile = Path(get_ipython_dir()) / "profile_default"
     Engine.launch_instance(config_file_paths=[str(profile)], config_files=["ipython_kernel_config.py"])
+
+
+def exit_unless_joined() -> None:
+    """Exit if the extension could not be loaded: worker 0 would wait for this engine. IPython has logged the reason."""
+    slices = sys.modules.get("jupyter_tpu.notebook.slices")
+    if slices is None or slices.current() is None:
+        os._exit(1)
 
 
 def main(argv: list[str]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from jupyter_tpu._version import __version__
+from jupyter_tpu import __version__
 from jupyter_tpu.diagnostics import FAULT, OK, UNKNOWN, WARNING, Finding
 from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import Text, TpuError, joined

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
-from jupyter_tpu._version import __version__
+from jupyter_tpu import __version__
 from jupyter_tpu.errors import AgentBroken, Text, TpuError, WorkerUnreachable, error_from_json
 from jupyter_tpu.wire.frames import FROM_AGENT, Frame, FrameDecoder, Kind, ProtocolError, encode_json
 from jupyter_tpu.wire.hello import client_hello
