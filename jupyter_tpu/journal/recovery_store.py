@@ -137,7 +137,7 @@ class Recoveries:
 
 def entry_of(recovery: Recovery, now: float) -> Entry:
     """Return the audit log entry for the phase that a recovery has entered; `now` is in Unix seconds."""
-    counts = {"attempts": recovery.attempts, "max_attempts": recovery.max_attempts, "max_usd": recovery.max_usd}
+    counts = {"attempts": recovery.attempt_number, "max_attempts": recovery.max_attempts, "max_usd": recovery.max_usd}
     return Entry(
         at=now, action=_ACTIONS[recovery.phase], subject=str(recovery.name), reason=recovery.message, detail=counts
     )

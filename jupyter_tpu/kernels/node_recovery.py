@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from jupyter_tpu.kernels.connections.preemption import recovery_setting
 from jupyter_tpu.kernels.connections.worker import WorkerKey, alias_of_uid
 from jupyter_tpu.kernels.kernel_host import Loss
+from jupyter_tpu.node_end import Cause
 
 if TYPE_CHECKING:
     from jupyter_tpu.lifecycle.recovery_state import Recovery
 
 RecoveryProgress = Literal["no", "coming", "ready"]
+
+_MAY_RETURN: frozenset[Cause] = frozenset({"preempted", "unknown"})
+"""The causes of an end after which auto-recovery recreates a node. Until it has noticed the loss, the cause of a spot
+node that has disappeared is unknown.
+"""
 
 _SEEN_S = 300.0
 """Seconds in which auto-recovery must detect the loss of a node; after that, the kernel stops waiting."""
@@ -22,19 +29,32 @@ def recovery_progress(key: WorkerKey, loss: Loss, now: float) -> RecoveryProgres
     return progress_of(recovery_setting(key.endpoint, key.node), loss, key.worker_id, now)
 
 
-def recovery_view(key: WorkerKey) -> dict[str, Any] | None:
-    """Return auto-recovery's progress for the notebooks of a lost node, or None if it is off. Blocks on the disk."""
-    choice = recovery_setting(key.endpoint, key.node)
-    if choice is None or not choice.is_on:
+def recovery_view(key: WorkerKey, loss: Loss) -> dict[str, Any] | None:
+    """Return auto-recovery's progress for the notebooks of a lost node; see `view_of`. Blocks on the disk."""
+    return view_of(recovery_setting(key.endpoint, key.node), loss, key.worker_id, time.time())
+
+
+def view_of(choice: Recovery | None, loss: Loss, worker_id: int, now: float) -> dict[str, Any] | None:
+    """Return auto-recovery's progress in the form of the REST API; None if it does not recreate the lost node."""
+    if choice is None or not choice.is_on or loss.end.why.cause not in _MAY_RETURN:
         return None
-    # before the phase `making`, the next attempt is not counted yet
-    attempt = choice.attempts if choice.phase in ("making", "given_up") else choice.attempts + 1
+    has_given_up = choice.phase == "given_up"
+    if not has_given_up and progress_of(choice, loss, worker_id, now) == "no":
+        return None
     return {
-        "attempt": min(attempt, choice.max_attempts),
+        "attempt": min(max(_attempt(choice, loss, worker_id), 1), choice.max_attempts),
         "max_attempts": choice.max_attempts,
-        "has_given_up": choice.phase == "given_up",
+        "has_given_up": has_given_up,
         "message": choice.message,
     }
+
+
+def _attempt(choice: Recovery, loss: Loss, worker_id: int) -> int:
+    """Return the number of the attempt that is in progress, comes next, or has succeeded."""
+    if choice.phase == "watching" and not _is_another(choice, loss, worker_id):
+        return 1  # the loss hasn't been noticed yet, so the attempts are those of an earlier loss
+    # before the phase `making`, the next attempt is not counted yet
+    return choice.attempt_number + (choice.phase in ("clearing", "waiting"))
 
 
 def progress_of(choice: Recovery | None, loss: Loss, worker_id: int, now: float) -> RecoveryProgress:

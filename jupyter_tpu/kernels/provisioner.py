@@ -344,7 +344,8 @@ class TPUProvisioner(KernelProvisionerBase):
 
     def recovery_view(self) -> dict[str, Any] | None:
         """Return the state of the lost node's auto-recovery, or None if it is off. Blocks on the disk."""
-        return recovery_view(self._worker_key()) if self.node_end else None
+        loss = self._host.loss if self._host else None
+        return recovery_view(self._worker_key(), loss) if loss else None
 
     async def leave(self) -> None:
         """Detach from the kernel, which keeps running. The next server finds it by its note."""
@@ -359,7 +360,7 @@ class TPUProvisioner(KernelProvisionerBase):
     def lost_runs(self) -> LostRuns | None:
         """Return the lost runs that the user has not yet rerun or dismissed. Blocks on the disk.
 
-        If this kernel has no lost runs, return the lost runs of an earlier kernel of its notebook.
+        They include those of earlier kernels of its notebook.
         """
         return self._runs.offered() if self._runs else None
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from jupyter_tpu.autostop import DEFAULT_DELETE_RULES
+from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import (
     ApiDisabled,
     BadInput,
@@ -48,6 +50,9 @@ _DELAYS_S = (0.0, 60.0, 300.0, 900.0)
 # delay before repeating a deletion request: longer than one request takes, so that a deletion in progress is not
 # requested in every pass
 _ASK_AGAIN_S = 15.0
+# A recreated node that is lost earlier than this is lost soon. A loop of such losses must end even if the user is away.
+# Losses after that need no limit: by then, auto-stop would by default have deleted a node that nobody uses.
+_SOON_S = DEFAULT_DELETE_RULES.idle_after_s or 0.0
 _HALTED = frozenset({"STOPPED", "STOPPING"})
 # permanent errors, which a retry can't fix
 _HOPELESS = (BadInput, BudgetExceeded, PermissionDenied, ApiDisabled, NotAllowlisted)
@@ -108,7 +113,7 @@ def _watching(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
         return _given_up(recovery, seen.at, _not_by_us(recovery, Text("is being deleted"))), None
     if recovery.was_ready and is_lost(node):
         return _clear(
-            recovery,
+            _lost(recovery, seen.at),
             seen.at,
             Text("{node} was pre-empted ({state}); deleting its leftovers.", node=_id(recovery), state=node.state),
         )
@@ -134,10 +139,18 @@ def _disappeared(recovery: Recovery, seen: Observation) -> Step:
         return _given_up(recovery, seen.at, _not_by_us(recovery, Text("was deleted"))), None
     if not (recovery.spec.spot or recovery.spec.preemptible) or was_on_purpose:
         return _given_up(recovery, seen.at, _not_by_us(recovery, Text("has disappeared"))), None
+    recovery = _lost(recovery, seen.at)
     if recovery.is_queued:
         message = Text("{node} was pre-empted and no longer exists; deleting its queued resource.", node=_id(recovery))
         return _unqueue(_moved(recovery, "clearing", message, seen.at), seen)
     return _next_attempt(recovery, seen, Text("{node} was pre-empted and no longer exists.", node=_id(recovery)))
+
+
+def _lost(recovery: Recovery, at: float) -> Recovery:
+    """Count the attempts anew after a loss."""
+    is_soon = recovery.attempts > 0 and at - recovery.since < _SOON_S
+    short_runs = recovery.short_runs + 1 if is_soon else 0
+    return replace(recovery, earlier_attempts=recovery.attempts, short_runs=short_runs)
 
 
 def _clearing(recovery: Recovery, seen: Observation) -> Step:
@@ -233,18 +246,27 @@ def _half_made(recovery: Recovery, node: Node, at: float, why: str) -> Step:
 
 def _next_attempt(recovery: Recovery, seen: Observation, why: str) -> Step:
     """Schedule the next attempt, or give up. Called when the node's name is available again."""
-    if recovery.attempts >= recovery.max_attempts:
+    if recovery.short_runs >= recovery.max_attempts:
+        message = Text(
+            "{why} The node will not be recreated again: each time, it was lost within {duration} (limit: {most} in a"
+            " row).",
+            why=why,
+            duration=duration_text(_SOON_S),
+            most=recovery.max_attempts,
+        )
+        return _given_up(recovery, seen.at, message), None
+    if recovery.attempt_number >= recovery.max_attempts:
         message = Text(
             "{why} The node will not be recreated: {attempts} of {most} attempts are used up.",
             why=why,
-            attempts=recovery.attempts,
+            attempts=recovery.attempt_number,
             most=recovery.max_attempts,
         )
         return _given_up(recovery, seen.at, message), None
     if _is_over_cap(recovery, seen):
         return _too_dear(recovery, seen), None
-    delay_s = _DELAYS_S[min(recovery.attempts, len(_DELAYS_S) - 1)]
-    coming = Text("attempt {attempt} of {most}", attempt=recovery.attempts + 1, most=recovery.max_attempts)
+    delay_s = _DELAYS_S[min(recovery.attempt_number + recovery.short_runs, len(_DELAYS_S) - 1)]
+    coming = Text("attempt {attempt} of {most}", attempt=recovery.attempt_number + 1, most=recovery.max_attempts)
     when = Text("in {seconds} s", seconds=f"{delay_s:.0f}") if delay_s else Text("now")
     return _moved(
         recovery,

@@ -33,14 +33,17 @@ class Recovery:
     Attributes:
         choice_id: distinguishes attempts under this setting from attempts under earlier settings.
         spec: the node to recreate.
-        max_attempts: the maximum number of attempts, including failed ones.
+        max_attempts: the maximum number of attempts after each loss, including failed ones; also how many recreated
+            nodes in a row may be lost soon.
         max_usd: the cap on the node's cost since the setting was made, in US dollars; recovery gives up when the cost
             reaches the cap. None for no cap.
         message: one sentence for display about the phase.
         uid: the uid of the node that is being watched, or of the leftover that is being deleted.
         was_ready: whether that node was ever READY. If not, it is not recreated.
         is_queued: whether a queued resource created that node and must be deleted with it.
-        attempts: the number of attempts that were started.
+        attempts: the number of attempts that were started since the setting was made.
+        earlier_attempts: how many of them were for earlier losses.
+        short_runs: the number of recreated nodes in a row that were lost soon.
         retry_at: the earliest start of the next attempt (Unix seconds).
         asked_at: when deletion of the leftover was last requested (Unix seconds); 0 for never.
         chosen_at, since: when the setting was made, and when the phase began (Unix seconds, local clock).
@@ -60,6 +63,8 @@ class Recovery:
     was_ready: bool = False
     is_queued: bool = False
     attempts: int = 0
+    earlier_attempts: int = 0
+    short_runs: int = 0
     retry_at: float = 0.0
     asked_at: float = 0.0
     chosen_at: float = 0.0
@@ -73,14 +78,19 @@ class Recovery:
         return self.spec.name
 
     @property
+    def attempt_number(self) -> int:
+        """Return the number of attempts that were started since the node was last lost."""
+        return self.attempts - self.earlier_attempts
+
+    @property
     def attempt(self) -> str:
-        """Return the value of `ATTEMPT_LABEL` for the latest attempt."""
+        """Return the value of `ATTEMPT_LABEL` for the latest attempt, which is unique."""
         return f"{self.choice_id}-{self.attempts}"
 
     @property
     def attempt_text(self) -> str:
         """Return a text about the latest attempt, such as ``attempt 2 of 3``."""
-        return Text("attempt {attempt} of {most}", attempt=self.attempts, most=self.max_attempts)
+        return Text("attempt {attempt} of {most}", attempt=self.attempt_number, most=self.max_attempts)
 
     @property
     def is_being_recreated(self) -> bool:
@@ -101,6 +111,8 @@ class Recovery:
             "was_ready": self.was_ready,
             "is_queued": self.is_queued,
             "attempts": self.attempts,
+            "earlier_attempts": self.earlier_attempts,
+            "short_runs": self.short_runs,
             "retry_at": self.retry_at,
             "asked_at": self.asked_at,
             "chosen_at": self.chosen_at,
@@ -188,28 +200,28 @@ def is_lost(node: Node) -> bool:
 
 def watching_text(recovery: Recovery) -> str:
     """Return the message for the phase ``watching``, which describes what happens after a pre-emption."""
-    left = max(recovery.max_attempts - recovery.attempts, 0)  # the user may have lowered the number in the meantime
     cap = "" if recovery.max_usd is None else Text(", until it has cost ${cap}", cap=f"{recovery.max_usd:,.2f}")
-    node, times = recovery.name.node_id, _times(left)
+    node, tries = recovery.name.node_id, _tries(recovery.max_attempts)
     if can_be_preempted(recovery.spec.provisioning):
-        return Text("{node} is recreated after a pre-emption {times}{cap}.", node=node, times=times, cap=cap)
+        return Text("{node} is recreated after a pre-emption, with {tries}{cap}.", node=node, tries=tries, cap=cap)
     return Text(
-        "{node} is not a spot node, so no pre-emption is expected. If it is pre-empted, it is recreated {times}{cap}.",
+        "{node} is not a spot node, so no pre-emption is expected. If it is pre-empted, it is recreated, with"
+        " {tries}{cap}.",
         node=node,
-        times=times,
+        tries=tries,
         cap=cap,
     )
 
 
-def _times(left: int) -> str:
-    return Text("at most once more") if left == 1 else Text("at most {count} more times", count=left)
+def _tries(count: int) -> str:
+    return Text("one attempt each time") if count == 1 else Text("at most {count} attempts each time", count=count)
 
 
 def outlook(recovery: Recovery) -> str:
     """Return a message about auto-recovery's next step, for the user of a kernel that was lost with its node."""
     if recovery.is_being_recreated:
         # before the phase `making`, the next attempt is not counted yet
-        attempt = recovery.attempts if recovery.phase == "making" else recovery.attempts + 1
+        attempt = recovery.attempt_number if recovery.phase == "making" else recovery.attempt_number + 1
         return Text(
             "The node was pre-empted and is being recreated (attempt {attempt} of {most}). When it is READY, "
             "the kernels of open notebooks are restarted there.",

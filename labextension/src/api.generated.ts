@@ -677,7 +677,7 @@ export interface IKeepRunning {
 export interface IRecovery {
   readonly node_name: string;
   readonly is_on: boolean;
-  /** Number of attempts since recovery was turned on */
+  /** Number of attempts since the node was last lost */
   readonly attempts: number;
   readonly max_attempts: number;
   /** The node is not recreated once it has cost this much since recovery was turned on */

@@ -284,6 +284,33 @@ def test_attempts_come_at_growing_distances() -> None:
     assert delays == [0, 60, 300, 900, 900]
 
 
+def lost_again(choice: Recovery, *, after_s: float) -> Recovery:
+    """A recreated node is lost, and its leftover is deleted."""
+    at = choice.since + after_s
+    lost, _ = decide(choice, Observation(at=at, node=node("PREEMPTED")), LIMITS)
+    cleared, _ = decide(lost, Observation(at=at + 9), LIMITS)
+    return cleared
+
+
+def test_attempts_are_counted_for_each_loss() -> None:
+    after = lost_again(recovery(attempts=2, since=1.0), after_s=5 * 3600)
+    assert after.message == "The leftovers of my-node are deleted. The node will be recreated now (attempt 1 of 3)."
+    begun, asked = decide(after, Observation(at=after.retry_at), LIMITS)
+    assert isinstance(asked, CreateNode)
+    assert asked.spec.labels[ATTEMPT_LABEL] == "c-3", "the attempts before must not be taken for this one"
+    assert begun.message == "my-node is being recreated (attempt 1 of 3)."
+
+
+def test_a_node_that_is_lost_soon_again_and_again_is_given_up() -> None:
+    choice, messages = recovery(max_attempts=2, attempts=1), []
+    for _ in range(2):
+        choice = lost_again(choice, after_s=60)
+        messages.append(choice.message)
+        choice = replace(choice, phase="watching", attempts=choice.attempts + 1)
+    assert messages[0].endswith("The node will be recreated in 60 s (attempt 1 of 2).")
+    assert messages[1].endswith("each time, it was lost within 4 h (limit: 2 in a row).")
+
+
 def test_an_attempt_that_was_never_asked_for_does_not_count() -> None:
     unasked = attempt(phase="failed", settled=True, error=CloudUnavailable("ended before it asked"))
     after, _ = decide(
@@ -373,7 +400,8 @@ def test_no_order_of_events_makes_two_nodes_or_one_too_many(choice: Recovery, st
             assert not choice.is_queued, "nor one that may be queued still"
             assert seen.deletion is None, "nobody wants it"
             assert choice.phase == "making", "written down before it is asked"
-            assert choice.attempts <= choice.max_attempts
+            assert choice.attempt_number <= choice.max_attempts
+            assert choice.short_runs < choice.max_attempts
         if isinstance(asked, CreateNode) and before.phase == "waiting" and choice.max_usd is not None:
             assert seen.spent_usd is not None
             assert seen.spent_usd < choice.max_usd

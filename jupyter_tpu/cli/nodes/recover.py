@@ -118,5 +118,5 @@ def _show(options: argparse.Namespace, shown: tuple[Recovery, ...]) -> None:
 
 def _row(recovery: Recovery) -> tuple[str, ...]:
     cap = _("none") if recovery.max_usd is None else f"${recovery.max_usd:,.2f}"
-    attempts = _("{attempts} of {most}", attempts=recovery.attempts, most=recovery.max_attempts)
+    attempts = _("{attempts} of {most}", attempts=recovery.attempt_number, most=recovery.max_attempts)
     return recovery.name.node_id, recovery.name.zone, recovery.phase, attempts, cap, _(recovery.message)

@@ -367,7 +367,7 @@ def recovery_view(recovery: Recovery) -> dict[str, Any]:
     return {
         "node_name": str(recovery.name),
         "is_on": recovery.is_on,
-        "attempts": recovery.attempts,
+        "attempts": recovery.attempt_number,
         "max_attempts": recovery.max_attempts,
         "max_usd": recovery.max_usd,
         "state": recovery.phase,

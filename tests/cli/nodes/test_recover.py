@@ -21,7 +21,7 @@ def test_a_choice_is_made_shown_and_taken_back(terminal: Terminal) -> None:
 
     chosen = terminal.tpu("recover", "mine", "--on", "--attempts", "2", "--max-usd", "12.5")
     assert chosen.returncode == 0, chosen.stderr
-    assert "recreated after a pre-emption at most 2 more times, until it has cost $12.50" in chosen.stdout
+    assert "recreated after a pre-emption, with at most 2 attempts each time, until it has cost $12.50" in chosen.stdout
     assert "0 of 2" in terminal.tpu("recover", "mine").stdout
     (shown,) = terminal.tpu_json("recover")["choices"]
     assert (shown["is_on"], shown["max_attempts"], shown["max_usd"], shown["state"]) == (True, 2, 12.5, "watching")

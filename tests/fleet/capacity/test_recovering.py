@@ -103,8 +103,8 @@ async def test_of_a_node_that_is_not_spot_no_pre_emption_is_promised(bench: Any,
     await made(bench, await bench.fleet(quick), spot=False)
     recovery = await choices.choose()
     assert recovery.message == (
-        "my-node is not a spot node, so no pre-emption is expected. If it is pre-empted, it is recreated "
-        "at most 3 more times."
+        "my-node is not a spot node, so no pre-emption is expected. If it is pre-empted, it is recreated, "
+        "with at most 3 attempts each time."
     )
 
 
@@ -141,7 +141,7 @@ async def test_attempts_are_capped_and_the_last_leftover_is_cleared(bench: Any, 
     await choices.until("watching", attempts=1)
     bench.emulator.control.preempt(str(bench.name()))
     recovery = await choices.until("given_up")
-    assert "1 of 1 attempts are used up" in recovery.message
+    assert recovery.message.endswith("each time, it was lost within 4 h (limit: 1 in a row).")
     assert bench.emulator.control.state()["nodes"] == []
     assert lives(bench) == [False, False]
 

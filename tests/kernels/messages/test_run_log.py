@@ -15,7 +15,7 @@ import pytest
 from jupyter_tpu.kernels.kernel_host import Loss
 from jupyter_tpu.kernels.messages.execution_log import MOST_CODE, ExecutionLog, LoggedRun
 from jupyter_tpu.kernels.messages.execution_watch import ExecutionWatch
-from jupyter_tpu.kernels.node_recovery import progress_of
+from jupyter_tpu.kernels.node_recovery import progress_of, view_of
 from jupyter_tpu.lifecycle.recovery_state import Recovery
 from jupyter_tpu.models import NodeName, NodeSpec
 from jupyter_tpu.node_end import EndCause, NodeEnd
@@ -354,6 +354,29 @@ LOSS = Loss(host_key_alias="tpu-1-w0", at=90.0, known_at=100.0, end=END)
 )
 def test_a_kernel_waits_for_a_node_that_comes_back(standing: Recovery | None, expected: str) -> None:
     assert progress_of(standing, LOSS, 0, 110.0) == expected
+
+
+@pytest.mark.parametrize(
+    ("standing", "expected"),
+    [
+        (choice(attempts=2), 1),  # the loss was not noticed yet, and what was attempted before does not count
+        (choice(phase="clearing"), 1),
+        (choice(phase="waiting", attempts=3, earlier_attempts=2), 2),
+        (choice(phase="making", attempts=3, earlier_attempts=2), 1),
+        (choice(uid="2", attempts=3, earlier_attempts=2), 1),  # it has succeeded, and the kernel starts
+        (choice(phase="given_up", attempts=3), 3),
+        (choice(is_on=False, phase="off"), None),
+        (choice(was_ready=False), None),
+    ],
+)
+def test_the_line_above_a_notebook_counts_the_attempts_for_this_loss(standing: Recovery, expected: int | None) -> None:
+    view = view_of(standing, LOSS, 0, 110.0)
+    assert (view and view["attempt"]) == expected
+
+
+def test_a_node_that_its_user_stopped_is_not_said_to_be_recreated() -> None:
+    stopped = replace(LOSS, end=replace(END, why=EndCause(cause="stop")))
+    assert view_of(choice(), stopped, 0, 110.0) is None
 
 
 def test_a_kernel_does_not_wait_for_ever() -> None:
