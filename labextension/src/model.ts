@@ -375,7 +375,8 @@ export class TpuModel extends VDomModel implements ITpuModel {
   }
 
   private _onEvent(_: Event.IManager, event: Event.Emission): void {
-    if (event.schema_id !== FLEET_SCHEMA) {
+    const isNews = event.schema_id === FLEET_SCHEMA && event.kind !== 'activity';
+    if (!isNews) {
       return;
     }
     if (event.kind === 'cloud') {

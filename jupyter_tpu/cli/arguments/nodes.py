@@ -116,7 +116,12 @@ COMMANDS = (
                 flag("--on", help="recreate the node; the new node costs as much as the old one"),
                 flag("--off", help="do not recreate the node"),
             ),
-            argument("--attempts", type=int, metavar="N", help="maximum number of attempts after each pre-emption (default: 3)"),
+            argument(
+                "--attempts",
+                type=int,
+                metavar="N",
+                help="maximum number of attempts after each pre-emption (default: 3)",
+            ),
             argument(
                 "--max-usd",
                 type=float,

@@ -22,6 +22,7 @@ from jupyter_tpu.fleet.agents import Agents
 from jupyter_tpu.fleet.autostop.agent_poller import AgentPoller
 from jupyter_tpu.fleet.autostop.autostop_settings import AutostopSettings, NodeSettings, reminder_of
 from jupyter_tpu.fleet.autostop.history_view import JSON, activity_history_view
+from jupyter_tpu.fleet.reconciler.records import FleetChange
 from jupyter_tpu.fleet.spend.enforcer import can_stop
 from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
 from jupyter_tpu.fleet.termination.checkpoint_hooks import HOOK_S, CheckpointHooks
@@ -113,15 +114,24 @@ class AutostopController:
         self._first_seen: dict[tuple[object, ...], Moment] = {}
         self._asked: dict[tuple[str, str], EndRequest] = {}
         self._warned: set[tuple[str, str]] = set()
+        self._verdicts: dict[str, str] = {}
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
         """Check all nodes and stop or delete those whose rules require it; a failure with one node affects no other."""
         for status in await self.evaluate(fleet.snapshot().nodes):
+            self._notify_of_activity(fleet, status)
             if await self._is_ready(status) and _is_due(status):
                 try:
                     await self._end(fleet, status, now)
                 except TpuError as error:
                     log.warning("Auto-stop could not end %s: %s", status.node.name, error)
+
+    def _notify_of_activity(self, fleet: Fleet, status: AutostopStatus) -> None:
+        """Let front ends show at once that a node became busy or idle."""
+        name, verdict = str(status.node.name), status.verdict.verdict
+        if self._verdicts.get(name, verdict) != verdict:
+            fleet.notify(FleetChange(kind="activity", node_name=name, state=status.node.state))
+        self._verdicts[name] = verdict
 
     async def evaluate(self, nodes: Iterable[Node]) -> list[AutostopStatus]:
         """Return the current status of each of these nodes.

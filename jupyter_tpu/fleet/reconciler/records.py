@@ -56,11 +56,12 @@ class FleetChange:
 
     Attributes:
         kind: ``node`` (created, changed or deleted), ``intent`` (a new phase), ``list`` (a poll failed or works again),
-            ``budgets`` (the budgets or their notices) or ``cloud`` (the server uses another cloud, project or account).
+            ``activity`` (a node became busy or idle), ``budgets`` (the budgets or their notices) or ``cloud`` (the
+            server uses another cloud, project or account).
         state: the node's state; empty if the node was deleted.
     """
 
-    kind: Literal["node", "intent", "list", "budgets", "cloud"]
+    kind: Literal["node", "intent", "list", "activity", "budgets", "cloud"]
     node_name: str = ""
     state: str = ""
     phase: str = ""

@@ -109,6 +109,7 @@ describe('the model', () => {
     const asked = server.asked.length;
     jest.useFakeTimers();
     events.emit({ schema_id: 'https://events.jupyter.org/jupyter_server/contents_service/v1' });
+    events.emit({ schema_id: FLEET_SCHEMA, kind: 'activity' });
     await jest.advanceTimersByTimeAsync(5000);
     expect(server.asked).toHaveLength(asked);
     events.emit({ schema_id: FLEET_SCHEMA });

@@ -170,6 +170,15 @@ describe('the model of money', () => {
     expect(asked().filter(one => one === 'GET spend')).toHaveLength(1);
   });
 
+  it('asks only for auto-stop when a node became busy or idle', async () => {
+    jest.useFakeTimers();
+    const event = { schema_id: FLEET_SCHEMA, kind: 'activity' } as ServerEvent.Emission;
+    events.emit(event);
+    events.emit(event);
+    await jest.advanceTimersByTimeAsync(MINUTE_MS);
+    expect(asked()).toEqual(['GET autostop']);
+  });
+
   it('asks once more when the server has had time to record the last of several events', async () => {
     jest.useFakeTimers();
     const event = { schema_id: FLEET_SCHEMA } as ServerEvent.Emission;

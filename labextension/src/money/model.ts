@@ -82,6 +82,8 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
       standby: () => this._standby()
     });
     const refetch = (): Promise<void> => this.refresh();
+    const refetchActivity = (): Promise<void> => this.refresh(['autostops']);
+    this._refetchActivity = new Throttler(refetchActivity, { limit: BURST_MS, edge: 'trailing' });
     this._refetch = new Throttler(refetch, { limit: BURST_MS, edge: 'trailing' });
     this._settle = new Debouncer(refetch, SETTLED_MS);
     document.addEventListener('visibilitychange', this._onVisibility);
@@ -169,14 +171,14 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
   }
 
   /**
-   * Request all visible parts now, even during a round, whose responses may be older than the last change. A hidden
+   * Request some parts, by default all visible ones, now, even during a round, whose responses may be older than the last change. A hidden
    * page does so once it is visible.
    */
-  async refresh(): Promise<void> {
+  async refresh(parts: readonly Part[] = this._wanted): Promise<void> {
     if (document.hidden) {
       this._isDue = true;
     } else {
-      await this._fetch(this._wanted);
+      await this._fetch(parts);
     }
   }
 
@@ -205,6 +207,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     document.removeEventListener('visibilitychange', this._onVisibility);
     this._events?.disconnect(this._onEvent, this);
     this._refetch.dispose();
+    this._refetchActivity.dispose();
     this._settle.dispose();
     this._poll.dispose();
     this.history.dispose();
@@ -301,7 +304,9 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
   }
 
   private _onEvent(_: Event.IManager, event: Event.Emission): void {
-    if (event.schema_id === FLEET_SCHEMA) {
+    if (event.schema_id === FLEET_SCHEMA && event.kind === 'activity') {
+      void this._refetchActivity.invoke();
+    } else if (event.schema_id === FLEET_SCHEMA) {
       if (event.kind === 'cloud') {
         this._forget();
       }
@@ -340,6 +345,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
   private readonly _events: Event.Stream | undefined;
   private readonly _poll: Poll<void>;
   private readonly _refetch: Throttler<void>;
+  private readonly _refetchActivity: Throttler<void>;
   private readonly _settle: Debouncer<void>;
   private readonly _answered = new Map<Part, number>();
   private _parts: IParts = NOTHING_LOADED;

@@ -41,7 +41,7 @@ class Saying:
     def __init__(self, **said: Any) -> None:
         self.told: list[Mapping[str, Any]] = []
         self.is_silent = False
-        self._said = {
+        self.said = {
             "sources": {"execution": QUIET, "accelerator": QUIET, "human": QUIET},
             "has_rules": False,
             "revision": 0,
@@ -55,7 +55,7 @@ class Saying:
     async def call(self, _node: NodeName, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
         if method == "set_brakes":
             self.told.append(params)
-        return None if self.is_silent else self._said
+        return None if self.is_silent else self.said
 
     def was_reached(self, _node: Node) -> bool:
         return True
@@ -160,6 +160,17 @@ async def test_a_busy_node_is_not_idle_however_long_nobody_has_typed(make_ready:
     status = await ready.status()
     assert (status.verdict.verdict, status.verdict.ends_at, status.rules) == ("busy", None, DEFAULT_RULES)
     assert status.verdict.reason == "a cell of train.ipynb runs"
+
+
+async def test_front_ends_are_told_when_a_node_becomes_idle(make_ready: Any, bench: Any) -> None:
+    agents = Saying(sources={"execution": BUSY, "accelerator": QUIET, "human": QUIET})
+    ready = await make_ready(agents)
+    await ready.autostop.reconcile(ready.fleet, time.time())
+    before = [change.kind for change in bench.changes].count("activity")
+    agents.said["sources"] = {"execution": QUIET, "accelerator": QUIET, "human": QUIET}
+    await bench.until(lambda: [change.kind for change in bench.changes].count("activity") > before)
+    told = next(change for change in reversed(bench.changes) if change.kind == "activity")
+    assert (told.node_name, told.state) == (str(ready.node.name), "READY")
 
 
 async def test_a_silent_cell_with_idle_chips_and_nobody_connected_ends_its_node_announced_and_in_time(
