@@ -19,7 +19,7 @@ from jupyter_tpu.errors import BadInput, JournalUnwritable, Text
 from jupyter_tpu.journal.journal import Journal
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.money.accrual import Accrual, NodesObservation, accrue
-from jupyter_tpu.money.spans import Span
+from jupyter_tpu.money.spans import Span, as_counted
 from jupyter_tpu.provisioning import PROVISIONING_MODELS
 
 _COLUMNS = "node_name, uid, began_at, ended_at, is_open, usd_per_hour, body"
@@ -57,13 +57,16 @@ class Ledger:
             return accrue(spans, self._gone_at(database), observation)
 
     def spans(self) -> tuple[Span, ...]:
-        """Return all spans, ordered by start time.
+        """Return all spans as sums count them, see `as_counted`, ordered by start time.
 
         Raises:
             JournalUnwritable: the spans cannot be read.
         """
+        return _counted(self._observed())
+
+    def _observed(self) -> list[Span]:
         with self._journal.reading() as database:
-            return tuple(self._read(database, "ORDER BY began_at, rowid"))
+            return self._read(database, "ORDER BY began_at, rowid")
 
     def spans_if_recorded(self, observation: NodesObservation) -> tuple[Span, ...]:
         """Return all spans as they would be after recording an observation.
@@ -74,8 +77,8 @@ class Ledger:
         """
         accrual = self.preview(observation)
         moved = {span.name: span for span in (*accrual.extended, *accrual.closed)}
-        known = (moved.get(span.name, span) if span.is_open else span for span in self.spans())
-        return (*known, *accrual.opened)
+        known = (moved.get(span.name, span) if span.is_open else span for span in self._observed())
+        return _counted([*known, *accrual.opened])
 
     def readable_spans(self) -> tuple[Span, ...]:
         """Return all readable spans. Never use this to calculate costs, because unreadable spans are missing."""
@@ -121,6 +124,11 @@ class Ledger:
                 for span in spans
             ],
         )
+
+
+def _counted(observed: Iterable[Span]) -> tuple[Span, ...]:
+    # a span with a gap before it begins earlier than it was observed
+    return tuple(sorted(map(as_counted, observed), key=lambda span: span.began_at))
 
 
 def _row(span: Span) -> tuple[object, ...]:

@@ -33,8 +33,8 @@ _DAY_S = 86_400.0
 # Bounds of an amount. Below the minimum, the used fraction could become infinite, which JSON doesn't support.
 _MOST = 1_000_000_000.0
 _LEAST = 1e-9
-# Don't mention unmonitored time below 1 % of the usage.
-_NOTABLE_SHARE = 0.01
+# Differences below this share of the usage are due to rounding: sums of other parts of the same time differ slightly.
+_ROUNDING = 1e-9
 # Don't compute dates further ahead, because calendars and clocks may be unable to represent them.
 _FAR_OFF_S = 100 * 365 * _DAY_S
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}")
@@ -108,9 +108,9 @@ class Usage:
 
     @property
     def unwatched(self) -> float:
-        """The part of `used` that comes from unmonitored time; 0 if it is negligible."""
+        """The part of `used` that comes from unmonitored time."""
         rest = self.used - self.watched
-        return rest if rest >= _NOTABLE_SHARE * self.used else 0.0
+        return rest if rest > _ROUNDING * self.used else 0.0
 
     @property
     def is_used_up(self) -> bool:

@@ -119,14 +119,32 @@ def cost(spans: Iterable[Span], window: Window, now: float) -> Cost:
     )
 
 
+def as_counted(span: Span) -> Span:
+    """Return the span as every sum counts it: the short gaps between regular observations count as READY.
+
+    Longer gaps stay unmonitored, so they are shown next to the sums, and count only toward budgets.
+    """
+    return _extended(
+        span,
+        before_s=span.unwatched_before_s if span.unwatched_before_s <= WATCHED_S else 0.0,
+        after_s=span.unwatched_after_s if span.unwatched_after_s <= WATCHED_S else 0.0,
+    )
+
+
 def at_worst(span: Span) -> Span:
     """Return the span with its maximum duration: all unmonitored time counts as READY."""
+    return _extended(span, before_s=span.unwatched_before_s, after_s=span.unwatched_after_s)
+
+
+def _extended(span: Span, *, before_s: float, after_s: float) -> Span:
+    if not (before_s or after_s):  # a ledger may be long, and most spans have no gaps
+        return span
     return replace(
         span,
-        began_at=span.began_at - span.unwatched_before_s,
-        ended_at=span.ended_at + span.unwatched_after_s,
-        unwatched_before_s=0.0,
-        unwatched_after_s=0.0,
+        began_at=span.began_at - before_s,
+        ended_at=span.ended_at + after_s,
+        unwatched_before_s=span.unwatched_before_s - before_s,
+        unwatched_after_s=span.unwatched_after_s - after_s,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.money.days import OffsetAt, day_text, wall_moment
-from jupyter_tpu.money.spans import HOUR_S, WATCHED_S, Span, at_worst
+from jupyter_tpu.money.spans import HOUR_S, Span, at_worst
 from jupyter_tpu.money.spending import CURRENCY, Account
 
 JSON = dict[str, Any]
@@ -26,6 +26,7 @@ MAX_SLOTS = {"hour": 168, "day": 92}
 """Maximum number of hours or days to show: a week of hours, or three months of days."""
 
 _DAY_S = 86_400.0
+_ROUNDING_S = 0.001  # shorter gaps are rounding: the observed and the longest times are summed separately
 _GRAIN = 1e-15  # unit for summing rates per second as integers; far below any price, so rounding is invisible
 
 
@@ -57,9 +58,9 @@ class Slot:
 
     @property
     def unwatched_s(self) -> float:
-        """Unmonitored node-seconds, not counting the short gaps between regular observations."""
+        """Unmonitored node-seconds."""
         gap = self.up_to_ready_s - self.ready_s
-        return gap if gap > WATCHED_S else 0.0
+        return gap if gap > _ROUNDING_S else 0.0
 
 
 def edges(by: By, last: int, now: float, offset_at: OffsetAt) -> list[float]:

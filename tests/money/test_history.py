@@ -95,11 +95,6 @@ def test_what_nobody_watched_is_told_apart_from_what_was_seen() -> None:
     ]
 
 
-def test_a_gap_between_looks_that_follow_each_other_is_none() -> None:
-    (slot,) = history(account(span(0.5, 0.25, unwatched_after_s=60.0)), [NOON - HOUR_S, NOON])
-    assert (slot.unwatched_s, slot.up_to_usd > slot.known_usd) == (0.0, True)
-
-
 @pytest.mark.parametrize(
     ("now", "offset_at", "hours"),
     [

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jupyter_tpu.accelerators import list_price
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.money.accrual import Accrual, NodesObservation, ObservedNode, accrue
-from jupyter_tpu.money.spans import EVER, Span, Window, at_worst, cost, dearest_usd_per_hour, ready_since
+from jupyter_tpu.money.spans import EVER, Span, Window, as_counted, at_worst, cost, dearest_usd_per_hour, ready_since
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
 OTHER = NodeName(project="demo-project", zone="europe-west4-a", node_id="other")
@@ -112,6 +112,12 @@ def test_what_nobody_watched_ends_when_the_cloud_says_so_or_another_node_has_the
     old, new = looked([span(is_open=True, ended_at=2000.0)], seen)
     assert old.unwatched_after_s == after_s
     assert new.unwatched_before_s == successor_s
+
+
+def test_a_gap_between_looks_that_follow_each_other_counts_as_ready() -> None:
+    counted = as_counted(span(unwatched_before_s=600.0, unwatched_after_s=90.0))
+    assert (counted.began_at, counted.ended_at, counted.unwatched_s) == (1000.0, 4690.0, 600.0)
+    assert at_worst(counted) == at_worst(span(unwatched_before_s=600.0, unwatched_after_s=90.0))
 
 
 def test_at_worst_a_node_was_ready_as_long_as_nobody_watched() -> None:

@@ -26,6 +26,7 @@ NEW_NODE = {
     "runtime_version": "v2-alpha-tpuv5-lite",
 }
 HOUR_S = 3600.0
+WATCHED_SCALE = 20  # so slow that the server looks at the nodes without a gap
 STARTED_AT = time.time()
 USD_PER_HOUR = 9.6
 ROW = {"chips": 64, "generation": "v5e", "spot": True, "zone": ZONE}
@@ -52,10 +53,15 @@ def environment_of(server: Server, cloud: Cloud) -> dict[str, str]:
     }
 
 
+def json_in_terminal(server: Server, cloud: Cloud, command: str) -> dict[str, Any]:
+    argv = [sys.executable, "-m", "jupyter_tpu.cli", command, "--json"]
+    done = run_warm(argv, env=environment_of(server, cloud), cwd=server.folder, timeout=240)
+    view: dict[str, Any] = json.loads(done.stdout)
+    return view
+
+
 def cost_in_terminal(server: Server, cloud: Cloud) -> float:
-    command = [sys.executable, "-m", "jupyter_tpu.cli", "cost", "--json"]
-    done = run_warm(command, env=environment_of(server, cloud), cwd=server.folder, timeout=240)
-    return float(json.loads(done.stdout)["nodes"][-1]["usd"])
+    return float(json_in_terminal(server, cloud, "cost")["nodes"][-1]["usd"])
 
 
 def notes_in_terminal(server: Server, cloud: Cloud, command: str) -> str:
@@ -89,6 +95,7 @@ async def cost_in_notebook(page: Page) -> tuple[float, float]:
 
 
 async def test_cost_so_far_is_one_number_on_every_surface(server: Server, cloud: Cloud, open_page: OpenPages) -> None:
+    cloud.control.set_time_scale(WATCHED_SCALE)
     asked = server.tpu("POST", "nodes", NEW_NODE)
     assert asked.status == 202, asked.text
     async with server.events() as events:
@@ -105,12 +112,61 @@ async def test_cost_so_far_is_one_number_on_every_surface(server: Server, cloud:
             assert before > billed + 1.9 * USD_PER_HOUR
             shown = [*cost_in_panel(server), cost_in_terminal(server, cloud)]
             billed = cloud.control.ledger()["nodes"][-1]["usd"]
-            # a node is seen READY a moment after it is billed; 200 virtual seconds pass in a second of its creation
+            # a node is seen READY a moment after it is billed
             slack = USD_PER_HOUR * 600 / HOUR_S
             for usd in shown:
                 assert before - slack <= usd <= billed + slack
             usd, age_s = await until_sent(page, before - slack)
             assert usd + USD_PER_HOUR * age_s * scale / HOUR_S <= cloud.control.ledger()["nodes"][-1]["usd"] + slack
+        await all_surfaces_agree(server, cloud, page)
+    cloud.control.set_time_scale(200)
+
+
+async def all_surfaces_agree(server: Server, cloud: Cloud, page: Page) -> None:
+    """To the cent, also on a node that was pre-empted between two looks at it; only this test moves the clock."""
+    name = cloud.node_name("gone")
+    cloud.control.set_time_scale(WATCHED_SCALE)
+    async with server.events() as events:
+        assert server.tpu("POST", "nodes", {**NEW_NODE, "node_id": "gone", "provisioning": "spot"}).status == 202
+        await events.until_true(lambda: is_listed(server, name))
+        cloud.control.set_time_scale(0.01)
+        assert json_in_terminal(server, cloud, "cost")["is_complete"]  # this writes the look down
+        cloud.control.preempt(name)
+        cloud.control.advance(100)
+        server.tpu("POST", "refresh")
+        await events.until_true(lambda: not row_of(server, name)["is_open"])
+    allowed = {"amount": 1000.0, "unit": "usd", "period": "total", "action": "warn"}
+    assert server.tpu("PUT", "budgets/all", allowed).status == 200
+    spend, shown = server.tpu("GET", "spend").json, json_in_terminal(server, cloud, "cost")
+    total, budget = await totals_in_notebook(page)
+    (used,), (used_in_terminal,) = spend["budgets"], shown["budgets"]
+    same = pytest.approx(spend["total"]["usd"], abs=0.005)
+    assert [used["used"], used_in_terminal["used"], shown["total"]["usd"], total, budget] == [same] * 5
+    assert (used["unwatched"], used_in_terminal["unwatched"]) == (0, 0)
+    listed, in_terminal = server.tpu("GET", "nodes").json, json_in_terminal(server, cloud, "list")
+    for nodes in (listed["nodes"], in_terminal["nodes"]):
+        costs = {node["name"]: node["cost_usd"] for node in nodes}
+        assert costs == {each: pytest.approx(row_of(server, each)["usd"], abs=0.005) for each in costs}
+        assert sum(costs.values()) == same
+
+
+def is_listed(server: Server, name: str) -> bool:
+    return any(node["name"] == name and node["is_open"] for node in server.tpu("GET", "spend").json["nodes"])
+
+
+def row_of(server: Server, name: str) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = server.tpu("GET", "spend").json["nodes"]
+    return [row for row in rows if row["name"] == name][-1]
+
+
+async def totals_in_notebook(page: Page) -> tuple[float, float]:
+    """Dollars of all nodes, and of the budget, as soon as the node knows both."""
+    while True:
+        msg_id = page.execute(TPU_COST)
+        await page.until_idle(msg_id)
+        found = re.search(r"in total +\$([0-9.]+).*?all +\$([0-9.]+) +\$1,000", page.text(msg_id), re.DOTALL)
+        if found:
+            return float(found[1]), float(found[2])
 
 
 async def until_sent(page: Page, at_least: float) -> tuple[float, float]:
