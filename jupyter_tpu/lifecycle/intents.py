@@ -27,7 +27,7 @@ class Intent:
         spec: the node to create; None for other verbs.
         phase: a fixed identifier that depends on the verb. create: requested, asking, checking, provisioning,
             rolling_back, booting, ready; delete: requested, asking, checking, deleting, deleted; stop: requested,
-            asking, checking, stopping, stopped; start: as create, with starting for provisioning. All: failed,
+            asking, checking, waiting, stopping, stopped; start: as create, with starting for provisioning. All: failed,
             cancelled.
         message: one sentence for display about the current phase.
         error: why the intent failed; set only if the intent is settled.

@@ -66,6 +66,12 @@ BY_VERB = {
 }
 
 
+WAITING = "waiting"
+
+BEFORE_READY = frozenset({"STARTING", "RESTARTING", "REIMAGING", "REPAIRING"})
+"""States of a node that the cloud refuses to stop, and that soon becomes READY."""
+
+
 def send_request(intent: Intent, event: Event, limits: Limits) -> Outcome:
     """Send or repeat the request."""
     message = (
@@ -115,6 +121,8 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
         return moved(
             intent, event.at, details.phase, Text("The node is {state}.", state=details.under_way), cause=None
         ), ()
+    if intent.verb == "stop" and event.node.state in BEFORE_READY:
+        return _wait(intent, event, limits)
     # count only the time in which requests were sent: after this computer's sleep, there is one more attempt
     is_late = event.at - intent.created_at > limits.change_s >= event.at - intent.asked_at
     if not _may_succeed(intent.cause) or is_late:
@@ -122,6 +130,25 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     if event.at - intent.asked_at < limits.ask_again_s:
         return unchanged(intent)
     return send_request(intent, event, limits)
+
+
+def _wait(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
+    """Wait until the node is READY. This is no refusal: after a refusal, the node may be deleted with its disk."""
+    state = event.node.state
+    if event.at - intent.created_at > limits.create_s:
+        error = CloudUnavailable(
+            Text(
+                "The node {node} was {state} for more than {minutes} min, so it could not be stopped.",
+                node=intent.node_name.node_id,
+                state=state,
+                minutes=round(limits.create_s / 60),
+            ),
+            hint=Text("Try again with {command}.", command=intent_texts.command(intent.verb, intent.node_name)),
+            actions=(_again(intent),),
+        )
+        return failed(intent, event.at, error, exists=intent_texts.node_exists(event.node))
+    message = Text("The node is {state}. It is stopped as soon as it is READY.", state=state)
+    return moved(intent, event.at, WAITING, message, cause=None), ()
 
 
 def _may_succeed(cause: TpuError | None) -> bool:
@@ -239,4 +266,10 @@ def _table(phase: str) -> Table:
 
 
 DELETE_TABLE = _table(BY_VERB["delete"].phase)
-STOP_TABLE = _table(BY_VERB["stop"].phase)
+STOP_TABLE: Table = {
+    **_table(BY_VERB["stop"].phase),
+    (WAITING, Resumed): continue_polling,
+    (WAITING, NodeSeen): found,
+    (WAITING, NodeMissing): node_missing,
+    (WAITING, NoAnswer): silent,
+}

@@ -33,6 +33,7 @@ from jupyter_tpu.lifecycle.intent_events import (
 )
 from jupyter_tpu.lifecycle.intent_machine import IllegalEvent, queries, step
 from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.lifecycle.to_stopped import BEFORE_READY
 from jupyter_tpu.models import Operation
 
 NO_ANSWER = CloudUnavailable("The cloud does not answer.")
@@ -224,6 +225,20 @@ def test_a_stop_of_a_stopped_node_is_done(make: Any) -> None:
     refused = Refused(at=1, error=WrongState("no"))
     intent, asked = tell(make.intent("stop"), Started(at=0), refused, NodeSeen(at=2, node=make.node("STOPPED")))
     assert (intent.phase, asked) == ("stopped", [StopNode(make.name)])
+
+
+@pytest.mark.parametrize("state", sorted(BEFORE_READY))
+def test_a_stop_waits_until_the_node_can_be_stopped(make: Any, state: str) -> None:
+    refused = [Started(at=0), Refused(at=1, error=WrongState("no"))]
+    waiting, _ = tell(make.intent("stop"), *refused, *(NodeSeen(at=at, node=make.node(state)) for at in (2, 1700)))
+    assert (waiting.phase, waiting.settled) == ("waiting", False)
+    asked_again, asked = tell(waiting, NodeSeen(at=1701, node=make.node("READY")))
+    assert (asked_again.phase, asked) == ("asking", [StopNode(make.name)])
+    given_up, asked = tell(waiting, NodeSeen(at=1801, node=make.node(state)))
+    assert asked == []
+    assert given_up.error is not None
+    assert given_up.error.code == "cloud_unavailable", "which is no refusal, after which a node may be deleted"
+    assert f"was {state} for more than 30 min" in given_up.error.message
 
 
 def test_a_start_that_failed_leaves_the_node_stopped(make: Any) -> None:

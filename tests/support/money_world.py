@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -214,6 +214,15 @@ class World:
         node = self.emulated.store.node(name)
         if node is not None and node.state == State.READY:
             await self.emulated.effects.preempt(node)
+        self.emulated.timeline.arm()
+
+    def delay(self, name: str, for_s: float) -> None:
+        """The operations on a node take so much longer."""
+        store = self.emulated.store
+        with store.transaction():
+            for each in store.operations_in_flight(name):
+                ready_at = None if each.ready_at is None else each.ready_at + for_s
+                store.save_operation(replace(each, due=(each.due or 0.0) + for_s, ready_at=ready_at))
         self.emulated.timeline.arm()
 
     def stock_out(self, zone: str, for_s: float) -> None:

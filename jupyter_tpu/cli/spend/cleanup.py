@@ -37,6 +37,7 @@ _KINDS = {"node": Text("node"), "queued_resource": Text("queued resource")}
 _DONE = {
     "delete": Text("deleted"),
     "stop": Text("stopped"),
+    "wait": Text("waiting"),
     "cancel": Text("cancelled"),
     "recover-off": Text("off"),
 }

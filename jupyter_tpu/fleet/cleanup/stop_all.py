@@ -52,12 +52,13 @@ def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] =
     """
     waiting = [each for each in holdings.queued if each.state not in _ALREADY_OVER]
     nodes = {node.name: node for node in _known_nodes(holdings, snapshot)}
-    # include nodes that are not listed yet, because deleting them cancels their intents
-    coming = [
-        intent.node_name
+    # include nodes that are not listed yet: deleting them cancels their creation, but a node that is being started has
+    # a disk
+    coming = {
+        intent.node_name: intent.verb
         for intent in snapshot.intents
         if not intent.settled and intent.verb in ("create", "start") and intent.node_name not in nodes
-    ]
+    }
     ending = {
         node.name: _step_for(node, snapshot)
         for node in nodes.values()
@@ -76,7 +77,10 @@ def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] =
             Step(verb="delete", kind="queued_resource", name=str(each.name), nodes=each.nodes)
             for each in (*waiting, *with_nodes)
         ),
-        *(Step(verb="delete", kind="node", name=str(name)) for name in sorted(set(coming))),
+        *(
+            Step(verb="stop" if verb == "start" else "delete", kind="node", name=str(name))
+            for name, verb in sorted(coming.items())
+        ),
         *(step for name, step in ending.items() if name not in ended_with_it),
     )
 

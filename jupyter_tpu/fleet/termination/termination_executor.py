@@ -28,6 +28,9 @@ from jupyter_tpu.fleet.termination.stop_refusals import (
 )
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.lifecycle.intents import Intent, Verb
+from jupyter_tpu.lifecycle.time_limits import Limits
+from jupyter_tpu.lifecycle.to_ready import BOOTING
+from jupyter_tpu.lifecycle.to_stopped import BEFORE_READY, WAITING
 from jupyter_tpu.models import NodeName, Operation, QueuedName
 from jupyter_tpu.money.quota import Kind
 from jupyter_tpu.node_end import EndCause
@@ -44,6 +47,7 @@ _AT_A_TIME = 16
 ACCEPTED_S = 45.0
 """Seconds until an unaccepted request is reported as failed: our choice, because the user is waiting."""
 
+_BEING_STARTED = Text("The node is being started. It is stopped as soon as it is READY.")
 _OPERATION_POLL_S = 1.0
 # our choice: stop waiting for an accepted operation after this time
 _OPERATION_TIMEOUT_S = 120.0
@@ -70,9 +74,10 @@ class Result:
     """The result of stopping or deleting one item.
 
     Attributes:
-        action: the action, as in the audit log; empty if none was possible.
+        action: the action, as in the audit log; empty if none was possible. ``wait`` is a stop that waits for the end
+            of a start; another result follows.
         error: why the action failed; None if it was done, or was started and not rejected.
-        why: why the item was deleted instead of stopped; empty if it was stopped.
+        why: why the item was deleted instead of stopped, or what a stop waits for; otherwise empty.
     """
 
     name: str
@@ -152,13 +157,15 @@ class TerminationExecutor:
         """Stop a node; delete it if the cloud can't stop it or keeps rejecting the request.
 
         Never deletes after a timeout or a rate-limit error: neither means that the node can't be stopped, and deletion
-        loses its disk.
+        loses its disk. For the same reason, waits for the end of a start, which is also a result.
         """
+        await self._until_started(name)
         error = await self._attempt("stop", "node", name)
         # repeat the request before deleting the node: most refusals are temporary, and a deletion loses the disk
         waits_s = self._waits()
         while error and _is_worth_repeating(error) and (wait_s := next(waits_s, None)) is not None:
             await asyncio.sleep(wait_s)
+            await self._until_started(name)
             error = await self._attempt("stop", "node", name)
         if error is None:
             return Result(name=name, action="stop")
@@ -168,6 +175,23 @@ class TerminationExecutor:
             "The node was deleted with its disk, because the cloud refused to stop it: {reason}", reason=error.message
         )
         return replace(await self.delete("node", name), why=why)
+
+    async def _until_started(self, name: str) -> None:
+        """Wait until a node that is being started can be stopped, but not longer than a start may take."""
+        if self._is_being_started(name):
+            self._on_result(Result(name=name, action="wait", why=_BEING_STARTED))
+        for _ in range(round(Limits().create_s / _OPERATION_POLL_S)):
+            if not self._is_being_started(name):
+                return
+            await asyncio.sleep(_OPERATION_POLL_S)
+
+    def _is_being_started(self, name: str) -> bool:
+        snapshot = self._fleet.snapshot()
+        if any(str(node.name) == name and node.state in BEFORE_READY for node in snapshot.nodes):
+            return True
+        starts = (each for each in snapshot.intents if each.verb == "start" and not each.settled)
+        # while its workers boot, the node is READY
+        return any(str(each.node_name) == name and each.phase != BOOTING for each in starts)
 
     def _waits(self) -> Iterator[float]:
         """Yield the delays before each retry of a request: 2 s, doubling up to 30 s, in total at most `refused_s`."""
@@ -229,6 +253,9 @@ class TerminationExecutor:
                 return
         except TimeoutError:
             now = await self._fleet.intent(intent.intent_id) or intent
+        if now.phase == WAITING:  # for the end of a start, which has a limit of its own
+            _check(await self._fleet.wait(intent.intent_id))
+            return
         if not (now.operation or now.may_appear):  # another process is creating the node, so wait for the node
             if now.cause is not None and _is_worth_repeating(now.cause):
                 raise now.cause

@@ -444,6 +444,7 @@ export function phaseName(phase: string, trans: TranslationBundle): string {
     requested: trans.__('Requested'),
     asking: trans.__('Sending the request'),
     checking: trans.__('Checking for the node'),
+    waiting: trans.__('Waiting until the node is READY'),
     provisioning: trans.__('Provisioning the node'),
     rolling_back: trans.__('Rolling back'),
     booting: trans.__('Booting'),

@@ -418,13 +418,16 @@ def test_stop_all_calls_off_wishes_and_waiting_requests_before_it_ends_nodes(pla
     waiting = tuple(queued(state.lower(), state) for state in ("WAITING_FOR_RESOURCES", "FAILED", "ACTIVE", "ACCEPTED"))
     wish = Intent(intent_id="abc", verb="create", node_name=name("wished"))
     start = Intent(intent_id="def", verb="start", node_name=name("waking"))
+    unlisted = Intent(intent_id="jkl", verb="start", node_name=name("unlisted"))
     over = Intent(intent_id="ghi", verb="create", node_name=name("over"), settled=True)
 
     assert planned(
-        Holdings(nodes=(node("ready"), node("waking", "STOPPED")), queued=waiting), intents=(wish, start, over)
+        Holdings(nodes=(node("ready"), node("waking", "STOPPED")), queued=waiting),
+        intents=(wish, start, unlisted, over),
     ) == [
         ("delete", "waiting_for_resources"),
         ("delete", "accepted"),
+        ("stop", "unlisted"),
         ("delete", "wished"),
         ("stop", "ready"),
         ("stop", "waking"),

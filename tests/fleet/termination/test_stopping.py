@@ -7,9 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from cloud_line import CloudLine
 from money_judge import Judge
 from money_world import PROJECT, Process, World
 
+from jupyter_tpu.cloud import CloudSettings
+from jupyter_tpu.cloud.google import GoogleCloud
 from jupyter_tpu.emulator.resources.protos import State
 from jupyter_tpu.errors import BadInput, CloudRefused, CloudUnavailable, PermissionDenied, RateExceeded, WrongState
 from jupyter_tpu.fleet.termination.stop_refusals import is_permanent, is_temporary
@@ -26,6 +29,11 @@ PASSING: list[tuple[str, dict[str, Any]]] = [
     ("error", TOO_OFTEN),
     ("error", {"code": "INVALID_ARGUMENT", "message": "something is wrong with this request"}),
 ]
+
+
+def elsewhere(world: World) -> GoogleCloud:
+    """Somebody else's client."""
+    return GoogleCloud(CloudSettings(project=PROJECT, endpoint="127.0.0.1:1"), CloudLine(world.emulated))
 
 
 async def ready(world: World) -> Process:
@@ -181,6 +189,70 @@ def test_stop_all_stops_a_node_that_is_being_started_and_keeps_its_disk(world: W
         assert result == Result(name=str(NAME), action="stop")
         assert states(world) == [State.STOPPED]
         assert all(span.ended is not None for span in world.spans())
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("starter", ["us", "somebody else"])
+def test_stop_all_waits_for_a_long_start_and_says_so(world: World, starter: str) -> None:
+    async def story() -> None:
+        process = await ready(world)
+        stopped = await process.does(process.fleet.stop(NAME))
+        await process.does(process.fleet.wait(stopped.intent_id))
+        if starter == "us":
+            await process.does(process.fleet.start_node(NAME))
+        else:
+            await elsewhere(world).start_node(NAME)
+        await asyncio.sleep(10.0)
+        world.delay(str(NAME), 600.0)
+        shown = list[Result]()
+        executor = TerminationExecutor(process, reason="Stop all.", wait=True, on_result=shown.append)
+        (result,) = await process.does(executor.each([executor.stop(str(NAME))]))
+        assert result == Result(name=str(NAME), action="stop")
+        assert [each.action for each in shown] == ["wait", "stop"]
+        assert "is being started" in shown[0].why
+        assert states(world) == [State.STOPPED]
+        assert noted(process, "delete") == []
+        assert len(noted(process, "stop")) == 1
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("by", ["budget", "rule"])
+def test_a_node_that_is_started_again_while_it_is_stopped_keeps_its_disk(world: World, by: str) -> None:
+    """The stop is refused as long as the node is STARTING: longer than a refusal may last."""
+
+    async def story() -> None:
+        process = await ready(world)
+        world.fault("ListNodes", "permission_denied", times=None)  # this process takes it for READY
+        await elsewhere(world).stop_node(NAME)
+        await asyncio.sleep(31.0)
+        await elsewhere(world).start_node(NAME)
+        world.delay(str(NAME), 900.0)
+        use_up(process) if by == "budget" else await end_by_rules(process)
+        await asyncio.sleep(60.0)
+        world.all_is_well()
+        await asyncio.sleep(1200.0)
+        assert states(world) == [State.STOPPED]
+        assert noted(process, "delete") == []
+
+    world.run(story())
+
+
+def test_a_stop_says_that_it_waits_for_a_start(world: World) -> None:
+    async def story() -> None:
+        process = await ready(world)
+        stopped = await process.does(process.fleet.stop(NAME))
+        await process.does(process.fleet.wait(stopped.intent_id))
+        await elsewhere(world).start_node(NAME)
+        world.delay(str(NAME), 300.0)
+        asked = await process.does(process.fleet.stop(NAME))
+        await asyncio.sleep(120.0)
+        waiting = await process.fleet.intent(asked.intent_id)
+        assert waiting is not None
+        assert waiting.message == "The node is STARTING. It is stopped as soon as it is READY."
+        assert (await process.does(process.fleet.wait(asked.intent_id))).succeeded
+        assert states(world) == [State.STOPPED]
 
     world.run(story())
 
