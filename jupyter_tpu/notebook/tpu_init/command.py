@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -98,11 +100,23 @@ def _refuse_part_of_slice(place: ThisSlice, framework: str) -> None:
 
 def _started(framework: str, worker: ThisWorker) -> tuple[Ready, str]:
     """Start the framework; return it and an explanation of known warnings. Other warnings are shown as they are."""
-    with warnings.catch_warnings(record=True) as caught, restore_environment_on_error():
+    with _no_garbage_collection(), warnings.catch_warnings(record=True) as caught, restore_environment_on_error():
         warnings.simplefilter("always")
         ready = STARTS[framework](worker)
     explained = dict.fromkeys(filter(None, (_explained(each, worker, framework) for each in caught)))
     return ready, " ".join(explained)
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Pause automatic garbage collection: JAX has a callback for it, and Python drops an interrupt in a callback."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _explained(warning: warnings.WarningMessage, worker: ThisWorker, framework: str) -> str:
