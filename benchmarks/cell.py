@@ -189,6 +189,23 @@ async def starts(kernel_name: str, other: str, rounds: int) -> Numbers:
     return {name: statistics.median(values) for name, values in numbers.items()}
 
 
+async def ready(kernel_name: str, rounds: int) -> Numbers:
+    """Start and restart a kernel on a node and a local one in turn; measure the time until each has run a cell."""
+    keeper = Kernel(kernel_name)  # keeps the connections open
+    await keeper.start()
+    numbers: dict[str, list[float]] = defaultdict(list)
+    for _ in range(rounds):
+        for way, name in (("all", kernel_name), ("local", "python3")):
+            await _quiet()
+            kernel = Kernel(name)
+            numbers[f"{way}_ready_s"].append(await kernel.start())
+            await _quiet()
+            numbers[f"{way}_restarted_s"].append(await kernel.restart(now=True))
+            await kernel.end()
+    await keeper.end()
+    return {name: statistics.median(values) for name, values in numbers.items()}
+
+
 async def memory(kernel_name: str, further: int) -> Numbers:
     """Measure how much this process's memory grows with the provisioner's imports, the first and further kernels."""
     looks = [_memory_mib()]
@@ -274,6 +291,7 @@ MEASURES: dict[str, Callable[..., Coroutine[Any, Any, Numbers]]] = {
     "start": start,
     "cold": cold,
     "starts": starts,
+    "ready": ready,
     "memory": memory,
     "latency": latency,
     "throughput": throughput,

@@ -1,7 +1,8 @@
 """Compare a trivial cell on all workers of a slice with a local kernel, and with ipyparallel on the same engines.
 
 The workers are processes on this machine, and the three take turns: ``python -m benchmarks.slices --workers 4``. With
-``--starts 10``, the start of kernels on all workers of an emulated node is compared with the start on worker 0 alone.
+``--starts 10``, the start of kernels on all workers of an emulated node is compared with the start on worker 0 alone,
+and the time until all workers have run a cell with that of a local kernel.
 """
 
 from __future__ import annotations
@@ -49,14 +50,18 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _measure_starts(rounds: int) -> None:
-    options = json.dumps({"other": FIRST_ONLY, "rounds": rounds})
     with opened_place(accelerator_type="v5litepod-16") as place:
-        command = [sys.executable, "-W", "ignore", "-m", "benchmarks.cell", "starts", kernel_name_of(NODE), options]
-        done = subprocess.run(command, env=place.environ, check=True, stdout=subprocess.PIPE, text=True)
-    numbers = json.loads(done.stdout.splitlines()[-1])
-    for what in ("s", "cpu_s"):
-        every, first = numbers[f"all_{what}"], numbers[f"first_{what}"]
-        sys.stdout.write(f"- {what}: all workers {every:.3f}, worker 0 alone {first:.3f}, ratio {every / first:.2f}\n")
+
+        def measured(measure: str, **options: object) -> Mapping[str, float]:
+            text = json.dumps({"rounds": rounds, **options})
+            command = [sys.executable, "-W", "ignore", "-m", "benchmarks.cell", measure, kernel_name_of(NODE), text]
+            done = subprocess.run(command, env=place.environ, check=True, stdout=subprocess.PIPE, text=True)
+            return dict(json.loads(done.stdout.splitlines()[-1]))
+
+        numbers = {**measured("starts", other=FIRST_ONLY), **measured("ready")}
+    for what, other in (("s", "first"), ("cpu_s", "first"), ("ready_s", "local"), ("restarted_s", "local")):
+        every, one = numbers[f"all_{what}"], numbers[f"{other}_{what}"]
+        sys.stdout.write(f"- {what}: all workers {every:.3f}, {other} {one:.3f}, ratio {every / one:.2f}\n")
 
 
 def _measure(running: RawSlice, rounds: int) -> Mapping[str, list[float]]:
