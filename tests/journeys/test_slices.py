@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,10 @@ from journey_place import GATES, Place, a_place, wait_for
 
 from jupyter_tpu.emulator.network_faults.verbs import LinkFault
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
+AWAY_S = 60 * float(os.environ.get("AWAY_MINUTES", "0"))
+"""How long the cell prints while nobody is connected: no longer than it needs, unless `AWAY_MINUTES` is set."""
+
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600 + AWAY_S)]
 
 LINES = [f"line {number}" for number in range(20_000)]
 CUTS = 20
@@ -24,6 +28,8 @@ PRINTING = f"""
 for number in range({len(LINES)}):
     if number <= 10_000 and number % (10_000 // {CUTS}) == 0:
         wait_at(f"line-{{number}}")
+    if number > 10_000 and number % 100 == 0:
+        _time.sleep({AWAY_S / 100})
     print("line", number)
 come_to("end")
 """
@@ -56,7 +62,7 @@ def allow(place: Place, gate: str) -> None:
 async def come_to(place: Place, mark: str) -> None:
     """Wait until the cell has left this mark on all workers."""
     for home in place.homes:
-        await asyncio.to_thread(wait_for, (home / mark).exists, place.agent_log)
+        await asyncio.to_thread(wait_for, (home / mark).exists, place.agent_log, 180 + AWAY_S)
 
 
 def folds_of(cell: Cell) -> list[str]:

@@ -2,6 +2,9 @@
 
 A browser accepts any HTML: it ignores some tags, and reads others as text. This module accepts only HTML that every
 browser reads in the same way: with well-formed tags, in the right order. It is pure.
+
+A frame with any HTML (``<iframe sandbox srcdoc>``) can't take its place: JupyterLab removes frames from notebooks that
+aren't trusted, and in a frame, a table has neither the theme's colours nor its own height.
 """
 
 from __future__ import annotations
