@@ -43,7 +43,7 @@ _KINDS = (".py", ".txt", ".js", ".css")  # the last two are the front-end code o
 _START = b"""import sys
 from importlib import import_module
 
-module = {"agent": "main", "supervise": "supervisor"}[sys.argv[1]]
+module = {"agent": "main", "supervise": "supervisor", "files": "files.main"}[sys.argv[1]]
 import_module(f"jupyter_tpu.agent.{module}").main(sys.argv[2:])
 """
 # The date of all files in the archive: the earliest date that the zip format supports. With the real date, the hash

@@ -39,6 +39,7 @@ from jupyter_tpu.agent.preemption.notice_watch import NoticeWatch
 from jupyter_tpu.agent.preemption.notices import Notices
 from jupyter_tpu.agent.session import Session
 from jupyter_tpu.agent.slices.methods import Slices
+from jupyter_tpu.agent.stream_targets import StreamTargets
 from jupyter_tpu.files import close_new_files
 
 log = logging.getLogger(__name__)
@@ -89,6 +90,7 @@ class Agent:
         }
         self._methods = Methods(self._kernels, python, str(home.socket), self._guard, notices, more)
         self._calls = Calls(self._methods)
+        self._targets = StreamTargets(self.reports)
         self._servers: list[asyncio.Server] = []
 
     def _wake_sessions(self) -> None:
@@ -176,6 +178,8 @@ class Agent:
             await session.run()
         finally:
             self._sessions.discard(session)
+        if session.target is not None:
+            await self._targets.connect(session.target, reader, writer)
 
 
 def _is_ours(connection: socket.socket) -> bool:

@@ -20,6 +20,7 @@ from jupyter_tpu.agent.kernels.kernel import Kernel
 from jupyter_tpu.agent.kernels.kernels import Kernels
 from jupyter_tpu.agent.recording.record import Record
 from jupyter_tpu.errors import AgentBroken, KernelFailed, TpuError
+from jupyter_tpu.wire.byte_streams import checked_target
 from jupyter_tpu.wire.flow import Window
 from jupyter_tpu.wire.frames import (
     FROM_CLIENT,
@@ -86,6 +87,8 @@ class Session:
     Attributes:
         client_id: the client's id; empty until its HELLO frame arrives.
         epoch: a number that increases with each of the client's connections.
+        target: what the client opens a byte stream to, if it does that instead of sending a HELLO frame; see
+            `wire.byte_streams`. `run` then returns and leaves the connection open.
     """
 
     def __init__(
@@ -109,6 +112,7 @@ class Session:
         self._writer = writer
         self.client_id = ""
         self.epoch = 0
+        self.target: tuple[str, str | int] | None = None
         self._accepts: frozenset[str] = frozenset()
         self._has_ended = False
         self._tick_s = silence_s / _TICKS
@@ -147,7 +151,7 @@ class Session:
         self._writer.transport.abort()
 
     async def run(self) -> None:
-        """Serve until the client disconnects or breaks the protocol."""
+        """Serve until the client disconnects, breaks the protocol or opens a byte stream."""
         watch = asyncio.create_task(self._watch())
         sender = asyncio.create_task(self._send_output())
         sender.add_done_callback(self._sender_ended)
@@ -162,7 +166,8 @@ class Session:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self._writer.close()
+            if self.target is None:
+                self._writer.close()
 
     def _sender_ended(self, task: asyncio.Task[None]) -> None:
         """Close the connection if its sender fails, so that the client reconnects instead of receiving no output."""
@@ -190,6 +195,8 @@ class Session:
             self._silent_ticks, self._owes_sign = 0, True
             for frame in decoder.feed(data):
                 self._handle(frame)
+            if self.target is not None:
+                return
             # Only unsent replies can exceed this size. Output never does, so an interrupt doesn't wait behind a flood
             # of output.
             if self._writer.transport.get_write_buffer_size() > _REPLY_BUFFER_BYTES:
@@ -212,6 +219,9 @@ class Session:
 
     def _greet(self, frame: Frame) -> None:
         """Reply to the client's HELLO and close its older connections."""
+        if frame.kind == Kind.OPEN and self.target is None:
+            self.target = checked_target(frame.json())
+            return
         if frame.kind != Kind.HELLO:
             raise ProtocolError("the first frame is not a hello")
         hello = frame.json()

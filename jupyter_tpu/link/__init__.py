@@ -6,6 +6,7 @@ delivered once and in order. A link runs in one asyncio loop and must be used on
 interpret or sign Jupyter messages. Start reading at `link`.
 """
 
+from jupyter_tpu.agent.flow_stream import FlowStream
 from jupyter_tpu.link.interfaces import ByteStream, Connection, LinkState, OnMessage, ProcessStream
 from jupyter_tpu.link.link import Link
 from jupyter_tpu.link.preparation import RUN_PROGRAM, PreparationCache, Ready
@@ -15,6 +16,7 @@ __all__ = [
     "RUN_PROGRAM",
     "ByteStream",
     "Connection",
+    "FlowStream",
     "KernelStream",
     "Link",
     "LinkState",

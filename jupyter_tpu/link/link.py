@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Literal
 
 from jupyter_tpu import __version__
+from jupyter_tpu.agent.flow_stream import FlowStream
 from jupyter_tpu.errors import (
     AgentBroken,
     BadInput,
@@ -22,6 +23,7 @@ from jupyter_tpu.errors import (
     WrongState,
 )
 from jupyter_tpu.link.backoff import Attempts
+from jupyter_tpu.link.byte_streams import open_byte_stream
 from jupyter_tpu.link.dialogue import Dialogue
 from jupyter_tpu.link.handshake import (
     SILENCE_S,
@@ -111,6 +113,8 @@ class Link:
         self._streams: dict[int, KernelStream] = {}
         self._calls = PendingCalls()
         self._last_stream = 0
+        self._byte_streams: set[FlowStream] = set()
+        self._changes = asyncio.Event()
 
     @property
     def state(self) -> LinkState:
@@ -204,6 +208,54 @@ class Link:
             return await call.answer
         finally:
             self._calls.remove(call)
+
+    async def wait_up(self) -> None:
+        """Wait until the agent responds.
+
+        Raises:
+            TpuError: the link is lost.
+        """
+        while not self.is_up:
+            if self._state == "lost":
+                raise self._loss()
+            self._changes.clear()
+            await self._changes.wait()
+
+    async def open_stream(self, target: Mapping[str, Any]) -> FlowStream:
+        """Open a stream of bytes to the program that serves a folder, or to a port of the worker.
+
+        The stream uses the link's SSH connection and ends with it; it is not resumed. Open another one after `wait_up`.
+
+        Args:
+            target: ``{"files": folder}``, where a relative folder is below the user's home on the worker, or
+                ``{"port": n}``; a port is only ever connected to on 127.0.0.1 or ::1.
+
+        Raises:
+            WrongState: the worker's agent is too old for streams.
+            BadInput: nothing can be opened there: no program listens on the port, or another user's program does.
+            WorkerUnreachable: the link is down, or the connection was lost.
+            AgentBroken: the program on the worker ended at once, or violates the protocol.
+        """
+        connection, ready = self._connection, self._memory.ready
+        if not self.is_up or connection is None or ready is None:
+            raise self._loss()
+        if not self._agent_knows("open"):
+            raise WrongState(
+                "The agent on the worker is too old for files and ports.",
+                exists="Kernels there keep running.",
+                hint="Stop the node and start it again to update the agent.",
+            )
+        stream = await open_byte_stream(connection, ready.socket, target)
+        if self._connection is not connection:  # it was lost meanwhile
+            stream.close()
+            raise WorkerUnreachable("The connection to the worker was lost.")
+        self._byte_streams.add(stream)
+        self._run_in_background(self._forget_byte_stream(stream))
+        return stream
+
+    async def _forget_byte_stream(self, stream: FlowStream) -> None:
+        await stream.wait_closed()
+        self._byte_streams.discard(stream)
 
     def attach(
         self,
@@ -363,6 +415,8 @@ class Link:
     def _hang_up(self) -> None:
         """Close the connection in the background, because this takes seconds if the network is down."""
         connection, self._connection = self._connection, None
+        for stream in tuple(self._byte_streams):
+            stream.fail(WorkerUnreachable("The connection to the worker was lost."))
         if self._dialogue is not None:
             self._dialogue.close()
             self._dialogue = None
@@ -383,6 +437,7 @@ class Link:
         if state != self._state:
             self._since = time.time()
         self._state, self._error = state, error
+        self._changes.set()
         self._on_state(state, error, self._since)
 
     def _lose(self, error: TpuError | None) -> None:

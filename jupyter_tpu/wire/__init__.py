@@ -11,6 +11,7 @@ Start with `frames`.
     replay     the client's cursor in a record: each seq once, in order
     requests   requests, numbered by the client so that the worker detects repeated requests
     flow       the limit on the bytes in flight
+    byte_streams  connections beside it that carry raw bytes, to files and ports
 
 `file_messages` is a protocol of its own, for the files of a synced folder.
 """

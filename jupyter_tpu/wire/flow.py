@@ -45,12 +45,17 @@ class _Mark:
 class Window:
     """The sender's estimate of how many bytes to keep in flight. `now` is monotonic time in seconds.
 
+    Args:
+        least: the smallest size of the window, in bytes; used until the path has been measured.
+        most: the largest size of the window, in bytes.
+
     Attributes:
         size: bytes that may be in flight.
     """
 
-    def __init__(self) -> None:
-        self.size = MIN_WINDOW_BYTES
+    def __init__(self, least: int = MIN_WINDOW_BYTES, most: int = MAX_WINDOW_BYTES) -> None:
+        self.size = self._least = least
+        self._most = most
         self._sent = 0
         self._delivered = 0
         self._delivered_at = 0.0
@@ -96,7 +101,7 @@ class Window:
         rate = (self._delivered - mark.delivered) / max(now - mark.delivered_at, 1e-4)
         shortest = self._shortest_trip(trip, now, alone=mark.alone)
         self._update_rate(rate, now, shortest, starved=mark.starved)
-        self.size = int(min(max(2 * self._rate * shortest, MIN_WINDOW_BYTES), MAX_WINDOW_BYTES))
+        self.size = int(min(max(2 * self._rate * shortest, self._least), self._most))
 
     def _shortest_trip(self, trip: float, now: float, *, alone: bool) -> float:
         """Return the shortest recent round trip, without time spent waiting in queues.

@@ -55,6 +55,8 @@ class Kind(IntEnum):
     PONG = 14  # agent: proof that the connection and the agent are alive [the number of the PING]
     EXPRESS = 15  # agent: one entry of the record, ahead of its turn [its seq]; only to clients that accept "express"
     NOTICE = 16  # agent: JSON {spare}, a change on the worker; only to clients that accept "notice"
+    OPEN = 17  # client: JSON, the first frame instead of HELLO; makes the connection a byte stream, see `byte_streams`
+    OPENED = 18  # the worker: JSON {} or {error}; the byte stream follows
 
 
 # Maximum size of a payload in bytes. Kinds that are missing here have no payload. 64 KiB is plenty for JSON with IDs
@@ -70,13 +72,17 @@ _LIMITS = {
     Kind.REQUEST: REQUEST_BYTES,
     Kind.EXPRESS: 1024 * 1024,
     Kind.NOTICE: 1024 * 1024,
+    Kind.OPEN: 64 * 1024,
+    Kind.OPENED: 64 * 1024,
 }
 
 # seqs end at 2**63
 _LARGEST_INT = 2**64
 
-FROM_CLIENT = frozenset({Kind.HELLO, Kind.CALL, Kind.ATTACH, Kind.ACK, Kind.HOLD, Kind.DETACH, Kind.REQUEST, Kind.PING})
-FROM_AGENT = (frozenset(Kind) - FROM_CLIENT) | {Kind.HELLO}
+FROM_CLIENT = frozenset(
+    {Kind.HELLO, Kind.CALL, Kind.ATTACH, Kind.ACK, Kind.HOLD, Kind.DETACH, Kind.REQUEST, Kind.PING, Kind.OPEN}
+)
+FROM_AGENT = (frozenset(Kind) - FROM_CLIENT - {Kind.OPENED}) | {Kind.HELLO}
 
 
 @dataclass(frozen=True, slots=True)

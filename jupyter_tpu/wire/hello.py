@@ -21,8 +21,11 @@ An agent sends them only to clients that list them in their hello. A client trea
 so each new kind must be added here.
 """
 
-AGENT_KNOWS = ("abort_until",)
-"""Parameters of calls that were added later. A client uses them only with an agent that lists them."""
+AGENT_KNOWS = ("abort_until", "open")
+"""Parameters of calls, and kinds of frames, that were added later.
+
+A client uses them only with an agent that lists them.
+"""
 
 _CLIENT_ID_DIGITS = frozenset("0123456789abcdef")
 

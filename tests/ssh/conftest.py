@@ -14,7 +14,7 @@ from typing import Any
 import asyncssh
 import pytest
 
-from jupyter_tpu.ssh import UserKey, WorkerAddress
+from jupyter_tpu.ssh import SshConnection, UserKey, WorkerAddress, connect
 
 SSHD = "/usr/sbin/sshd"
 
@@ -162,3 +162,18 @@ def running_sshd(folder: Path, host_key: asyncssh.SSHKey, authorized: str) -> It
 def openssh_address(tmp_path: Path, user_key: UserKey, host_key: asyncssh.SSHKey) -> Iterator[WorkerAddress]:
     with running_sshd(tmp_path / "sshd", host_key, user_key.public_line) as port:
         yield loopback_address(port, (public_line(host_key),))
+
+
+@pytest.fixture(params=["embedded", pytest.param("openssh", marks=pytest.mark.system("sshd"))])
+def worker(request: pytest.FixtureRequest) -> WorkerAddress:
+    """The same worker behind either kind of SSH server."""
+    name = "address" if request.param == "embedded" else "openssh_address"
+    found: WorkerAddress = request.getfixturevalue(name)
+    return found
+
+
+@pytest.fixture
+async def connection(worker: WorkerAddress, user_key: UserKey) -> AsyncIterator[SshConnection]:
+    opened = await connect(worker, user_key, config_files=())
+    yield opened
+    await opened.close()

@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import struct
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -31,21 +30,6 @@ while data := sock.recv(65536):
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 """
-
-
-@pytest.fixture(params=["embedded", pytest.param("openssh", marks=pytest.mark.system("sshd"))])
-def worker(request: pytest.FixtureRequest) -> WorkerAddress:
-    """The same worker behind either kind of SSH server."""
-    name = "address" if request.param == "embedded" else "openssh_address"
-    found: WorkerAddress = request.getfixturevalue(name)
-    return found
-
-
-@pytest.fixture
-async def connection(worker: WorkerAddress, user_key: UserKey) -> AsyncIterator[SshConnection]:
-    opened = await connect(worker, user_key, config_files=())
-    yield opened
-    await opened.close()
 
 
 async def read_all(stream: ByteStream) -> bytes:

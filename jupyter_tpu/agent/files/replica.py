@@ -23,6 +23,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -241,30 +242,38 @@ def _sync(descriptor: int) -> None:
         os.close(descriptor)
 
 
-def serve(replica: Replica, source: int, target: int) -> None:
-    """Answer requests until the client closes its end or does not use the protocol."""
+def serve_folder(path: Path, read: Callable[[int], bytes], write: Callable[[bytes], None]) -> None:
+    """Answer requests about a folder until the client closes its end or does not use the protocol.
+
+    Args:
+        read: returns up to so many bytes of the client, or ``b""`` at the end.
+        write: sends bytes to the client.
+    """
+    try:
+        replica = Replica(path)
+    except OSError as error:
+        code = "root_gone" if isinstance(error, (FileNotFoundError, NotADirectoryError)) else "system"
+        write(encode_message({"error": code, "message": error.strerror or str(error)}))
+        return
     decoder = MessageDecoder()
-    with suppress(ProtocolError, BrokenPipeError, ConnectionResetError):
-        while data := os.read(source, _READ_BYTES):
-            for request, content in decoder.feed(data):
-                view = memoryview(encode_message(*replica.answer(request, content)))
-                while view:
-                    view = view[os.write(target, view) :]
+    try:
+        with suppress(ProtocolError, ConnectionError):
+            while data := read(_READ_BYTES):
+                for request, content in decoder.feed(data):
+                    write(encode_message(*replica.answer(request, content)))
+    finally:
+        replica.close()
+
+
+def _write_all(data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(sys.stdout.fileno(), view) :]
 
 
 def main(arguments: list[str]) -> None:
     """Serve the folder that the argument names."""
-    source, target = sys.stdin.fileno(), sys.stdout.fileno()
-    try:
-        replica = Replica(Path(arguments[0]))
-    except OSError as error:
-        code = "root_gone" if isinstance(error, (FileNotFoundError, NotADirectoryError)) else "system"
-        os.write(target, encode_message({"error": code, "message": error.strerror or str(error)}))
-        return
-    try:
-        serve(replica, source, target)
-    finally:
-        replica.close()
+    serve_folder(Path(arguments[0]), partial(os.read, sys.stdin.fileno()), _write_all)
 
 
 if __name__ == "__main__":

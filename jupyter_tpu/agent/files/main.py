@@ -1,0 +1,25 @@
+"""The replica of a folder on a node: it serves the connection that the agent has accepted and passed on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from jupyter_tpu.agent.files.replica import serve_folder
+from jupyter_tpu.agent.socket_stream import SocketStream, exit_with_agent
+
+_NICE = 10  # kernels come first
+
+
+def main(arguments: list[str]) -> None:
+    """Serve a folder.
+
+    Args:
+        arguments: the descriptor of the client's connection, and the folder.
+    """
+    descriptor, folder = arguments
+    os.nice(_NICE)
+    exit_with_agent()
+    stream = SocketStream.accept(int(descriptor))
+    serve_folder(Path(folder), stream.read, stream.write)
+    stream.close()

@@ -1,0 +1,1 @@
+"""TCP ports on this worker that the user's own processes listen on."""
