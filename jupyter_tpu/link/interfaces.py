@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from jupyter_tpu.ssh import FileAccess
 
 LinkState = Literal["connecting", "live", "down", "resuming", "lost"]
 """The state of a link.
@@ -72,6 +75,9 @@ class Connection(Protocol):
 
     async def open_unix(self, path: str) -> ByteStream:
         """Connect to the Unix socket at `path` on the worker."""
+
+    async def open_files(self) -> FileAccess:
+        """Open an SFTP session."""
 
     async def close(self) -> None:
         """Close the connection and all its streams."""

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from jupyter_tpu import __version__
 from jupyter_tpu.agent.flow_stream import FlowStream
@@ -42,6 +42,9 @@ from jupyter_tpu.wire.entries import Room
 from jupyter_tpu.wire.frames import Frame, Kind, ProtocolError, encode_frame
 from jupyter_tpu.wire.hello import client_hello
 from jupyter_tpu.wire.requests import Outbox
+
+if TYPE_CHECKING:
+    from jupyter_tpu.ssh import FileAccess
 
 log = logging.getLogger(__name__)
 
@@ -256,6 +259,16 @@ class Link:
     async def _forget_byte_stream(self, stream: FlowStream) -> None:
         await stream.wait_closed()
         self._byte_streams.discard(stream)
+
+    async def open_files(self) -> FileAccess:
+        """Open an SFTP session over the current connection. It ends with this connection.
+
+        Raises:
+            WorkerUnreachable: the link is not connected, or the worker offers no SFTP.
+        """
+        if self._connection is None:
+            raise self._loss()
+        return await self._connection.open_files()
 
     def attach(
         self,

@@ -27,10 +27,12 @@ from jupyter_tpu.fleet import FleetChange
 from jupyter_tpu.fleet.reconciler.views import error_view
 from jupyter_tpu.journal.saved_choices import apply_saved_choices
 from jupyter_tpu.kernels.connections.metrics_pool import MetricsPool
+from jupyter_tpu.kernels.connections.node_files import NodeFilesPool
 from jupyter_tpu.kernels.launch import LANGUAGE_SETTING
 from jupyter_tpu.kernels.progress import keep_tracebacks_out
 from jupyter_tpu.lifecycle.time_limits import Limits
 from jupyter_tpu.server.events import FLEET_EVENT, SCHEMA_FILES
+from jupyter_tpu.server.files.drive_routes import DRIVE_ROUTES
 from jupyter_tpu.server.kernel_changes import KERNEL_CHANGE_ROUTES
 from jupyter_tpu.server.kernelspec_sync import KernelspecSync
 from jupyter_tpu.server.lazy_fleet import LazyFleet
@@ -135,6 +137,7 @@ class TPUApp(ExtensionApp):
         self.own = ServedCloud(self.cloud_settings, self._access(), self._emit, self.log)
         self.trial = TrialSwitch(self._serve, self.settings["kernel_manager"], self.log)
         self.metrics_pool = MetricsPool()
+        self.node_files = NodeFilesPool()
         self._is_trial_left = False
         self._tasks: set[asyncio.Task[None]] = set()
         self.adoption = Adoption(self.serverapp, self.log)
@@ -142,7 +145,7 @@ class TPUApp(ExtensionApp):
 
     def initialize_handlers(self) -> None:
         """Register the routes; called by the server after `initialize_settings`."""
-        self.handlers.extend([*ROUTES, *OLD_ROUTES, *KERNEL_CHANGE_ROUTES, *widget_script_routes()])
+        self.handlers.extend([*ROUTES, *OLD_ROUTES, *DRIVE_ROUTES, *KERNEL_CHANGE_ROUTES, *widget_script_routes()])
         self._adopt_kernels()
 
     def _adopt_kernels(self) -> None:
@@ -263,6 +266,7 @@ class TPUApp(ExtensionApp):
             async with AsyncExitStack() as each:
                 each.push_async_callback(self.own.close)
                 each.push_async_callback(self.metrics_pool.close)
+                each.push_async_callback(self.node_files.close)
                 each.push_async_callback(self._end_tasks)
                 each.push_async_callback(self.adoption.leave if self.keep_kernels else self.adoption.close)
                 # close the trial first, because its kernels are shut down with it

@@ -40,6 +40,7 @@ _LOST = (asyncssh.SFTPConnectionLost, asyncssh.SFTPNoConnection)
 # A disk with less free space counts as full after a failed write: a request has up to 256 KiB.
 _FULL_BYTES = 1 << 20
 _ST_RDONLY = 1
+_LONGEST_NAME = 255  # bytes, on all file systems of Linux
 _TO_WRITE = asyncssh.FXF_READ | asyncssh.FXF_WRITE | asyncssh.FXF_CREAT
 
 
@@ -48,9 +49,13 @@ class FileAccess:
 
     Args:
         machine: the name before paths in errors, as in ``my-node:data``; may be empty.
+
+    Attributes:
+        is_lost: whether a request has failed because the session or the connection is closed.
     """
 
     def __init__(self, client: asyncssh.SFTPClient, machine: str = "") -> None:
+        self.is_lost = False
         self._client = client
         self._prefix = f"{machine}:".encode() if machine else b""
 
@@ -148,15 +153,19 @@ class FileAccess:
         try:
             return await request
         except _LOST as error:
+            self.is_lost = True
             raise connection_lost(error) from error
         except asyncssh.SFTPError as error:
             number = _ERRNO.get(type(error)) or await self._reason(path, if_there)
             raise self.error(number, path, error.reason if number == errno.EIO else "") from error
         except (OSError, asyncssh.Error) as error:
+            self.is_lost = True
             raise connection_lost(error) from error
 
     async def _reason(self, path: bytes, if_there: int) -> int:
         """Return the errno of an unexplained failure."""
+        if len(posixpath.basename(path)) > _LONGEST_NAME:
+            return errno.ENAMETOOLONG
         try:
             itself = await self._info_or_none(path)
             if if_there and itself:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import zmq
 
@@ -23,6 +23,9 @@ from jupyter_tpu.kernels.connections.worker import OnProgress, Worker, WorkerKey
 from jupyter_tpu.link import Link, LinkState
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.node_end import NodeEnd
+
+if TYPE_CHECKING:
+    from jupyter_tpu.ssh import FileAccess
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -82,6 +85,8 @@ class WorkerLink:
             python=key.python,
         )
         self._opening: asyncio.Future[None] | None = None
+        self._files: FileAccess | None = None
+        self._files_lock = asyncio.Lock()
 
     @property
     def last_host_key_alias(self) -> str:
@@ -106,6 +111,17 @@ class WorkerLink:
             self._opening = asyncio.get_running_loop().create_future()
             self._opening.set_result(None)
 
+    async def files(self) -> FileAccess:
+        """Return the worker's files; callers share one SFTP session, which is opened again after a disconnect.
+
+        Raises:
+            WorkerUnreachable: the link is not connected.
+        """
+        async with self._files_lock:
+            if self._files is None or self._files.is_lost:
+                self._files = await self.link.open_files()
+            return self._files
+
     async def close(self) -> None:
         """Close the link."""
         if self._opening:
@@ -123,6 +139,7 @@ class WorkerLink:
         if status == self.status:
             return
         self.status = status
+        self._files = None  # its session has ended with the connection
         self.slice_facts = None  # the worker may be another machine after the connection was lost
         for watcher in tuple(self.watchers):
             watcher(status)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from jupyter_tpu.fleet import Fleet, FleetSnapshot
     from jupyter_tpu.fleet.assembly import OpenFleet
     from jupyter_tpu.kernels.connections.metrics_pool import MetricsPool
+    from jupyter_tpu.kernels.connections.node_files import NodeFilesPool
     from jupyter_tpu.lifecycle.intents import Intent
     from jupyter_tpu.server.kernelspec_sync import KernelspecSync
     from jupyter_tpu.server.lazy_fleet import LazyFleet
@@ -44,6 +45,7 @@ class App(Protocol):
     """The part of the extension (`server.app.TPUApp`) that the routes need."""
 
     metrics_pool: MetricsPool
+    node_files: NodeFilesPool
     billing_export: str
 
     @property
