@@ -25,6 +25,7 @@ PATIENCE_S = 600
         ("cloud", "v5litepod-8", 1, 8),
         pytest.param("openssh_cloud", "v5litepod-16", 4, 16, marks=pytest.mark.system("sshd")),
         ("cloud", "v5litepod-32", 8, 32),
+        ("cloud", "v5litepod-64", 16, 64),
     ],
 )
 def test_the_same_notebook_runs_on_every_size_and_over_both_ssh_servers(
