@@ -7,12 +7,12 @@ import json
 import subprocess
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from jupyter_tpu.wire.file_messages import MessageDecoder, encode_message
+from jupyter_tpu.wire.file_messages import OWN_FOLDER, MessageDecoder, encode_message
 
 ARGV = [sys.executable, "-X", "utf8", "-m", "jupyter_tpu.agent.files.replica"]
 
@@ -86,3 +86,21 @@ class Replica:
 def file(content: bytes, *, is_executable: bool = False) -> list[Any]:
     """The entry of a file."""
     return ["f", hashlib.sha256(content).hexdigest(), len(content), is_executable]
+
+
+def visible(folder: Path) -> Iterator[Path]:
+    return (each for each in folder.iterdir() if each.name != OWN_FOLDER)
+
+
+def tree(folder: Path, prefix: str = "") -> dict[str, tuple[str, str, bool]]:
+    """What is in a folder: by path the kind, the content and whether it is executable."""
+    found = {}
+    for each in visible(folder):
+        path = f"{prefix}{each.name}"
+        if each.is_symlink():
+            found[path] = ("l", str(each.readlink()), False)
+        elif each.is_dir():
+            found.update({path: ("d", "", False), **tree(each, f"{path}/")})
+        else:
+            found[path] = ("f", hashlib.sha256(each.read_bytes()).hexdigest(), bool(each.stat().st_mode & 0o100))
+    return found

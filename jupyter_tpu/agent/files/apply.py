@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import unicodedata
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -210,7 +211,10 @@ class Apply:
         folder = os.dup(source.folder)
         try:
             target = self._root.place(new_path)
-            rename_new(Place(folder, source.name), target)
+            if _is_one_name(Place(folder, source.name), target):  # of a system that ignores the case of letters
+                os.rename(source.name, target.name, src_dir_fd=folder, dst_dir_fd=target.folder)
+            else:
+                rename_new(Place(folder, source.name), target)
         finally:
             os.close(folder)
         self._root.forget_parent()
@@ -274,6 +278,15 @@ def _is_still(place: Place, row: Row) -> bool:
         return digest_of(descriptor) == row.text
     finally:
         os.close(descriptor)
+
+
+def _is_one_name(place: Place, other: Place) -> bool:
+    if unicodedata.normalize("NFC", place.name).casefold() != unicodedata.normalize("NFC", other.name).casefold():
+        return False
+    with suppress(FileNotFoundError):
+        one = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
+        return os.path.samestat(one, os.stat(other.name, dir_fd=other.folder, follow_symlinks=False))
+    return False
 
 
 def _is_folder(place: Place) -> bool:
