@@ -268,7 +268,7 @@ class RunningCell:
             self._errors[worker] = CellError(
                 name=error["name"], value=error["value"], traceback=tuple(error["traceback"])
             )
-        if content["exits"] and not self._own_exits:
+        if content.get("exits") and not self._own_exits:  # an engine of an earlier version does not say
             self.exited.add(worker)
             self._errors.setdefault(worker, _EXITED)
         has_failed = worker in self._errors
