@@ -83,6 +83,14 @@ export function deletedSoon(
     : trans.__('%1 is deleted in %2.', name, span);
 }
 
+/** A notebook that gets its kernel on another node than before, one with the same name. */
+export function newNodeOfSameName(name: string, notebook: string, trans: TranslationBundle): string {
+  return trans.__(
+    '%1 is a new node. %2 ran on an earlier node with this name.',
+    ...[name, notebook]
+  );
+}
+
 export function preempted(name: string, trans: TranslationBundle): string {
   return trans.__('%1 was pre-empted.', name);
 }

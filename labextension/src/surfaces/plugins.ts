@@ -14,12 +14,14 @@ import { problemOf } from '../request';
 import { formDefaults, NewNodeRules } from '../settings/newnodes';
 import { ITpuSettings, TpuSettings } from '../settings/settings';
 import { ITpuModel, NotebookCommandIDs } from '../tokens';
+import { LastNodes } from './lastnode';
 import { addNotebookCommands } from './notebookcommands';
 import { NodeNotices } from './nodenotices';
 import { NotebookNodes } from './notebooknodes';
 import { RunningNodes, runner } from './running';
 
 const DOMAIN = 'jupyter_tpu';
+const CHANGE_KERNEL = 'notebook:change-kernel';
 const SETTINGS = 'jupyter-tpu:settings';
 const MINUTE_S = 60;
 const SECOND_MS = 1000;
@@ -92,7 +94,8 @@ export const running: JupyterFrontEndPlugin<void> = {
 
 export const notebookCommands: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:notebook-commands',
-  description: 'Runs a notebook on a node that the user chooses, and keeps its node running.',
+  description:
+    'Runs a notebook on a node that the user chooses, keeps its node running, and tells when a new node has its name.',
   autoStart: true,
   requires: [ITpuModel, INotebookTracker],
   optional: [ITranslator, ICommandPalette],
@@ -105,6 +108,21 @@ export const notebookCommands: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     addNotebookCommands({ app, model, tracker, trans });
+    const { sessions, kernelspecs } = app.serviceManager;
+    const last = new LastNodes(
+      {
+        nodes: model,
+        specs: () => kernelspecs.specs,
+        isRunning: path => [...sessions.running()].some(session => session.path === path),
+        onChooseKernel: panel => {
+          app.shell.activateById(panel.id);
+          void app.commands.execute(CHANGE_KERNEL);
+        },
+        trans
+      },
+      window.localStorage
+    );
+    tracker.widgetAdded.connect((_, panel) => last.watch(panel));
     const category = common.product(trans);
     [NotebookCommandIDs.runOnTpu, NotebookCommandIDs.keepCurrentNode].forEach(command =>
       palette?.addItem({ command, category })
