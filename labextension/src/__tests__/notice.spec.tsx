@@ -78,10 +78,12 @@ describe('the list of outputs that are not in the notebook', () => {
     fireEvent.click(screen.getByText('Add as cell'));
     expect(actions.onAdd).toHaveBeenCalledWith('1');
     screen.getByText('Added at the end');
+    screen.getByText(/^Stored only on the node, and in this page\./);
   });
 
   it('leads to the whole text of what is shortened', async () => {
     await show();
+    screen.getByText(/^The full text is stored only on the node\./);
     expect(screen.getByText('Open full text').getAttribute('href')).toBe('/text/big');
     expect(screen.getByText('Download').getAttribute('href')).toBe('/text/big?download=1');
   });

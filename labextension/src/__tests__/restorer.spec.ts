@@ -1,7 +1,7 @@
 import { asProblem, TpuRequestError } from '../request';
 import { NotebookRestorer } from '../restore/restorer';
 import { SeenRequests } from '../restore/seen';
-import { TestNotebook, TestSource } from './notebook';
+import { TestKernel, TestNotebook, TestSource } from './notebook';
 import { answer, display, message, request, status, stream, text } from './records';
 
 function refusal(code: string): TpuRequestError {
@@ -172,6 +172,36 @@ describe('the restorer of a notebook', () => {
     await Promise.resolve();
     expect(notebook.shown('a')).toBe('[7] one\ntwo\n');
     expect(restorer.unplaced).toEqual([]);
+  });
+
+  it('keeps the outputs without a cell when their kernel is gone with its node', async () => {
+    await restore(running('1', 'one\n'));
+    notebook.remove('a');
+    notebook.kernel.onMessage(stream('1', 'two\n', 101), status('1', 'idle', 102));
+    notebook.sessionContext.session.kernel = null;
+    notebook.sessionContext.kernelChanged.emit();
+    expect(restorer.unplaced.map(run => run.outputs)).toEqual([[text('one\ntwo\n')]]);
+
+    const next = Object.assign(new TestKernel(), { id: 'k2' });
+    source.answers = answer([]);
+    notebook.sessionContext.session.kernel = next;
+    notebook.sessionContext.kernelChanged.emit();
+    notebook.add('a');
+    notebook.changed.emit();
+    await Promise.resolve();
+    expect(notebook.shown('a')).toBe('[7] one\ntwo\n');
+    expect(restorer.unplaced).toEqual([]);
+  });
+
+  it('lists an output without a cell once, although its kernel is connected again', async () => {
+    await restore(request('1', 'gone'));
+    const { kernel } = notebook;
+    for (const now of [null, kernel]) {
+      notebook.sessionContext.session.kernel = now;
+      notebook.sessionContext.kernelChanged.emit();
+    }
+    await restorer.restore();
+    expect(restorer.unplaced.map(({ msgId }) => msgId)).toEqual(['1']);
   });
 
   it('leaves a running cell to the user who runs it anew', async () => {

@@ -87,6 +87,14 @@ export function fromMissingCells(trans: TranslationBundle): string {
   return trans.__('From cells that are not in this notebook');
 }
 
+export function keptOnNode(trans: TranslationBundle): string {
+  return trans.__('Stored only on the node, and in this page. To keep them, add them as cells.');
+}
+
+export function fullTextOnNode(trans: TranslationBundle): string {
+  return trans.__('The full text is stored only on the node. To keep it, download it.');
+}
+
 export function shortenedHere(trans: TranslationBundle): string {
   return trans.__('Shortened in this notebook');
 }

@@ -61,9 +61,11 @@ export class NotebookRestorer implements IDisposable {
     return this._restored.size;
   }
 
-  /** Runs whose cells are not in the notebook. */
+  /** Runs whose cells are not in the notebook, also those of kernels that it had before. */
   get unplaced(): readonly Run[] {
-    return this._live?.unplaced ?? [];
+    const isKnown = (run: Run): boolean => this._live?.has(run.msgId) ?? false;
+    const earlier = this._earlier.flatMap(({ unplaced }) => unplaced);
+    return [...earlier.filter(run => !isKnown(run)), ...(this._live?.unplaced ?? [])];
   }
 
   /** Requests whose outputs are shown in shortened form. */
@@ -140,6 +142,9 @@ export class NotebookRestorer implements IDisposable {
 
   private _listenTo(kernel: Kernel.IKernelConnection | null): void {
     this._live?.end();
+    if (this._live && this._live.unplaced.length > 0) {
+      this._earlier.push(this._live); // the record may have gone with its node
+    }
     this._kernel?.anyMessage.disconnect(this._onMessage, this);
     this._kernel?.iopubMessage.disconnect(this._onHandled, this);
     this._kernel?.statusChanged.disconnect(this._onStatus, this);
@@ -262,7 +267,7 @@ export class NotebookRestorer implements IDisposable {
     const { cellId } = metadata as { cellId?: unknown };
     if (header.msg_type === 'execute_request' && typeof cellId === 'string') {
       this._own.add(header.msg_id);
-      this._live?.leave(cellId);
+      [...this._earlier, this._live].forEach(runs => runs?.leave(cellId));
       dropDuplicates(sender, header.msg_id);
       if (this._shortened.delete(cellId)) {
         this._changed.emit();
@@ -305,7 +310,7 @@ export class NotebookRestorer implements IDisposable {
   private _onCells(): void {
     void Promise.resolve().then(() => {
       if (!this._isDisposed) {
-        this._live?.enterCells();
+        [...this._earlier, this._live].forEach(runs => runs?.enterCells());
         this._changed.emit();
       }
     });
@@ -326,6 +331,8 @@ export class NotebookRestorer implements IDisposable {
   private _saving: readonly string[] = [];
   private _kernel: Kernel.IKernelConnection | null = null;
   private _live: LiveRuns | null = null;
+  /** The runs of earlier kernels, as long as their outputs have no cell. */
+  private readonly _earlier: LiveRuns[] = [];
   private _pending: KernelMessage.IMessage[] = [];
   private _asking = 0;
   private _isWanted = false;

@@ -34,18 +34,26 @@ export class UnplacedOutputs extends Panel {
   ) {
     super();
     this.addClass('jp-tpu-Elsewhere');
-    this._addSection(messages.fromMissingCells(this._trans), unplaced, run => {
+    const { _trans: trans } = this;
+    const fromMissing = [messages.fromMissingCells(trans), messages.keptOnNode(trans)] as const;
+    this._addSection(fromMissing, unplaced, run => {
       this.addWidget(ReactWidget.create(this._renderRun(run)));
       this.addWidget(this._outputsOf(run));
     });
-    this._addSection(messages.shortenedHere(this._trans), shortened, request =>
+    const shortenedHere = [messages.shortenedHere(trans), messages.fullTextOnNode(trans)] as const;
+    this._addSection(shortenedHere, shortened, request =>
       this.addWidget(ReactWidget.create(this._renderShortened(request)))
     );
   }
 
-  private _addSection<T>(title: string, items: readonly T[], add: (item: T) => void): void {
+  private _addSection<T>(
+    [title, hint]: readonly [string, string],
+    items: readonly T[],
+    add: (item: T) => void
+  ): void {
     if (items.length > 0) {
       this.addWidget(ReactWidget.create(<h3>{title}</h3>));
+      this.addWidget(ReactWidget.create(<small>{hint}</small>));
       items.forEach(add);
     }
   }
