@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import catalogue
 import pytest
@@ -21,6 +22,11 @@ def test_catalogues_are_in_step_with_the_sources(problems):
 @pytest.mark.nightly  # who adds a text need not know each language; a release has all translations
 def test_every_text_is_translated(problems):
     assert problems == []
+
+
+def test_no_space_separates_a_chinese_duration_from_the_next_word():
+    text = (catalogue.LOCALE / "zh_CN/LC_MESSAGES/jupyter_tpu.po").read_text(encoding="utf-8")
+    assert re.findall(r"\{duration\} [\u4e00-\u9fff].*", text) == []
 
 
 def test_jupyterlab_finds_the_translations():

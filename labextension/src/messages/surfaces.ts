@@ -84,7 +84,11 @@ export function deletedSoon(
 }
 
 /** A notebook that gets its kernel on another node than before, one with the same name. */
-export function newNodeOfSameName(name: string, notebook: string, trans: TranslationBundle): string {
+export function newNodeOfSameName(
+  name: string,
+  notebook: string,
+  trans: TranslationBundle
+): string {
   return trans.__(
     '%1 is a new node. %2 ran on an earlier node with this name.',
     ...[name, notebook]

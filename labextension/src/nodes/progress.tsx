@@ -23,8 +23,11 @@ export function Progress({ intent, clockAhead_s, trans }: IProps): JSX.Element {
   return (
     <div className="jp-tpu-Progress" title={intent.message}>
       <div className="jp-tpu-Progress-text">
-        {phase && `${phase} · `}
-        <span>{progressTime(elapsed_s, usual_s, trans)}</span>
+        {phase && <span>{phase}</span>}
+        <span>
+          {phase && <i> · </i>}
+          {progressTime(elapsed_s, usual_s, trans)}
+        </span>
       </div>
       <div
         role="progressbar"

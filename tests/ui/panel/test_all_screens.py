@@ -40,6 +40,20 @@ CUT = """root => [root, ...root.querySelectorAll('*:not(input, textarea, svg *)'
 }).map(({ className, textContent, scrollWidth, clientWidth }) =>
   `${className} ${scrollWidth} > ${clientWidth}: ${textContent.slice(0, 60)}`)"""
 CUT_TEXTS = "texts => texts.filter(text => text.scrollWidth > text.clientWidth).map(text => text.textContent)"
+# Whether the next text after a separator is on another line.
+ENDS_A_LINE = """root => {
+  const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  const letters = [];
+  for (let text = walker.nextNode(); text; text = walker.nextNode()) {
+    [...text.data].forEach((letter, at) => {
+      const range = document.createRange();
+      range.setStart(text, at);
+      range.setEnd(text, at + 1);
+      if (letter.trim()) letters.push([letter, range.getBoundingClientRect()]);
+    });
+  }
+  return letters.some(([letter, { bottom }], at) => letter === '·' && letters[at + 1]?.[1].top >= bottom);
+}"""
 # Whether something else covers the focused control, such as a sticky header.
 COVERED = """() => {
   const control = document.activeElement;
@@ -166,6 +180,7 @@ def booting_card(shown: Shown) -> Locator:
     progress = booting.locator(".jp-tpu-Progress-text")
     expect(progress).to_contain_text(re.compile(r"\d:\d\d\D+\d:\d\d"))
     assert progress.evaluate("text => text.scrollWidth <= text.clientWidth"), "a part is cut"
+    assert not progress.evaluate(ENDS_A_LINE), "a separator ends a line"
     return booting
 
 
