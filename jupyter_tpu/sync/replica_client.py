@@ -30,12 +30,15 @@ class ReplicaFailed(Exception):
 
     Attributes:
         code: ``lost`` (no connection), ``root_gone``, ``changed`` (by somebody since the scan), ``disk_full``,
-            ``refused``, ``broken`` (its reply makes no sense) or ``system``.
+            ``refused``, ``busy`` (another program serves the folder), ``broken`` (its reply makes no sense) or
+            ``system``.
+        replica: the name of the replica; "" if unknown.
     """
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, replica: str = "") -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
+        self.replica = replica
 
 
 class Bytes(Protocol):
@@ -55,10 +58,15 @@ class Bytes(Protocol):
 
 
 class ReplicaClient:
-    """A replica, at the other end of a stream."""
+    """A replica, at the other end of a stream.
 
-    def __init__(self, stream: Bytes) -> None:
+    Args:
+        name: of the replica, for errors.
+    """
+
+    def __init__(self, stream: Bytes, name: str = "") -> None:
         self._stream = stream
+        self._name = name
         self._waiting: deque[asyncio.Future[Reply]] = deque()
         self._failure: ReplicaFailed | None = None
         self._reading = asyncio.create_task(self._read(), name="replies of a replica")
@@ -127,12 +135,15 @@ class ReplicaClient:
         if waiting.done():  # the caller was cancelled
             return
         if "error" in reply:
-            waiting.set_exception(ReplicaFailed(str(reply["error"])[:60], str(reply.get("message"))[:1000]))
+            waiting.set_exception(self._failed(str(reply["error"])[:60], str(reply.get("message"))[:1000]))
         else:
             waiting.set_result((reply, content))
 
+    def _failed(self, code: str, message: str) -> ReplicaFailed:
+        return ReplicaFailed(code, message, self._name)
+
     def _fail(self, code: str, message: str) -> None:
-        self._failure = self._failure or ReplicaFailed(code, message)
+        self._failure = self._failure or self._failed(code, message)
         while self._waiting:
             waiting = self._waiting.popleft()
             if not waiting.done():
@@ -183,7 +194,7 @@ class LocalReplica(ReplicaClient):
     """
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
-        super().__init__(_Pipes(process))
+        super().__init__(_Pipes(process), "local")
         self._process = process
         self.pid = process.pid
 

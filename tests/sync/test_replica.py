@@ -376,6 +376,12 @@ def test_a_folder_that_vanished_or_was_replaced_is_not_taken_for_an_empty_one(fo
         assert missing.reply()[0]["error"] == "root_gone"
 
 
+def test_a_folder_is_served_by_one_program_at_a_time(folder: Path, replica: Replica) -> None:
+    replica.scan()
+    with Replica(folder) as second:
+        assert second.reply()[0]["error"] == "busy"
+
+
 def test_a_full_disk_leaves_everything_as_it_is(folder: Path) -> None:
     (folder / "a").write_bytes(b"1")
     with Replica(folder) as replica:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from jupyter_tpu.agent.files.replica import serve_folder
@@ -21,5 +22,7 @@ def main(arguments: list[str]) -> None:
     os.nice(_NICE)
     exit_with_agent()
     stream = SocketStream.accept(int(descriptor))
+    with suppress(OSError):  # the replica reports what is wrong with the folder
+        Path(folder).mkdir(parents=True, exist_ok=True)
     serve_folder(Path(folder), stream.read, stream.write)
     stream.close()

@@ -33,7 +33,7 @@ from jupyter_tpu.agent.files.contents import Changed, Contents, remove_tree
 from jupyter_tpu.agent.files.exchange import Place, sync_file_system
 from jupyter_tpu.agent.files.facts import is_case_insensitive, normalizes
 from jupyter_tpu.agent.files.index import Index
-from jupyter_tpu.agent.files.root import Root, RootGone
+from jupyter_tpu.agent.files.root import Root, RootBusy, RootGone
 from jupyter_tpu.agent.files.rules import compile_rules
 from jupyter_tpu.agent.files.scan import Scan
 from jupyter_tpu.wire.file_messages import (
@@ -251,6 +251,9 @@ def serve_folder(path: Path, read: Callable[[int], bytes], write: Callable[[byte
     """
     try:
         replica = Replica(path)
+    except RootBusy:
+        write(encode_message({"error": "busy", "message": str(path)}))
+        return
     except OSError as error:
         code = "root_gone" if isinstance(error, (FileNotFoundError, NotADirectoryError)) else "system"
         write(encode_message({"error": code, "message": error.strerror or str(error)}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import secrets
 from contextlib import suppress
@@ -18,6 +19,10 @@ class RootGone(Exception):
     """The served folder was deleted, moved or replaced since the replica was started."""
 
 
+class RootBusy(Exception):
+    """Another program serves the folder."""
+
+
 class Root:
     """The served folder, open.
 
@@ -30,6 +35,7 @@ class Root:
 
     Raises:
         OSError: the folder doesn't exist, or can't be written.
+        RootBusy: another program serves it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,6 +43,10 @@ class Root:
         self.descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.device = os.fstat(self.descriptor).st_dev
         self.own = self._own_folder(self.descriptor, OWN_FOLDER)
+        try:  # until this process exits
+            fcntl.flock(self.own, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RootBusy(str(path)) from error
         self.staging = self._own_folder(self.own, "staging")
         self.replaced = self._own_folder(self.own, "replaced")
         self._parent = ""

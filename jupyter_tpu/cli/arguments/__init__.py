@@ -31,6 +31,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "nodes.kernels": ("kernels",),
     "on_node.env": ("env",),
     "on_node.copy": ("cp",),
+    "on_node.sync": ("sync",),
     "on_node.top": ("top",),
     "on_node.processes": ("ps", "release"),
     "on_node.autostop": ("autostop", "extend"),

@@ -95,6 +95,24 @@ NOTEBOOKS = (
         ),
     ),
     Command(
+        name="sync",
+        help="make a folder here and a folder on a node equal",
+        description="Sync a folder with a node, in both directions, or only to the node (push) or from it (pull). Of a "
+        "file that was changed on both sides, both versions are kept. What .gitignore or .tpuignore lists and files of "
+        "more than 50 MB are not synced. status only shows what a sync would do.",
+        arguments=(
+            action("both", "push", "pull", "status"),
+            *NODE,
+            argument(
+                "--folder", type=Path, default=Path(), metavar="DIR", help="folder here (default: current folder)"
+            ),
+            argument("--on-node", metavar="PATH", help="folder on the node (default: ~/NAME, with the same name)"),
+            flag("--dry-run", help="only show what would be done"),
+            YES,
+            *REMOTE,
+        ),
+    ),
+    Command(
         name="ssh-config",
         help="print the Host entries that plain ssh and VS Code Remote-SSH need",
         arguments=(

@@ -154,7 +154,7 @@ def _show(progress: Progress) -> None:
         warn(_("{file} is neither a file nor a folder, and was skipped.", file=shown_path(path)))
     for error in progress.failures:
         warn(full_text(file_failed(error)))
-    copied, size = progress.files - progress.unchanged, _size(progress.byte_count)
+    copied, size = progress.files - progress.unchanged, size_text(progress.byte_count)
     if progress.unchanged:
         echo(_("Files copied: {count}; already there: {unchanged}", count=copied, unchanged=progress.unchanged))
     else:
@@ -237,7 +237,7 @@ async def _open_sides(options: argparse.Namespace, places: Sequence[Place]) -> A
 
     async with open_cloud(cloud_settings(options)) as cloud:
         import_ahead()  # imports asyncssh in a thread during the request to the cloud
-        nodes = {name: await _ready_node(cloud, name, options.zone) for name in {each.node for each in places} - {""}}
+        nodes = {name: await ready_node(cloud, name, options.zone) for name in {each.node for each in places} - {""}}
         endpoint = cloud.settings.endpoint
     sides: dict[str, AnySide] = {"": LocalSide()}
     try:
@@ -251,7 +251,8 @@ async def _open_sides(options: argparse.Namespace, places: Sequence[Place]) -> A
             await side.close()
 
 
-async def _ready_node(cloud: CloudApi, name: str, zone: str) -> Node:
+async def ready_node(cloud: CloudApi, name: str, zone: str) -> Node:
+    """Return a node; raise `WrongState` unless it is READY."""
     from jupyter_tpu.cli.nodes.find import find_node
 
     node = await find_node(cloud, name, zone)
@@ -265,10 +266,11 @@ async def _ready_node(cloud: CloudApi, name: str, zone: str) -> Node:
 
 
 def _step(progress: Progress) -> str:
-    return _("Files copied: {count} ({size})", count=progress.files, size=_size(progress.byte_count))
+    return _("Files copied: {count} ({size})", count=progress.files, size=size_text(progress.byte_count))
 
 
-def _size(count: int) -> str:
+def size_text(count: int) -> str:
+    """Return a number of bytes with a unit."""
     size, units = float(count), ["B", "kB", "MB", "GB", "TB"]
     while size >= 1000 and len(units) > 1:
         size /= 1000
