@@ -148,6 +148,17 @@ def test_a_file_that_was_changed_since_the_scan_is_not_touched(folder: Path, rep
     assert replica.scan(since=replica.revision) == {"a": file(b"3")}
 
 
+def test_a_change_that_keeps_size_and_time_is_not_overwritten_either(folder: Path, replica: Replica) -> None:
+    (folder / "a").write_bytes(b"1")
+    os.utime(folder / "a", (1e9, 1e9))
+    replica.scan()
+    (folder / "a").write_bytes(b"3")
+    os.utime(folder / "a", (1e9, 1e9))
+    assert replica.apply("delete", "a", file(b"1")) == "changed"
+    assert replica.apply("put", "a", replica.write(b"2"), file(b"1"), None) == "changed"
+    assert (folder / "a").read_bytes() == b"3"
+
+
 def test_a_new_file_never_takes_a_name_that_is_in_use(folder: Path, replica: Replica) -> None:
     replica.scan()
     (folder / "a").write_bytes(b"1")

@@ -257,6 +257,8 @@ class Apply:
         if row is None or found is None or row.entry != old:
             raise Changed(path)
         place = self._root.place(path)
+        if row.kind == "f" and row.ctime_ns != found.st_ctime_ns:  # a change may have kept the size and the time
+            row = row._replace(ctime_ns=UNVERIFIED)
         if not _is_still(place, row):
             raise Changed(path)
         return row
