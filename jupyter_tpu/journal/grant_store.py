@@ -93,4 +93,6 @@ def _summary(grant: Grant) -> Text:
     if grant.usd is not None:
         return Text("${usd} of credit, from {first_day} to {last_day}").with_arguments(usd=f"{grant.usd:.2f}", **days)
     chips = sum(row.chips for row in grant.rows)
+    if chips == 1:
+        return Text("1 chip, from {first_day} to {last_day}").with_arguments(**days)
     return Text("{chips} chips, from {first_day} to {last_day}").with_arguments(chips=chips, **days)

@@ -195,12 +195,10 @@ def _why_no_room(kind: Accelerator, grant: Grant, allotment: Allotment, fitting:
             why = allotment.unknown[grant.name, number]
             return Text("the number of free chips of your TRC grant {name} is unknown: {why}", name=grant.name, why=why)
     most = max(chips for chips in free if chips is not None)
-    return Text(
-        "your TRC grant {name} has {most} chips free there, but the node needs {chips}",
-        name=grant.name,
-        most=most,
-        chips=kind.chips,
-    )
+    template = Text("your TRC grant {name} has {most} chips free there, but the node needs {chips}")
+    if most == 1:
+        template = Text("your TRC grant {name} has 1 chip free there, but the node needs {chips}")
+    return template.with_arguments(name=grant.name, most=most, chips=kind.chips)
 
 
 def _why_no_row(request: NodeRequest, kind: Accelerator, grant: Grant) -> str:

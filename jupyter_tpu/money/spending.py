@@ -13,12 +13,26 @@ from jupyter_tpu.money.days import OffsetAt
 from jupyter_tpu.money.spans import EVER, Cost, Span, Window, cost
 
 JSON = dict[str, Any]
-NodeCosts = Mapping[tuple[str, str], float | None]
-"""Costs of nodes in US dollars, by full name and uid; None if a price is unknown."""
+CURRENCY = "USD"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCost:
+    """What a node has cost.
+
+    Attributes:
+        usd: US dollars; None if the node is not in the ledger or a price is unknown.
+        is_covered: whether a TRC grant covers the node now.
+    """
+
+    usd: float | None = None
+    is_covered: bool = False
+
+
+NodeCosts = Mapping[tuple[str, str], NodeCost]
+"""Costs of nodes by full name and uid."""
 
 NO_COSTS: NodeCosts = MappingProxyType({})
-
-CURRENCY = "USD"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +73,20 @@ class Account:
 
 
 def node_costs(spans: Iterable[Span], now: float) -> NodeCosts:
-    """Return the cost of each node in the ledger, by full name and uid."""
-    return {key: cost(own, EVER, now).usd for key, own in _by_node(spans).items()}
+    """Return the cost of each node in the ledger, by full name and uid.
+
+    Args:
+        spans: with the price 0 where a grant covers them, see `as_billed`.
+    """
+    return {
+        key: NodeCost(usd=cost(own, EVER, now).usd, is_covered=own[-1].is_open and own[-1].usd_per_hour == 0)
+        for key, own in _by_node(spans).items()
+    }
 
 
-def node_cost(costs: NodeCosts, node: Node) -> float | None:
-    """Return the cost of a node, or None if the node is not in the ledger or a price is unknown."""
-    return costs.get((str(node.name), node.uid))
+def node_cost(costs: NodeCosts, node: Node) -> NodeCost:
+    """Return the cost of a node; it is unknown if the node is not in the ledger."""
+    return costs.get((str(node.name), node.uid), NodeCost())
 
 
 def spend_view(account: Account, *, as_of: float | None, is_complete: bool) -> JSON:

@@ -293,9 +293,10 @@ class _Reading:
         """Add a row for each zone in a line that matches the format of a grant."""
         zones = [zone.replace("\n", "").lower() for zone in re.findall(_ZONE, match["zones"], re.IGNORECASE)]
         if len(zones) > 1:
-            self.notes.append(
-                Text("{count} chips were read for each of {zones}.", count=match["count"], zones=", ".join(zones))
-            )
+            template = Text("{count} chips were read for each of {zones}.")
+            if int(match["count"]) == 1:
+                template = Text("1 chip was read for each of {zones}.")
+            self.notes.append(template.with_arguments(count=match["count"], zones=", ".join(zones)))
         for zone in zones:
             self._add_row(match, zone)
 
@@ -363,13 +364,10 @@ def _row(match: re.Match[str], zone: str) -> tuple[GrantRow, str]:
     )
     if device is None:
         return row, ""
-    return row, Text(
-        "{count} × {type} was read as {chips} chips of {generation}.",
-        count=count,
-        type=device.type,
-        chips=row.chips,
-        generation=generation,
-    )
+    template = Text("{count} × {type} was read as {chips} chips of {generation}.")
+    if row.chips == 1:
+        template = Text("{count} × {type} was read as 1 chip of {generation}.")
+    return row, template.with_arguments(count=count, type=device.type, chips=row.chips, generation=generation)
 
 
 def _device(generation: str, size: str, unit: str) -> Accelerator:

@@ -144,6 +144,8 @@ export interface INode {
   readonly billing: boolean;
   /** List price of the whole node; null if unknown */
   readonly price: IPrice | null;
+  /** Whether a TRC grant covers the node now, so that its list price is not billed */
+  readonly covered?: boolean;
   /**
    * Total cost of the node according to the ledger; null if the node was never observed READY or
    * has no list price

@@ -44,6 +44,8 @@ export interface IBilling {
   readonly usdPerHour: number;
   /** Whether some price is unknown, so that the sum is a lower bound. */
   readonly isPartial: boolean;
+  /** Whether a grant covers all of them. */
+  readonly isCovered: boolean;
 }
 
 export function keyOf({ zone, node_id }: INodeKey): string {
@@ -156,11 +158,16 @@ function compare(left: string, right: string): number {
 }
 
 export function billingOf(list: INodeList): IBilling {
-  const billed = list.nodes.filter(node => node.billing);
+  return billingOfNodes(list.nodes.filter(node => node.billing));
+}
+
+export function billingOfNodes(nodes: readonly INode[]): IBilling {
+  const billed = nodes.filter(({ covered }) => !covered);
   return {
-    count: billed.length,
-    usdPerHour: billed.reduce((sum, node) => sum + (node.price?.usd_per_hour ?? 0), 0),
-    isPartial: billed.some(node => node.price === null)
+    count: nodes.length,
+    usdPerHour: billed.reduce((sum, { price }) => sum + (price?.usd_per_hour ?? 0), 0),
+    isPartial: billed.some(({ price }) => price === null),
+    isCovered: nodes.length > 0 && billed.length === 0
   };
 }
 

@@ -8,11 +8,13 @@ import pytest
 from google.cloud import tpu_v2
 
 from jupyter_tpu.cli.node_texts import charge_text, resource_text, total_text
+from jupyter_tpu.cli.spend.budget import echo_budgets
 from jupyter_tpu.cli.spend.cost import doubts
 from jupyter_tpu.lifecycle.intent_texts import node_exists
 from jupyter_tpu.models import Node, NodeName
+from jupyter_tpu.money.budgets import Budget
 from jupyter_tpu.money.spans import Span
-from jupyter_tpu.money.spending import Account, spend_view
+from jupyter_tpu.money.spending import Account, budgets_view, spend_view
 
 NAME = NodeName(project="my-project", zone="us-central1-a", node_id="my-node")
 
@@ -102,3 +104,25 @@ def test_unmonitored_time_is_not_blamed_on_zones_that_did_not_answer() -> None:
     assert unmonitored.count("may have been READY") == 2
     assert "did not respond" not in said(all_answered=True)
     assert "some zones did not respond" in said(all_answered=False)
+
+
+@pytest.mark.parametrize(
+    ("hours", "text"),
+    [(0.96, "$9.60 (96%)"), (0.999, "$9.99 (99%)"), (2.4, "$24.00 (2.4 ×)"), (697, "$6,970.00 (697 ×)")],
+)
+def test_the_used_share_of_a_budget_can_be_read(hours: float, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    now = 1_800_000_000.0
+    span = Span(
+        name=NAME,
+        uid="1",
+        accelerator_type="v5litepod-8",
+        spot=False,
+        usd_per_hour=10.0,
+        began_at=now - hours * 3600.0,
+        ended_at=now,
+        is_open=False,
+    )
+    budget = Budget(name="mine", amount=10.0, unit="usd", period="total")
+    account = Account(spans=(span,), budgets=(budget,), now=now, offset_at=lambda _: 0.0)
+    echo_budgets(budgets_view(account), account)
+    assert text in capsys.readouterr().out

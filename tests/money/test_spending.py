@@ -11,7 +11,7 @@ from jupyter_tpu.errors import JournalUnwritable
 from jupyter_tpu.models import Node, NodeName
 from jupyter_tpu.money.budgets import BrokenBudget, budget_from_json
 from jupyter_tpu.money.spans import HOUR_S, Span
-from jupyter_tpu.money.spending import Account, node_cost, node_costs, spend_view
+from jupyter_tpu.money.spending import Account, NodeCost, node_cost, node_costs, spend_view
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
 NOON = datetime(2026, 11, 18, 12, tzinfo=UTC).timestamp()  # a Wednesday
@@ -76,5 +76,5 @@ def test_a_budget_that_cannot_be_read_is_shown_as_used_up_with_the_reason() -> N
 
 def test_what_a_node_has_cost_is_that_of_this_very_node() -> None:
     costs = node_costs([span(5, 1), span(1, 1, uid="2")], NOON)
-    assert node_cost(costs, Node(name=NAME, state="READY", uid="2")) == pytest.approx(10.0)
-    assert node_cost(costs, Node(name=NAME, state="READY", uid="3")) is None
+    assert node_cost(costs, Node(name=NAME, state="READY", uid="2")).usd == pytest.approx(10.0)
+    assert node_cost(costs, Node(name=NAME, state="READY", uid="3")) == NodeCost()

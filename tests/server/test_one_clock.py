@@ -148,6 +148,14 @@ async def all_surfaces_agree(server: Server, cloud: Cloud, page: Page) -> None:
         costs = {node["name"]: node["cost_usd"] for node in nodes}
         assert costs == {each: pytest.approx(row_of(server, each)["usd"], abs=0.005) for each in costs}
         assert sum(costs.values()) == same
+    grant = {"kind": "trc", "starts_on": "2026-01-01", "days": 3660, "rows": [{**ROW, "spot": False}]}
+    assert server.tpu("PUT", "grants/mine", grant).status == 200
+    assert server.tpu("GET", "spend").json["usd_per_hour"] == 0
+    listed, in_terminal = server.tpu("GET", "nodes").json, json_in_terminal(server, cloud, "list")
+    for nodes in (listed["nodes"], in_terminal["nodes"]):
+        assert {node["node_id"]: node["covered"] for node in nodes} == {"my-node": True, "gone": False}
+    assert server.tpu("DELETE", "grants/mine").status == 204
+    assert not any(node["covered"] for node in server.tpu("GET", "nodes").json["nodes"])
 
 
 def is_listed(server: Server, name: str) -> bool:

@@ -81,10 +81,7 @@ async def _list_nodes(options: argparse.Namespace) -> tuple[NodeList, NodeCosts,
 def _list_view(listed: NodeList, specs: dict[str, str], costs: NodeCosts) -> dict[str, Any]:
     return {
         "as_of": time.time(),
-        "nodes": [
-            node_view(node, kernelspec=specs.get(str(node.name)), cost_usd=node_cost(costs, node))
-            for node in listed.nodes
-        ],
+        "nodes": [node_view(node, kernelspec=specs.get(str(node.name)), costs=costs) for node in listed.nodes],
         "unreachable": list(listed.unreachable),
     }
 
@@ -100,7 +97,7 @@ def _show_list(listed: NodeList, specs: dict[str, str], costs: NodeCosts) -> Non
 def _row(node: Node, specs: dict[str, str], costs: NodeCosts) -> tuple[str, ...]:
     name = node.name
     price = price_text(node_price(node))
-    cost = dollars_text(node_cost(costs, node))
+    cost = dollars_text(node_cost(costs, node).usd)
     kernel = specs.get(str(name), "")
     return (name.node_id, name.zone, node.accelerator_type, node.state, node.health, price, cost, kernel)
 
@@ -110,8 +107,8 @@ def run_describe(options: argparse.Namespace) -> int:
     from jupyter_tpu.kernels.kernelspecs import kernelspec_names
 
     settings = cloud_settings(options)
-    node, cost_usd, clock_rate = asyncio.run(_get_node(options))
-    view = node_view(node, kernelspec=kernelspec_names(settings).get(str(node.name)), cost_usd=cost_usd)
+    node, costs, clock_rate = asyncio.run(_get_node(options))
+    view = node_view(node, kernelspec=kernelspec_names(settings).get(str(node.name)), costs=costs)
     if options.json:
         echo_json({**view, "emulated": settings.is_emulated})
     else:
@@ -120,7 +117,7 @@ def run_describe(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _get_node(options: argparse.Namespace) -> tuple[Node, float | None, float]:
+async def _get_node(options: argparse.Namespace) -> tuple[Node, NodeCosts, float]:
     from jupyter_tpu.cli.nodes.find import find_node
     from jupyter_tpu.fleet.assembly import open_cloud
 
@@ -128,7 +125,7 @@ async def _get_node(options: argparse.Namespace) -> tuple[Node, float | None, fl
         asked = cloud.clock.steady()
         node = await find_node(cloud, options.node, options.zone)
         requested_at = cloud.clock.moment(asked).wall
-        return node, node_cost(await costs_of_nodes(cloud, (node,), requested_at), node), cloud.clock.rate
+        return node, await costs_of_nodes(cloud, (node,), requested_at), cloud.clock.rate
 
 
 def _show_node(node: Node, view: dict[str, Any]) -> None:
@@ -142,7 +139,7 @@ def _show_node(node: Node, view: dict[str, Any]) -> None:
         _("runtime version"): view["runtime_version"],
         _("provisioning"): view["provisioning"],
         _("created"): view["create_time"],
-        _("price"): price_text(price) + f"{dated}; {_(billing(node))}",
+        _("price"): price_text(price) + f"{dated}; {_('covered by a grant') if view['covered'] else _(billing(node))}",
         _("cost so far"): dollars_text(view["cost_usd"]),
         _("kernel"): view["kernelspec"] or "",
         _("description"): view["description"],

@@ -147,13 +147,20 @@ def _row(view: dict[str, Any], offset_at: OffsetAt) -> tuple[str, ...]:
         return (view["name"], _("cannot be read"), _("unknown"), "", "", _("nothing can be created"))
     per = _("in total") if view["period"] == "total" else _("per {period}", period=_(_PERIODS[view["period"]]))
     amount = _amount(view, view["used"])
-    used = f"{_('up to {amount}', amount=amount) if view['unwatched'] else amount} ({view['fraction']:.0%})"
+    used = f"{_('up to {amount}', amount=amount) if view['unwatched'] else amount} ({_share_text(view['fraction'])})"
     runs_out = _("used up") if view["level"] == "100" else _moment(view["runs_out_at"], offset_at)
     renewed = _moment(view["window_end"], offset_at)
     limit = f"{_amount(view, view['amount'])} {per}"
     # a grant covers dollars, not hours
     action = "stop-all" if view["action"] == "stop" and view["unit"] == "hours" else view["action"]
     return (view["name"], limit, used, runs_out, renewed, _(_AT_THE_CAP[action]))
+
+
+def _share_text(fraction: float) -> str:
+    """Format the used share of a budget as ``96%`` (rounded down) or, from twice the budget on, as ``697 ×``."""
+    if fraction < 2:
+        return f"{int(100 * fraction)}%"
+    return f"{fraction:.1f} ×" if fraction < 10 else f"{fraction:,.0f} ×"
 
 
 def _amount(view: dict[str, Any], amount: float) -> str:

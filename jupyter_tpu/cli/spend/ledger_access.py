@@ -166,5 +166,5 @@ def reminders_of(cloud: CloudApi, nodes: tuple[Node, ...], costs: NodeCosts, as_
         each = settings[str(node.name)]
         ready_since = None if each.ready_since is None else cloud.clock.to_local(each.ready_since)
         if found := reminder_of(each, ready_since, None, now):
-            reminders[node.name] = replace(found, usd=node_cost(costs, node))
+            reminders[node.name] = replace(found, usd=node_cost(costs, node).usd)
     return reminders

@@ -160,7 +160,7 @@ class AutostopController:
             self._cost_again_at = now.steady + _COST_EVERY_S
             self._costs = await asyncio.to_thread(self._ledger.node_costs, self._cloud_clock.now())
         return [
-            replace(status, reminder=replace(status.reminder, usd=node_cost(self._costs, status.node)))
+            replace(status, reminder=replace(status.reminder, usd=node_cost(self._costs, status.node).usd))
             if status.reminder
             else status
             for status in statuses

@@ -20,7 +20,7 @@ from jupyter_tpu.fleet.spend.grant_usage import GrantUsage, read_grant_usage
 from jupyter_tpu.fleet.spend.quota_report import QuotaReport, QuotaService, quota_view
 from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
 from jupyter_tpu.models import Node
-from jupyter_tpu.money.spending import Account, budgets_view, node_cost, node_costs, spend_view
+from jupyter_tpu.money.spending import Account, budgets_view, node_costs, spend_view
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
@@ -190,9 +190,9 @@ def node_snapshots(known: LocalState, node: Node, clock: CloudClock) -> Mapping[
     """Return all data that is sent to a node, by kind."""
     account, snapshot = known.account, known.snapshot
     quota_at = clock.to_cloud(known.quota.as_of)  # this time is from this computer's clock, unlike the other times
-    cost_usd = node_cost(node_costs(account.spans, account.now), node)
+    costs = node_costs(account.spans, account.now)
     return {
-        "node": DatedView(data=node_view(node, cost_usd=cost_usd), as_of=snapshot.seen_at(node.name)),
+        "node": DatedView(data=node_view(node, costs=costs), as_of=snapshot.seen_at(node.name)),
         "cost": DatedView(data=cost_of_node(account, snapshot, node), as_of=account.now),
         "budget": DatedView(data={"budgets": budgets_view(account)[:_MOST_BUDGETS]}, as_of=account.now),
         "grant": DatedView(data=_first_grants(known.grants.to_json()), as_of=known.grants.now),

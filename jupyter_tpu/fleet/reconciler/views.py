@@ -36,14 +36,14 @@ def node_price(node: Node) -> Price | None:
     return accelerators.price_on_terms(node.accelerator_type, node.name.zone, node.provisioning)
 
 
-def node_view(node: Node, *, kernelspec: str | None = None, cost_usd: float | None = None) -> JSON:
+def node_view(node: Node, *, kernelspec: str | None = None, costs: NodeCosts = NO_COSTS) -> JSON:
     """Return a node as JSON.
 
     Args:
         kernelspec: name of the kernelspec for this node, or None.
-        cost_usd: the node's cost according to the ledger; None if unknown.
+        costs: costs according to the ledger.
     """
-    price = node_price(node)
+    price, spent = node_price(node), node_cost(costs, node)
     return {
         "name": str(node.name),
         "project": node.name.project,
@@ -62,7 +62,8 @@ def node_view(node: Node, *, kernelspec: str | None = None, cost_usd: float | No
         "managed": bool(node.intent_id),
         "billing": node.is_billed,
         "price": price.to_json() if price else None,
-        "cost_usd": cost_usd,
+        "covered": spent.is_covered,
+        "cost_usd": spent.usd,
         "kernelspec": kernelspec,
         "description": node.description,
     }
@@ -118,10 +119,7 @@ def nodes_view(
     return {
         "as_of": snapshot.as_of_here,
         "clock_ahead_s": snapshot.clock_ahead_s,
-        "nodes": [
-            node_view(node, kernelspec=kernelspecs.get(str(node.name)), cost_usd=node_cost(costs, node))
-            for node in snapshot.nodes
-        ],
+        "nodes": [node_view(node, kernelspec=kernelspecs.get(str(node.name)), costs=costs) for node in snapshot.nodes],
         "unreachable": list(snapshot.unreachable),
         "intents": [intent_view(intent, usual_s=_usual_s(intent, creation_seconds)) for intent in snapshot.intents],
         "notices": [{"message": str(notice), **templates_of({"message": notice})} for notice in snapshot.notices],

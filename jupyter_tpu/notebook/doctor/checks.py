@@ -72,12 +72,13 @@ def _judged(facts: Facts, check: str, name: str, judge: Callable[[Answer], Findi
 def _agent(answer: Answer) -> Findings:
     version = str(answer["version"])
     duration, kernels = duration_text(answer["uptime_s"]), len(answer["kernels"])
-    known = {"version": version, "duration": duration, "kernels": kernels}
+    running = Text("1 kernel") if kernels == 1 else Text("{count} kernels", count=kernels)
+    known = {"version": version, "duration": duration, "kernels": running}
     if version == __version__:
-        text = Text("jupyter_tpu {version}, up for {duration}, {kernels} kernels.")
+        text = Text("jupyter_tpu {version}, up for {duration}, {kernels}.")
         yield Finding(check=AGENT, state=OK, text=text.with_arguments(**known))
     else:
-        text = Text("jupyter_tpu {version}, up for {duration}, {kernels} kernels; this kernel has {own}.")
+        text = Text("jupyter_tpu {version}, up for {duration}, {kernels}; this kernel has {own}.")
         found = Finding(check=AGENT, state=WARNING, text=text.with_arguments(**known, own=__version__))
         yield found.fixed_by("replace-agent")
 

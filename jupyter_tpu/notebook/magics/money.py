@@ -259,7 +259,10 @@ def grant_lines(view: JSON) -> Iterator[str]:
     if view["is_over"]:
         yield Text("{kind}, ended on {date}").with_arguments(**known)
     else:
-        yield Text("{kind}, until {date}, {days} days left").with_arguments(**known, days=view["days_left"])
+        template = Text("{kind}, until {date}, {days} days left")
+        if view["days_left"] == 1:
+            template = Text("{kind}, until {date}, 1 day left")
+        yield template.with_arguments(**known, days=view["days_left"])
     if view["usd"] is not None:
         yield Text("{left} left of {usd}, according to the ledger", left=usd(view["usd_left"]), usd=usd(view["usd"]))
 

@@ -112,7 +112,9 @@ def _grant_rows(view: JSON) -> Iterator[Row]:
             used = UNKNOWN if row["used"] is None else row["used"]
             yield (
                 name,
-                Text("{used} of {chips} chips", used=used, chips=row["chips"]),
+                Text("{used} of 1 chip", used=used)
+                if row["chips"] == 1
+                else Text("{used} of {chips} chips", used=used, chips=row["chips"]),
                 _share(row["used"], row["chips"]),
             )
 

@@ -25,7 +25,7 @@ from jupyter_tpu.fleet.termination.termination_executor import DirectEnds
 from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.money.accrual import NodesObservation
-from jupyter_tpu.money.spending import NodeCosts, node_cost
+from jupyter_tpu.money.spending import NodeCosts
 from jupyter_tpu.server.routes.bodies import accepts_unknown_price, node_spec_from_body
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ class NodeHandler(TpuHandler):
                 hint="Refresh the list of nodes, and try again.",
             )
         kernelspec = self.app.kernelspecs.names().get(str(name))
-        self.write_json(node_view(node, kernelspec=kernelspec, cost_usd=node_cost(await self.costs(), node)))
+        self.write_json(node_view(node, kernelspec=kernelspec, costs=await self.costs()))
 
     @web.authenticated
     @authorized

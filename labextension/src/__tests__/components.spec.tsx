@@ -188,16 +188,31 @@ describe('the panel', () => {
     show({ list: list({ nodes }) });
     const cards = screen.getAllByRole('listitem').map(card => card.lastChild?.textContent);
     expect(cards).toEqual([
-      'Only the disk is billedStart',
+      'Only the disk is billedStart · $9.60/h',
       'Counts against your quotaDelete…',
       'Only the disk is billedDelete…'
     ]);
   });
 
+  it('says what a stopped node costs when it is started, if that is known', () => {
+    const stopped = { state: 'STOPPED', billing: false };
+    show({ list: list({ nodes: [node('a', stopped), node('b', { ...stopped, price: null })] }) });
+    screen.getByRole('button', { name: 'Start a: $9.60 per hour at list price' });
+    screen.getByRole('button', { name: 'Start b: its price is unknown' });
+  });
+
+  it('shows no price that a grant covers', () => {
+    show({ list: list({ nodes: [node('a', { covered: true })] }) });
+    expect(document.body.textContent).not.toContain('$');
+    expect(screen.getByText('1 running · covered by a grant')).toBeTruthy();
+    const heading = screen.getByRole('button', { name: /grant/ });
+    expect(heading.title).toContain('covered by a grant (list price: $9.60 per hour)');
+  });
+
   it('says of an open spot node that it cannot be started again', () => {
     const stopped = node('a', { state: 'STOPPED', spot: true, billing: false });
     show({ list: list({ nodes: [stopped] }), openCards: new Set(['us-central1-a/a']) });
-    expect(screen.queryByRole('button', { name: 'Start a' })).toBeNull();
+    expect(screen.queryByRole('button', { name: /^Start a/ })).toBeNull();
     screen.getByText(
       "A spot node can't be started again. Its disk is kept and billed until you delete the node."
     );

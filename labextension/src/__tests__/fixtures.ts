@@ -4,11 +4,16 @@ import { IDatedList } from '../tokens';
 
 export const trans = nullTranslator.load('jupyter_tpu');
 
-/** A bundle in Chinese with these translations, as JupyterLab loads it. */
-export function translations(texts: { readonly [english: string]: string }): TranslationBundle {
+/** A bundle in Chinese with these translations, as JupyterLab loads it; that of a counted noun is a list. */
+export function translations(texts: {
+  readonly [english: string]: string | readonly string[];
+}): TranslationBundle {
   const bundle = new Gettext({ domain: 'jupyter_tpu', locale: 'zh-CN' });
   const head = { language: 'zh-CN', pluralForms: 'nplurals=1; plural=0;' };
-  const lists = Object.entries(texts).map(([english, chinese]) => [english, [chinese]]);
+  const lists = Object.entries(texts).map(([english, chinese]) => [
+    english,
+    typeof chinese === 'string' ? [chinese] : chinese
+  ]);
   bundle.loadJSON({ '': head, ...Object.fromEntries(lists) } as never, 'jupyter_tpu');
   return bundle;
 }

@@ -69,7 +69,7 @@ describe('a state', () => {
 });
 
 describe('the use of a quota', () => {
-  const chinese = translations({ chips: '个芯片', '%1 of %2 %3 in use': '%2 %3 中已用 %1' });
+  const chinese = translations({ '%1 chip': ['%1 个芯片', ''], '%1 of %2 in use': '%2 中已用 %1' });
 
   it.each([
     ['chips', '16 个芯片 中已用 8'],

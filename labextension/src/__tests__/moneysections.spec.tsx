@@ -184,7 +184,8 @@ describe('the sections', () => {
 
   it('say what was spent, and the top of the panel what is spent per hour: that of the ledger', () => {
     const today = { usd: 1.25, known_usd: 1.25, ready_s: 3600 };
-    const parts = { spend: answered(spend({ usd_per_hour: 0, today })) };
+    const nodes = [{ ...spend().nodes[0], is_open: true, usd_per_hour: 0 }];
+    const parts = { spend: answered(spend({ usd_per_hour: 0, today, nodes })) };
     const { sections, rate } = moneyRenderers(modelOf(parts, ['spend']), actions(), GETTING, trans);
     const frame = { trans, isRefreshing: false, freshness: null, onCreate: jest.fn() };
     render(
@@ -196,9 +197,9 @@ describe('the sections', () => {
         {sections()}
       </>
     );
-    screen.getByText('1 running · $0.00 per hour');
+    screen.getByText('1 running · covered by a grant');
     screen.getByText('$1.25 today');
-    expect(screen.getByText('Now').nextSibling?.textContent).toBe('$0.00 per hour');
+    expect(screen.getByText('Now').nextSibling?.textContent).toBe('covered by a grant');
   });
 
   it('say in one line that a route does not answer, and show the others', () => {
@@ -279,7 +280,7 @@ describe('the section of spend', () => {
   it('shows a budget with its bar and level, and removes it', async () => {
     const doing = show({ spend: answered(spend({ budgets: [budget()] })) }, 'spend');
     screen.getByText('$8.50 of $10.00 a week');
-    screen.getByText('over 80 %');
+    screen.getByText('85 % used');
     const bar = screen.getByRole('meter', { name: 'Budget weekly' });
     expect(bar.getAttribute('aria-valuenow')).toBe('85');
     await click('Remove the budget weekly');
@@ -456,6 +457,7 @@ describe('the time left of a node', () => {
     const autostops = answered({ as_of: null, nodes: [autostop()] });
     const doing = showRow({ autostops }, 'autostopBrief');
     screen.getByText('deleted in 42 min');
+    expect(document.querySelector('.jp-tpu-Brief [data-icon="ui-components:delete"]')).toBeTruthy();
     screen.getByTitle('Auto-delete in 42 min · idle');
     await click('Keep my-node running 1 h');
     expect(doing.onKeepRunning.mock.calls[0][1]).toEqual({ for_s: 3600 });
@@ -947,6 +949,21 @@ describe('the item of the status bar', () => {
     const stops = [autostop({ action: 'stop' })];
     const model = modelOf({ autostops: answered({ as_of: null, nodes: stops }) }, []);
     render(<Item spend={free} model={model} list={null} trans={trans} onOpen={() => undefined} />);
-    screen.getByRole('button', { name: 'TPU $0.00/h · my-node stops in 42 min · idle' });
+    screen.getByRole('button', {
+      name: 'TPU: covered by a grant · my-node stops in 42 min · idle'
+    });
+  });
+
+  it.each([
+    [0.96, '96 % of budget'],
+    [0.999, '99 % of budget'],
+    [1.05, '105 % of budget'],
+    [2.44, '2.4 × the budget'],
+    [696.81, '697 × the budget']
+  ])('says how much of the budget is used: %s', (fraction, text) => {
+    const used = spend({ budgets: [budget({ fraction })] });
+    const model = modelOf({}, []);
+    render(<Item spend={used} model={model} list={null} trans={trans} onOpen={() => undefined} />);
+    expect(screen.getByRole('button').textContent).toContain(` · ${text}`);
   });
 });

@@ -158,7 +158,11 @@ interface IShown {
   curves: ICurve[];
 }
 
-async function show(data: HistoryAnswer, budgets = [budget()]): Promise<IShown> {
+async function show(
+  data: HistoryAnswer,
+  budgets = [budget()],
+  isEmulated = false
+): Promise<IShown> {
   const past = new Past();
   const [bars, curves]: [IBars[], ICurve[]] = [[], []];
   const plot = <T,>(drawn: T[]) => {
@@ -167,7 +171,7 @@ async function show(data: HistoryAnswer, budgets = [budget()]): Promise<IShown> 
   };
   const plots = { bars: plot(bars), curve: plot(curves) };
   past.money.tell(spend({ budgets }));
-  render(<SpendHistory history={past.model} budgets={budgets} plots={plots} trans={trans} />);
+  render(<SpendHistory history={past.model} {...{ budgets, plots, isEmulated, trans }} />);
   screen.getByText('Loading…');
   await past.answer(data);
   return { past, bars, curves };
@@ -188,6 +192,12 @@ describe('money over time', () => {
       expect.stringMatching(/^12:00.*\$9\.601 h$/),
       expect.stringMatching(/^10:00.*\$9\.601 h$/)
     ]);
+  });
+
+  it('says that the times are those of the emulated clock', async () => {
+    await show(history([slot(10, SEEN)]), [], true);
+    const hours = screen.getByRole('columnheader', { name: 'From (emulated)', hidden: true });
+    expect(hours).toBeTruthy();
   });
 
   it('tells what was seen from what nobody watched and from what has no price', async () => {
@@ -253,7 +263,9 @@ describe('money over time', () => {
     past.money.tell();
     const plot = (): Promise<never> => new Promise(() => undefined);
     const plots = { bars: plot, curve: plot };
-    render(<SpendHistory history={past.model} budgets={[]} plots={plots} trans={trans} />);
+    render(
+      <SpendHistory history={past.model} budgets={[]} isEmulated={false} {...{ plots, trans }} />
+    );
     await past.fail();
     screen.getByText(/^Couldn't load/);
   });

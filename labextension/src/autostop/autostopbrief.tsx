@@ -1,4 +1,5 @@
 import { TranslationBundle } from '@jupyterlab/translation';
+import { deleteIcon } from '@jupyterlab/ui-components';
 import React, { useContext } from 'react';
 import { INode, INodeAutostop } from '../api.generated';
 import { Button } from '../components/button';
@@ -50,7 +51,8 @@ export function AutostopBrief(props: IBriefProps): JSX.Element | null {
     );
   const summary = autostopSummary(autostop, now_s, trans);
   const short = autostopShort(autostop, { now_s, isStarting }, trans);
-  const Icon = clockIcon.react;
+  // without room for words, the icon tells a deletion from a stop
+  const Icon = autostop.action === 'delete' ? deleteIcon.react : clockIcon.react;
   return (
     <>
       <span

@@ -5,7 +5,7 @@ import { ICoverage, ICoverageAutostop, IOffer, IQuotaAfter, Provisioning } from 
 import { Way } from '../create/draft';
 import { formatUsd } from '../format';
 import { IOpenChoice } from '../tokens';
-import { formatDuration, unitName } from './units';
+import { formatDuration, quotaAmount } from './units';
 
 // Name and place
 
@@ -386,21 +386,23 @@ export function priceTerms(provisioning: Provisioning, trans: TranslationBundle)
 }
 
 export function quotaLeft(row: IQuotaAfter, trans: TranslationBundle): string {
-  const { limit, after, used, asked } = row;
-  const unit = unitName(row.unit, trans);
+  const { limit, after, used, asked, unit } = row;
   if (row.is_unlimited) {
     return trans.__('unlimited');
   }
   if (limit === null || after === null) {
-    return trans.__('%1 %2 requested, %3 in use; limit unknown', asked, unit, used);
+    return trans.__(
+      '%1 requested, %2 in use; limit unknown',
+      quotaAmount(asked, unit, trans),
+      used
+    );
   }
   return row.fits === false
     ? trans.__(
-        '%1 %2 requested, but only %3 of %4 free',
-        asked,
-        unit,
+        '%1 requested, but only %2 of %3 free',
+        quotaAmount(asked, unit, trans),
         Math.max(0, limit - used),
         limit
       )
-    : trans.__('%1 of %2 %3 left afterwards', after, limit, unit);
+    : trans.__('%1 of %2 left afterwards', after, quotaAmount(limit, unit, trans));
 }

@@ -1,7 +1,7 @@
 /** The panel: header, list of nodes, actions, and the questions before a node is stopped or deleted. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import { INode, Provisioning } from '../api.generated';
+import { INode, IPrice, Provisioning } from '../api.generated';
 import { IRunning } from '../fleet';
 import { formatUsd } from '../format';
 import { formatCountdown } from '../money/moments';
@@ -204,6 +204,11 @@ export function pricePerHour(usd: string, trans: TranslationBundle): string {
   return trans.__('%1/h', usd);
 }
 
+/** In place of the price of a node that a grant covers. */
+export function grant(trans: TranslationBundle): string {
+  return trans.__('grant');
+}
+
 export function priceUnknown(trans: TranslationBundle): string {
   return trans.__('price unknown');
 }
@@ -308,12 +313,15 @@ export function kernelNotReady(trans: TranslationBundle): string {
   return trans.__("The kernel isn't ready yet.");
 }
 
-export function startNode(name: string, trans: TranslationBundle): string {
-  return trans.__('Start %1', name);
+/** The text of the button; what is billed from then on is its price, if known. */
+export function startButton(price: IPrice | null, trans: TranslationBundle): string {
+  return price ? trans.__('Start · %1/h', formatUsd(price.usd_per_hour)) : trans.__('Start');
 }
 
-export function startButton(trans: TranslationBundle): string {
-  return trans.__('Start');
+export function startTitle(name: string, price: IPrice | null, trans: TranslationBundle): string {
+  return price
+    ? trans.__('Start %1: %2 per hour at list price', name, formatUsd(price.usd_per_hour))
+    : trans.__('Start %1: its price is unknown', name);
 }
 
 export function cancelCreating(name: string, trans: TranslationBundle): string {
@@ -361,6 +369,10 @@ export function nodeToStop(
 
 export function cannotStartAgain(trans: TranslationBundle): string {
   return trans.__("can't be started again");
+}
+
+export function grantCoversThem(trans: TranslationBundle): string {
+  return trans.__('A grant covers them: they are not billed by the hour.');
 }
 
 export function hourlyBillingStops(rate: string, trans: TranslationBundle): string {
@@ -467,9 +479,12 @@ export function progressTime(
 
 /** The node's cost now, and how stopping or deleting it changes that. */
 export function currentCost(
-  { billing, state, price, cost_usd }: INode,
+  { billing, state, price, cost_usd, covered }: INode,
   trans: TranslationBundle
 ): string {
+  if (covered) {
+    return trans.__('A grant covers it: it is not billed by the hour.');
+  }
   if (!billing) {
     return state === 'STOPPED'
       ? trans.__('Only its disk is billed now.')

@@ -2,7 +2,7 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { IQuotaLimit } from '../api.generated';
-import { unitName } from './units';
+import { quotaAmount } from './units';
 
 export function title(trans: TranslationBundle): string {
   return trans.__('Quota');
@@ -33,12 +33,11 @@ export function deleteToFree(name: string, trans: TranslationBundle): string {
 }
 
 export function quotaUse(quota: IQuotaLimit, trans: TranslationBundle): string {
-  const { used, limit } = quota;
-  const unit = unitName(quota.unit, trans);
+  const { used, limit, unit } = quota;
   if (quota.is_unlimited) {
-    return trans.__('%1 %2 in use; no limit', used, unit);
+    return trans.__('%1 in use; no limit', quotaAmount(used, unit, trans));
   }
   return limit === null
-    ? trans.__('%1 %2 in use; limit unknown', used, unit)
-    : trans.__('%1 of %2 %3 in use', used, limit, unit);
+    ? trans.__('%1 in use; limit unknown', quotaAmount(used, unit, trans))
+    : trans.__('%1 of %2 in use', used, quotaAmount(limit, unit, trans));
 }

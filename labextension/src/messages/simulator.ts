@@ -165,7 +165,7 @@ export function chips(count: number, trans: TranslationBundle): string {
 }
 
 export function chipsInUse(used: number, chips: number, trans: TranslationBundle): string {
-  return trans.__('%1 of %2 chips in use', used, chips);
+  return trans._n('%2 of %1 chip in use', '%2 of %1 chips in use', chips, used);
 }
 
 export function limitZone(trans: TranslationBundle): string {

@@ -14,8 +14,8 @@ import { formatUsd } from '../format';
 import { dateLocale, formatMoment } from '../money/moments';
 import { isUpTo, slotName } from '../spend/historydata';
 import { HistoryChoice } from '../spend/historymodel';
-import { IUsedBefore, knownRate } from '../spend/rates';
-import { formatDuration } from './units';
+import { isCovered, IUsedBefore, knownRate } from '../spend/rates';
+import { coveredByGrant, formatDuration } from './units';
 
 // Section
 
@@ -51,7 +51,7 @@ export function total(trans: TranslationBundle): string {
 /** A note about two clocks: the emulated cloud bills by its own clock, but idle time is real time. */
 export function emulatedTime(trans: TranslationBundle): string {
   return trans.__(
-    'Costs follow the emulated clock, which runs at 10 × real time by default. Auto-stop uses real time.'
+    'Costs, and the times in this section, follow the emulated clock, which runs at 10 × real time by default. Auto-stop uses real time.'
   );
 }
 
@@ -95,8 +95,9 @@ export function usedUp(trans: TranslationBundle): string {
   return trans.__('used up');
 }
 
-export function overPercent(level: string, trans: TranslationBundle): string {
-  return trans.__('over %1 %', level);
+/** The used share of a budget that is not used up, rounded down. */
+export function usedShare(fraction: number, trans: TranslationBundle): string {
+  return trans.__('%1 % used', Math.floor(100 * fraction));
 }
 
 // Form of a budget
@@ -209,12 +210,12 @@ export function resetsAt(trans: TranslationBundle): string {
 
 // History
 
-export function from(trans: TranslationBundle): string {
-  return trans.__('From');
+export function from(isEmulated: boolean, trans: TranslationBundle): string {
+  return isEmulated ? trans.__('From (emulated)') : trans.__('From');
 }
 
-export function day(trans: TranslationBundle): string {
-  return trans.__('Day');
+export function day(isEmulated: boolean, trans: TranslationBundle): string {
+  return isEmulated ? trans.__('Day (emulated)') : trans.__('Day');
 }
 
 export function cost(trans: TranslationBundle): string {
@@ -229,8 +230,8 @@ export function nothingSpent(trans: TranslationBundle): string {
   return trans.__('Nothing spent in this period.');
 }
 
-export function until(trans: TranslationBundle): string {
-  return trans.__('Until');
+export function until(isEmulated: boolean, trans: TranslationBundle): string {
+  return isEmulated ? trans.__('Until (emulated)') : trans.__('Until');
 }
 
 export function used(trans: TranslationBundle): string {
@@ -360,6 +361,9 @@ export function details(trans: TranslationBundle): string {
 
 /** The cost per hour; a lower bound if a price is unknown. */
 export function formatRate(spend: ISpend, trans: TranslationBundle): string {
+  if (isCovered(spend)) {
+    return coveredByGrant(trans);
+  }
   if (spend.usd_per_hour !== null) {
     return trans.__('%1 per hour', formatUsd(spend.usd_per_hour));
   }
@@ -516,6 +520,9 @@ export function budgetTerms(budget: IBudget, now_s: number, trans: TranslationBu
 }
 
 export function shortRate(spend: ISpend, trans: TranslationBundle): string {
+  if (isCovered(spend)) {
+    return trans.__('TPU: covered by a grant');
+  }
   if (spend.usd_per_hour !== null) {
     return trans.__('TPU %1/h', formatUsd(spend.usd_per_hour));
   }

@@ -146,8 +146,12 @@ export function notSetUp(trans: TranslationBundle): string {
   return trans.__('TPU: not set up');
 }
 
-export function ofBudget(percent: number, trans: TranslationBundle): string {
-  return trans.__('%1 % of budget', percent);
+/** The used share of a budget: `96 % of budget`, and from twice the budget on `697 × the budget`. */
+export function ofBudget(share: number, trans: TranslationBundle): string {
+  // rounded down: 99.6 % is not used up
+  return share < 2
+    ? trans.__('%1 % of budget', Math.floor(100 * share))
+    : trans.__('%1 × the budget', share < 10 ? Number(share.toFixed(1)) : Math.round(share));
 }
 
 export function inUse(trans: TranslationBundle): string {

@@ -1,14 +1,25 @@
 /** Values as text: times, sizes, prices, provisioning models. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import { IAccelerator, IPrice, IQuotaLimit, Provisioning } from '../api.generated';
+import { IAccelerator, INode, IPrice, IQuotaLimit, Provisioning } from '../api.generated';
 import { formatUsd } from '../format';
 
 /** The cost of nodes per hour; a lower bound if a price is unknown. */
 export function rateOf(
-  { usdPerHour, isPartial }: { readonly usdPerHour: number; readonly isPartial: boolean },
+  {
+    usdPerHour,
+    isPartial,
+    isCovered
+  }: {
+    readonly usdPerHour: number;
+    readonly isPartial: boolean;
+    readonly isCovered: boolean;
+  },
   trans: TranslationBundle
 ): string {
+  if (isCovered) {
+    return coveredByGrant(trans);
+  }
   const usd = formatUsd(usdPerHour);
   return isPartial ? trans.__('at least %1 per hour', usd) : perHour(usd, trans);
 }
@@ -17,9 +28,15 @@ export function perHour(usd: string, trans: TranslationBundle): string {
   return trans.__('%1 per hour', usd);
 }
 
-/** The unit of a quota; TensorCores is a proper name. */
-export function unitName(unit: IQuotaLimit['unit'], trans: TranslationBundle): string {
-  return unit === 'chips' ? trans.__('chips') : unit;
+/** A number of chips or TensorCores. */
+export function quotaAmount(
+  count: number,
+  unit: IQuotaLimit['unit'],
+  trans: TranslationBundle
+): string {
+  return unit === 'chips'
+    ? trans._n('%1 chip', '%1 chips', count)
+    : trans._n('%1 TensorCore', '%1 TensorCores', count);
 }
 
 /** The size of a node: chips, workers, topology. */
@@ -42,6 +59,23 @@ export function formatPrice(price: IPrice | null, trans: TranslationBundle): str
   return price
     ? trans.__('%1 per hour', formatUsd(price.usd_per_hour))
     : trans.__('Price per hour unknown');
+}
+
+export function coveredByGrant(trans: TranslationBundle): string {
+  return trans.__('covered by a grant');
+}
+
+/** What a node costs in one line; its list price is not billed while a grant covers it. */
+export function nodePrice(
+  { price, covered }: Pick<INode, 'price' | 'covered'>,
+  trans: TranslationBundle
+): string {
+  if (!covered) {
+    return formatPrice(price, trans);
+  }
+  return price
+    ? trans.__('covered by a grant (list price: %1 per hour)', formatUsd(price.usd_per_hour))
+    : coveredByGrant(trans);
 }
 
 /** The price of a node where space is scarce. */

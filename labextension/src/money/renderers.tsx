@@ -57,9 +57,9 @@ export function moneyRenderers(
     plot: plots.idle,
     fetch: async (key: INodeKey) => (model.isWatched ? model.client.autostopHistory(key) : null)
   };
-  const history = ({ total, budgets }: ISpend): JSX.Element | null =>
+  const history = ({ total, budgets }: ISpend, isEmulated: boolean): JSX.Element | null =>
     plots && total.ready_s > 0 ? (
-      <SpendHistory history={model.history} budgets={budgets} plots={plots} trans={trans} />
+      <SpendHistory history={model.history} {...{ budgets, plots, isEmulated, trans }} />
     ) : null;
   return {
     createActions,

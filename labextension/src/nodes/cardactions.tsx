@@ -74,17 +74,21 @@ export function PrimaryAction({ row, isBusy, actions, trans }: IProps): JSX.Elem
           {common.cancel(trans)}
         </Button>
       );
-    case 'start':
+    case 'start': {
+      const price = row.node?.price ?? null;
+      const label = messages.startTitle(name, price, trans);
       return (
         <Button
           kind="accept"
-          aria-label={messages.startNode(name, trans)}
+          aria-label={label}
+          title={label}
           disabled={isBusy}
           onClick={() => actions.onStart(row)}
         >
-          {messages.startButton(trans)}
+          {messages.startButton(price, trans)}
         </Button>
       );
+    }
     case 'delete':
       return (
         <Button

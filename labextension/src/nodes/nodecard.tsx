@@ -11,7 +11,7 @@ import { ILoadRenderers } from '../load/renderer';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
 import { noStartText } from '../messages/panel';
-import { formatPriceSource, provisioningName } from '../messages/units';
+import { formatPriceSource, nodePrice, provisioningName } from '../messages/units';
 import { IMoneyRenderers } from '../money/renderers';
 import { INodeKey, IProblem } from '../tokens';
 import { ICardActions, MoreButton, PrimaryAction } from './cardactions';
@@ -196,15 +196,20 @@ function isEnding(row: IRow): boolean {
   return state === REQUESTED.stop || state === REQUESTED.delete;
 }
 
-function priceText({ price }: INode, trans: TranslationBundle): string {
+function priceText({ price, covered }: INode, trans: TranslationBundle): string {
+  if (covered) {
+    return messages.grant(trans);
+  }
   return price
     ? messages.pricePerHour(formatUsd(price.usd_per_hour), trans)
     : messages.priceUnknown(trans);
 }
 
-function priceTitle({ price, cost_usd }: INode, trans: TranslationBundle): string {
+function priceTitle(node: INode, trans: TranslationBundle): string {
+  const { price, cost_usd, covered } = node;
   const soFar = cost_usd === null ? '' : messages.costSoFar(formatUsd(cost_usd), trans);
-  return [soFar, formatPriceSource(price, trans)].filter(Boolean).join('\n');
+  const now = covered && nodePrice(node, trans);
+  return [now, soFar, formatPriceSource(price, trans)].filter(Boolean).join('\n');
 }
 
 /** The second line: chips, notebooks and auto-stop, or the operation in progress; and the primary action. */

@@ -1,11 +1,12 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 import { INode } from '../api.generated';
+import { billingOfNodes } from '../fleet';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
 import { currentCost, noStartText } from '../messages/panel';
 import * as units from '../messages/units';
-import { formatPrice, formatPriceSource } from '../messages/units';
+import { formatPriceSource } from '../messages/units';
 
 interface IProps {
   node: INode;
@@ -67,9 +68,8 @@ interface IManyProps extends Omit<IProps, 'node'> {
 
 /** The consequences of stopping several nodes, for each node. */
 export function StopManyQuestion({ nodes, emulated, trans }: IManyProps): JSX.Element {
-  const usd = nodes.reduce((sum, { price }) => sum + (price?.usd_per_hour ?? 0), 0);
-  const isPartial = nodes.some(({ price }) => price === null);
-  const rate = units.rateOf({ usdPerHour: usd, isPartial }, trans);
+  const billing = billingOfNodes(nodes);
+  const rate = units.rateOf(billing, trans);
   return (
     <>
       <ul className="jp-tpu-Question-list">
@@ -78,7 +78,7 @@ export function StopManyQuestion({ nodes, emulated, trans }: IManyProps): JSX.El
             {messages.nodeToStop(
               node.node_id,
               `${node.accelerator_type} · ${node.zone}`,
-              formatPrice(node.price, trans),
+              units.nodePrice(node, trans),
               trans
             )}
             {node.spot && ` · ${messages.cannotStartAgain(trans)}`}
@@ -87,7 +87,11 @@ export function StopManyQuestion({ nodes, emulated, trans }: IManyProps): JSX.El
       </ul>
       <p>{messages.stopManyConsequences(trans)}</p>
       <p>
-        <strong>{messages.hourlyBillingStops(rate, trans)}</strong>
+        <strong>
+          {billing.isCovered
+            ? messages.grantCoversThem(trans)
+            : messages.hourlyBillingStops(rate, trans)}
+        </strong>
         {emulated && ` ${common.emulatedCloudSentence(trans)}`}
       </p>
       {nodes.some(({ managed }) => !managed) && (

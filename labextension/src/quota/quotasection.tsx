@@ -9,7 +9,7 @@ import * as common from '../messages/common';
 import { stateName } from '../messages/panel';
 import * as messages from '../messages/quota';
 import { quotaUse } from '../messages/quota';
-import { unitName } from '../messages/units';
+import { quotaAmount } from '../messages/units';
 import { IMoneyActions, ISectionProps, Meter, PartBody, Partial, Section } from '../money/section';
 import { errorText } from '../problemtext';
 import { isUsed, limitsWithRoom } from './limits';
@@ -142,8 +142,8 @@ function Limit({ limit, isBusy, trans, onRelease }: ILimitProps): JSX.Element {
       {limit.users.map(user => (
         <div key={user.name} className="jp-tpu-Split">
           <span className="jp-tpu-Name" title={user.name}>
-            {user.name.split('/').pop()} · {stateName(user.state, trans)} · {user.amount}{' '}
-            {unitName(limit.unit, trans)}
+            {user.name.split('/').pop()} · {stateName(user.state, trans)} ·{' '}
+            {quotaAmount(user.amount, limit.unit, trans)}
           </span>
           {user.is_leftover && (
             <>

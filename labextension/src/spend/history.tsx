@@ -36,6 +36,8 @@ interface IProps {
   history: ISpendHistoryModel;
   budgets: readonly IBudget[];
   plots: IHistoryPlots;
+  /** Whether the times are those of an emulated cloud. */
+  isEmulated: boolean;
   trans: TranslationBundle;
 }
 
@@ -92,12 +94,12 @@ interface IAnswerProps extends IProps {
   title: string;
 }
 
-function Answer({ data, title, history, plots, trans }: IAnswerProps): JSX.Element {
+function Answer({ data, title, history, plots, isEmulated, trans }: IAnswerProps): JSX.Element {
   const { isUpdating } = history;
   return 'slots' in data ? (
-    <Bars history={data} plot={plots.bars} {...{ isUpdating, title, trans }} />
+    <Bars history={data} plot={plots.bars} {...{ isUpdating, title, isEmulated, trans }} />
   ) : (
-    <Curve course={data} title={title} plot={plots.curve} trans={trans} />
+    <Curve course={data} plot={plots.curve} {...{ title, isEmulated, trans }} />
   );
 }
 
@@ -105,11 +107,12 @@ interface IBarsProps {
   history: ISpendHistory;
   isUpdating: boolean;
   title: string;
+  isEmulated: boolean;
   plot: Plotter<IBars>;
   trans: TranslationBundle;
 }
 
-function Bars({ history, isUpdating, title, plot, trans }: IBarsProps): JSX.Element {
+function Bars({ history, isUpdating, title, plot, isEmulated, trans }: IBarsProps): JSX.Element {
   const bars = useMemo(() => barsOf(history), [history]);
   // a single bar adds nothing to the sum below
   const isComparison = history.slots.filter(isUsed).length > 1;
@@ -142,7 +145,7 @@ function Bars({ history, isUpdating, title, plot, trans }: IBarsProps): JSX.Elem
           </Key>
         )}
       </figcaption>
-      <SlotsTable history={history} title={title} trans={trans} />
+      <SlotsTable {...{ history, title, isEmulated, trans }} />
     </>
   );
 }
@@ -164,11 +167,12 @@ function BoxSign({ colour }: { colour: string }): JSX.Element {
 interface ICurveProps {
   course: IBudgetBurnDown;
   title: string;
+  isEmulated: boolean;
   plot: Plotter<ICurve>;
   trans: TranslationBundle;
 }
 
-function Curve({ course, title, plot, trans }: ICurveProps): JSX.Element {
+function Curve({ course, title, plot, isEmulated, trans }: ICurveProps): JSX.Element {
   const curve = useMemo(() => curveOf(course), [course]);
   if (!curve) {
     return <div className="jp-tpu-Muted">{burnDownDescription(course, trans)}</div>;
@@ -196,7 +200,7 @@ function Curve({ course, title, plot, trans }: ICurveProps): JSX.Element {
           <span>{messages.unpricedAsDearest(course.unpriced.join(', '), trans)}</span>
         )}
       </figcaption>
-      <BurnDownTable course={course} title={title} trans={trans} />
+      <BurnDownTable {...{ course, title, isEmulated, trans }} />
     </>
   );
 }

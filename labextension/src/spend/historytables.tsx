@@ -13,11 +13,20 @@ export interface IProps {
   trans: TranslationBundle;
 }
 
+interface ITimedProps extends IProps {
+  /** Whether the times are those of an emulated cloud. */
+  isEmulated: boolean;
+}
+
 /** The bars as a table, newest first, without empty ones. */
-export function SlotsTable({ history, ...rest }: IProps & { history: ISpendHistory }): JSX.Element {
+export function SlotsTable({
+  history,
+  isEmulated,
+  ...rest
+}: ITimedProps & { history: ISpendHistory }): JSX.Element {
   const { trans } = rest;
   const { by, slots } = history;
-  const first = by === 'hour' ? messages.from(trans) : messages.day(trans);
+  const first = by === 'hour' ? messages.from(isEmulated, trans) : messages.day(isEmulated, trans);
   const rows = [...slots]
     .reverse()
     .filter(isUsed)
@@ -42,8 +51,9 @@ const POINTS = 12;
 /** The burn-down of a budget as a table. */
 export function BurnDownTable({
   course,
+  isEmulated,
   ...rest
-}: IProps & { course: IBudgetBurnDown }): JSX.Element {
+}: ITimedProps & { course: IBudgetBurnDown }): JSX.Element {
   const { budget, points, now } = course;
   const { trans } = rest;
   const step = Math.ceil(points.length / POINTS);
@@ -55,7 +65,7 @@ export function BurnDownTable({
       formatAmount(watched, budget.unit, trans),
       ...(budget.unwatched ? [formatAmount(used, budget.unit, trans)] : [])
     ]);
-  const head = [messages.until(trans), messages.used(trans)];
+  const head = [messages.until(isEmulated, trans), messages.used(trans)];
   return (
     <Table
       head={budget.unwatched ? [...head, messages.atMost(trans)] : head}

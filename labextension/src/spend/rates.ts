@@ -6,9 +6,14 @@ export function isBilled({ usd_per_hour }: ISpend): boolean {
   return usd_per_hour === null || usd_per_hour > 0;
 }
 
+/** Whether nodes are READY, and a grant covers all of them. */
+export function isCovered(spend: ISpend): boolean {
+  return !isBilled(spend) && spend.nodes.some(({ is_open }) => is_open);
+}
+
 /** Whether a node is READY, at a price or covered by a grant. */
 export function isRunning(spend: ISpend): boolean {
-  return isBilled(spend) || spend.nodes.some(({ is_open }) => is_open);
+  return isBilled(spend) || isCovered(spend);
 }
 
 /** Why budgets block spending. */
@@ -23,10 +28,10 @@ export function knownRate({ nodes }: ISpend): number {
     .reduce((sum, { usd_per_hour }) => sum + (usd_per_hour ?? 0), 0);
 }
 
-/** The used share of the fullest budget, in whole percent; null without a budget. */
-export function budgetPercent({ budgets }: ISpend): number | null {
+/** The used share of the fullest budget; null without a budget. */
+export function budgetShare({ budgets }: ISpend): number | null {
   const fractions = budgets.flatMap(({ fraction }) => (fraction === null ? [] : [fraction]));
-  return fractions.length > 0 ? Math.round(100 * Math.max(...fractions)) : null;
+  return fractions.length > 0 ? Math.max(...fractions) : null;
 }
 
 /** What would count towards a budget before it is set, in its unit. */

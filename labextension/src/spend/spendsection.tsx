@@ -39,12 +39,12 @@ interface IProps extends ISectionProps {
   /** The nodes that a new budget may end at once. */
   nodes?: readonly INode[];
   /** Renders spending over time, if there is any. */
-  history: (spend: ISpend) => JSX.Element | null;
+  history: (spend: ISpend, isEmulated: boolean) => JSX.Element | null;
 }
 
 /** Current rate, totals and budgets. */
 export function SpendSection(props: IProps): JSX.Element {
-  const { model, actions, isEmulated, nodes = [], history, trans } = props;
+  const { model, actions, isEmulated = false, nodes = [], history, trans } = props;
   const spend = model.parts.spend.dated?.data;
   return (
     <Section
@@ -60,7 +60,7 @@ export function SpendSection(props: IProps): JSX.Element {
           <>
             <Sums spend={data} trans={trans} />
             {isEmulated && <div className="jp-tpu-Muted">{messages.emulatedTime(trans)}</div>}
-            {history(data)}
+            {history(data, isEmulated)}
             <Budgets spend={data} {...{ nodes, now_s, actions, trans }} />
           </>
         )}
@@ -201,7 +201,9 @@ function Budget({ budget, now_s, trans }: IBudgetProps): JSX.Element {
 function Level({ budget, trans }: Omit<IBudgetProps, 'now_s'>): JSX.Element | null {
   return budget.level === 'ok' ? null : (
     <span className={`jp-tpu-Badge jp-mod-${levelOf(budget)}`}>
-      {budget.level === '100' ? messages.usedUp(trans) : messages.overPercent(budget.level, trans)}
+      {budget.level === '100' || budget.fraction === null
+        ? messages.usedUp(trans)
+        : messages.usedShare(budget.fraction, trans)}
     </span>
   );
 }

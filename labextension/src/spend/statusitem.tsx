@@ -18,7 +18,7 @@ import { serverNow } from '../money/model';
 import { waitingIn } from '../money/parts';
 import { IMoneyModel } from '../money/tokens';
 import { ITpuModel } from '../tokens';
-import { budgetErrors, budgetPercent, isRunning } from './rates';
+import { budgetErrors, budgetShare, isRunning } from './rates';
 
 /** The most characters of a node's name that are shown. */
 const MOST_NAME = 24;
@@ -75,14 +75,14 @@ export function Item({ spend, model, list, trans, onOpen }: IProps): JSX.Element
   const next = nextToStop(autostops);
   const cut = firstCut(spend, model, autostops, now_ms / 1000);
   const faults = budgetErrors(spend);
-  const percent = budgetPercent(spend);
+  const share = budgetShare(spend);
   const queue = model.parts.queue.dated?.data;
   const waiting = queue ? waitingIn(queue).length : 0;
   const { problem } = model.parts.spend;
   const isWarning =
     [cut, problem].some(Boolean) ||
     faults.length > 0 ||
-    (percent ?? 0) >= 80 ||
+    (share ?? 0) >= 0.8 ||
     autostops.some(({ is_warning, reminder }) => is_warning || reminder !== null);
   const texts = [
     isRunning(spend) ? shortRate(spend, trans) : progressText(list, trans),
@@ -91,7 +91,7 @@ export function Item({ spend, model, list, trans, onOpen }: IProps): JSX.Element
     cut ? messages.disconnected(shortName({ node_id: cut }), trans) : '',
     endText(next, now_s, trans) || reminderText(autostops, trans),
     useText(spend, autostops, trans),
-    percent === null ? '' : surfaces.ofBudget(percent, trans)
+    share === null ? '' : surfaces.ofBudget(share, trans)
   ];
   const title = [
     messages.tooltip(formatRate(spend, trans), trans),

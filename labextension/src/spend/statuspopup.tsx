@@ -17,7 +17,7 @@ import { stateName } from '../messages/panel';
 import * as spendMessages from '../messages/spend';
 import { budgetUse, formatRate } from '../messages/spend';
 import * as messages from '../messages/surfaces';
-import { formatPrice } from '../messages/units';
+import { nodePrice } from '../messages/units';
 import { cutOf } from '../money/connections';
 import { serverNow } from '../money/model';
 import { Meter } from '../money/section';
@@ -107,7 +107,7 @@ function NodeStatus({ node, money, load, trans }: INodeProps): JSX.Element {
   const cut = cutOf(money.cuts, node.name, autostop, now_ms / 1000);
   const line = cut && describe({ link: cut, offlineSince_ms: null }, now_ms, trans);
   const facts = [
-    formatPrice(node.price, trans),
+    nodePrice(node, trans),
     duty === null ? '' : messages.chips(Math.round(duty), trans)
   ];
   return (

@@ -7,7 +7,7 @@ import React, { useId, useState } from 'react';
 import { INode } from '../api.generated';
 import * as common from '../messages/common';
 import * as messages from '../messages/surfaces';
-import { formatPrice } from '../messages/units';
+import { nodePrice } from '../messages/units';
 
 /** A node, or `new` for one that is yet to be created. */
 export type Choice = INode | 'new';
@@ -107,7 +107,7 @@ function detailOf(node: INode, current: string | undefined, trans: TranslationBu
   return [
     node.accelerator_type,
     node.zone,
-    formatPrice(node.price, trans),
+    nodePrice(node, trans),
     node.kernelspec === current ? messages.currentNode(trans) : ''
   ]
     .filter(Boolean)

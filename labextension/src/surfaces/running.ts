@@ -12,6 +12,7 @@ import { stateKind } from '../format';
 import { tpuIcon } from '../icons';
 import { currentRate, endsText, stopAllConsequences } from '../messages/cleanup';
 import { spendingUnknown } from '../messages/spend';
+import { coveredByGrant } from '../messages/units';
 import * as messages from '../messages/surfaces';
 import { rateOf, shortPrice } from '../messages/units';
 import { MoneyCommandIDs } from '../money/tokens';
@@ -63,6 +64,13 @@ export class RunningNodes implements IRunningSessions.IManager {
     void this._nodes.refresh().catch(() => undefined);
   }
 
+  private _detail({ billing, covered, price, state }: INode): string {
+    if (!billing) {
+      return state;
+    }
+    return covered ? coveredByGrant(this._trans) : shortPrice(price, this._trans);
+  }
+
   private _item(node: INode): IRunningSessions.IRunningItem {
     const { zone, node_id, accelerator_type, state } = node;
     const end = state === 'READY' ? CommandIDs.stopNode : CommandIDs.deleteNode;
@@ -71,7 +79,7 @@ export class RunningNodes implements IRunningSessions.IManager {
       icon: () => tpuIcon,
       label: () => node_id,
       labelTitle: () => messages.nodeTitle(accelerator_type, zone, state, this._trans),
-      detail: () => (node.billing ? shortPrice(node.price, this._trans) : state),
+      detail: () => this._detail(node),
       open: () => this._run(CommandIDs.openPanel, { zone, node_id }),
       shutdown: () => this._run(end, { zone, node_id })
     };

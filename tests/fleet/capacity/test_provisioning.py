@@ -16,6 +16,7 @@ from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger, observation_of
 from jupyter_tpu.lifecycle.intent_texts import NOTHING_CREATED
 from jupyter_tpu.lifecycle.recovery_state import spec_of
 from jupyter_tpu.models import Node, NodeName, QueuedResource
+from jupyter_tpu.money.spending import NodeCost
 from jupyter_tpu.provisioning import FLEX_START_LABELS
 
 LONG_ENOUGH_S = 3600
@@ -161,7 +162,7 @@ async def test_the_ledger_writes_the_terms_down_with_the_price(bench: Any) -> No
     books.record(observation_of(listed, as_of=4600.0))
     (span,) = books.account(4600.0).spans
     assert (span.terms, span.spot, span.usd_per_hour) == ("preemptible", True, 4.8)
-    assert books.node_costs(4600.0) == {(str(bench.name()), span.uid): pytest.approx(4.8)}
+    assert books.node_costs(4600.0) == {(str(bench.name()), span.uid): NodeCost(usd=pytest.approx(4.8))}
 
 
 @pytest.mark.parametrize("terms", [{"reserved": True}, {"labels": FLEX_START_LABELS}])
