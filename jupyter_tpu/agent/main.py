@@ -35,6 +35,7 @@ from jupyter_tpu.agent.kernels.notebooks import by_pid
 from jupyter_tpu.agent.kernels.process import ReportedExits
 from jupyter_tpu.agent.metrics.methods import Metrics
 from jupyter_tpu.agent.paths import Home
+from jupyter_tpu.agent.ports.methods import Ports
 from jupyter_tpu.agent.preemption.notice_watch import NoticeWatch
 from jupyter_tpu.agent.preemption.notices import Notices
 from jupyter_tpu.agent.session import Session
@@ -79,18 +80,20 @@ class Agent:
         self._notice_watch = NoticeWatch(os.environ, notices.announce)
         snapshots = Snapshots(home.snapshots)
         self._metrics = Metrics(self._kernels, python, self._notebooks)
+        ports = Ports(home.ports)
         more = {
             "tell": snapshots.store,
             "told": snapshots.read,
             "end_node": EndNodeMethod(os.environ, notices).end_node,
             **self._metrics.methods,
             **self._slices.methods,
+            **ports.methods,
             **FrameworkEnvironments(home).methods(),
             "examine": DoctorMethod(python, home.socket).examine,
         }
         self._methods = Methods(self._kernels, python, str(home.socket), self._guard, notices, more)
         self._calls = Calls(self._methods)
-        self._targets = StreamTargets(self.reports)
+        self._targets = StreamTargets(self.reports, ports)
         self._servers: list[asyncio.Server] = []
 
     def _wake_sessions(self) -> None:

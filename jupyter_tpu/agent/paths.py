@@ -186,6 +186,11 @@ class Home:
         return self.root / "snapshots.json"
 
     @property
+    def ports(self) -> Path:
+        """The TCP ports that the user has opened."""
+        return self.root / "ports.json"
+
+    @property
     def kernels(self) -> Path:
         """The folder with one subfolder per kernel."""
         return self.root / "kernels"

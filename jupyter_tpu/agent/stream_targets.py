@@ -14,7 +14,7 @@ from pathlib import Path
 
 from jupyter_tpu.agent.flow_stream import FlowStream
 from jupyter_tpu.agent.kernels.process import Process, ReportedExits, start_ticks
-from jupyter_tpu.agent.ports.connect import connect_to_port
+from jupyter_tpu.agent.ports.methods import Ports
 from jupyter_tpu.errors import AgentBroken, TpuError
 from jupyter_tpu.files import users_umask
 from jupyter_tpu.wire.byte_streams import MOST_WINDOW_BYTES
@@ -37,8 +37,9 @@ class StreamTargets:
             connection, and the folder.
     """
 
-    def __init__(self, reports: ReportedExits, program: Sequence[str] | None = None) -> None:
+    def __init__(self, reports: ReportedExits, ports: Ports, program: Sequence[str] | None = None) -> None:
         self._reports = reports
+        self._ports = ports
         self._program = program or _own_program()
         self._replicas: dict[str, asyncio.Task[None]] = {}
 
@@ -51,7 +52,7 @@ class StreamTargets:
             if kind == "files":
                 await self._serve_folder(str(Path.home() / str(name)), writer)
             else:
-                await _serve_port(int(name), reader, writer)
+                await _serve_port(self._ports, int(name), reader, writer)
         except TpuError as error:
             writer.write(encode_json(Kind.OPENED, {"error": error.to_json()}))
         finally:
@@ -113,9 +114,9 @@ class StreamTargets:
         return child
 
 
-async def _serve_port(port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _serve_port(ports: Ports, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Copy bytes between a client and a port of this worker, in both directions, until both have ended."""
-    app_reader, app_writer = await connect_to_port(port)
+    app_reader, app_writer = await ports.connect(port)
     writer.write(encode_json(Kind.OPENED, {}))
     stream = FlowStream(_SocketChannel(reader, writer), MOST_WINDOW_BYTES["port"])
     copies = [asyncio.create_task(_to_app(stream, app_writer)), asyncio.create_task(_to_client(app_reader, stream))]

@@ -36,7 +36,9 @@ from jupyter_tpu.server.files.drive_routes import DRIVE_ROUTES
 from jupyter_tpu.server.kernel_changes import KERNEL_CHANGE_ROUTES
 from jupyter_tpu.server.kernelspec_sync import KernelspecSync
 from jupyter_tpu.server.lazy_fleet import LazyFleet
+from jupyter_tpu.server.ports.tunnels import PortTunnels
 from jupyter_tpu.server.restore.adoption import Adoption
+from jupyter_tpu.server.routes.ports import PORT_PAGES
 from jupyter_tpu.server.routes.table import OLD_ROUTES, ROUTES
 from jupyter_tpu.server.routes.widget_scripts import widget_script_routes
 from jupyter_tpu.server.served_cloud import NodeAccess, ServedCloud
@@ -115,6 +117,12 @@ class TPUApp(ExtensionApp):
         " has billed. Default: $JUPYTER_TPU_BILLING_EXPORT, or none.",
     ).tag(config=True)
 
+    port_timeout = Float(
+        60.0,
+        help="Seconds to wait for the response of a program on a port of a node. After that, the browser shows that "
+        "the program does not respond.",
+    ).tag(config=True)
+
     unsure_s = Float(
         Limits().unsure_s,
         help="Seconds to wait for a requested node to appear in the cloud's list if the request got no "
@@ -138,6 +146,7 @@ class TPUApp(ExtensionApp):
         self.trial = TrialSwitch(self._serve, self.settings["kernel_manager"], self.log)
         self.metrics_pool = MetricsPool()
         self.node_files = NodeFilesPool()
+        self.port_tunnels = PortTunnels()
         self._is_trial_left = False
         self._tasks: set[asyncio.Task[None]] = set()
         self.adoption = Adoption(self.serverapp, self.log)
@@ -145,7 +154,9 @@ class TPUApp(ExtensionApp):
 
     def initialize_handlers(self) -> None:
         """Register the routes; called by the server after `initialize_settings`."""
-        self.handlers.extend([*ROUTES, *OLD_ROUTES, *DRIVE_ROUTES, *KERNEL_CHANGE_ROUTES, *widget_script_routes()])
+        self.handlers.extend(
+            [*ROUTES, *OLD_ROUTES, *DRIVE_ROUTES, *PORT_PAGES, *KERNEL_CHANGE_ROUTES, *widget_script_routes()]
+        )
         self._adopt_kernels()
 
     def _adopt_kernels(self) -> None:
@@ -267,6 +278,7 @@ class TPUApp(ExtensionApp):
                 each.push_async_callback(self.own.close)
                 each.push_async_callback(self.metrics_pool.close)
                 each.push_async_callback(self.node_files.close)
+                each.push_async_callback(self.port_tunnels.close)
                 each.push_async_callback(self._end_tasks)
                 each.push_async_callback(self.adoption.leave if self.keep_kernels else self.adoption.close)
                 # close the trial first, because its kernels are shut down with it

@@ -1225,6 +1225,34 @@ export interface IReleaseResult {
   readonly message: string;
 }
 
+export interface IPorts {
+  readonly ports: readonly IPort[];
+}
+
+export interface IPort {
+  readonly port: number;
+  /** Whether the program can be used through this server */
+  readonly opened: boolean;
+  /** Whether the program's pages may use the user's rights on this server */
+  readonly trusted: boolean;
+  /** The processes that listen on the port; empty if there are none */
+  readonly processes: readonly IPortProcesse[];
+  /** Path of the program's page below the server's base URL; null if the port is not open */
+  readonly page: string | null;
+}
+
+export interface IPortProcesse {
+  readonly pid: number;
+  /** The command line, at most 200 characters */
+  readonly command: string;
+}
+
+export interface IPortToOpen {
+  readonly port: number;
+  /** Whether the program's pages may use the user's rights on this server; false by default */
+  readonly trusted?: boolean;
+}
+
 export interface INotice {
   /** One sentence for the user; plain text */
   readonly message: string;

@@ -14,6 +14,7 @@ import pytest
 
 from jupyter_tpu.agent.flow_stream import FlowStream
 from jupyter_tpu.agent.kernels.process import ReportedExits
+from jupyter_tpu.agent.ports.methods import Ports
 from jupyter_tpu.agent.session import Session
 from jupyter_tpu.agent.stream_targets import StreamTargets
 from jupyter_tpu.errors import AgentBroken, BadInput, WorkerUnreachable
@@ -65,7 +66,8 @@ class Agent:
 
     def __init__(self, folder: Path, program: list[str]) -> None:
         self.path = str(folder / "agent.sock")
-        self.targets = StreamTargets(ReportedExits(), program)
+        self.ports = Ports(folder / "ports.json")
+        self.targets = StreamTargets(ReportedExits(), self.ports, program)
         self._served: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
@@ -188,7 +190,7 @@ async def test_a_cut_ends_every_stream(connection: SshConnection, agent: Agent) 
 
 
 @pytest.fixture
-async def echo_port() -> AsyncIterator[int]:
+async def echo_port(agent: Agent) -> AsyncIterator[int]:
     """A program of the user that sends back what it gets."""
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -200,7 +202,9 @@ async def echo_port() -> AsyncIterator[int]:
             writer.close()
 
     async with await asyncio.start_server(echo, "127.0.0.1", 0) as server:
-        yield server.sockets[0].getsockname()[1]
+        port = server.sockets[0].getsockname()[1]
+        await agent.ports.open_port({"port": port})
+        yield port
 
 
 async def test_many_streams_to_a_port_keep_their_bytes_apart(
@@ -232,14 +236,27 @@ async def test_a_port_on_ipv6_is_found(connection: SshConnection, agent: Agent) 
         writer.close()
 
     async with await asyncio.start_server(greet, "::1", 0) as server:
-        stream = await open_byte_stream(connection, agent.path, {"port": server.sockets[0].getsockname()[1]})
+        port = server.sockets[0].getsockname()[1]
+        await agent.ports.open_port({"port": port})
+        stream = await open_byte_stream(connection, agent.path, {"port": port})
         assert await read_all(stream) == b"hello"
         stream.close()
 
 
 async def test_a_port_where_nobody_listens_is_told(connection: SshConnection, agent: Agent) -> None:
+    port = free_port()
+    await agent.ports.open_port({"port": port})
     with pytest.raises(BadInput, match="No process listens on port"):
-        await open_byte_stream(connection, agent.path, {"port": free_port()})
+        await open_byte_stream(connection, agent.path, {"port": port})
+
+
+async def test_only_an_opened_port_can_be_reached(connection: SshConnection, agent: Agent, echo_port: int) -> None:
+    stream = await open_byte_stream(connection, agent.path, {"port": echo_port})
+    await agent.ports.close_port({"port": echo_port})
+    with pytest.raises(WorkerUnreachable):  # closing the port ends its connections
+        await read_all(stream)
+    with pytest.raises(BadInput, match="is not open"):
+        await open_byte_stream(connection, agent.path, {"port": echo_port})
 
 
 @pytest.fixture
@@ -258,5 +275,6 @@ def strangers_port() -> Iterator[int]:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can run a program as another user")
 async def test_a_port_of_another_user_is_refused(connection: SshConnection, agent: Agent, strangers_port: int) -> None:
+    await agent.ports.open_port({"port": strangers_port})
     with pytest.raises(BadInput, match="belongs to another user"):
         await open_byte_stream(connection, agent.path, {"port": strangers_port})

@@ -33,6 +33,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "on_node.copy": ("cp",),
     "on_node.sync": ("sync",),
     "on_node.top": ("top",),
+    "on_node.ports": ("ports",),
     "on_node.processes": ("ps", "release"),
     "on_node.autostop": ("autostop", "extend"),
     "nodes.access": ("ssh", "ssh-config", "kernelspec"),

@@ -113,6 +113,25 @@ NOTEBOOKS = (
         ),
     ),
     Command(
+        name="ports",
+        help="list, open or close TCP ports of a node, to use programs there in the browser",
+        description="List, open or close TCP ports of a node. A program that listens on an open port, such as "
+        "TensorBoard, can be used through your Jupyter server, and only by you. It must listen on 127.0.0.1 or on all "
+        "addresses of the node's first worker.",
+        arguments=(
+            *NODE,
+            argument(
+                "action",
+                nargs="?",
+                choices=("list", "open", "close"),
+                default="list",
+                help="action to perform (default: list)",
+            ),
+            argument("port", metavar="PORT", nargs="?", type=int, help="port to open or close"),
+            *REMOTE,
+        ),
+    ),
+    Command(
         name="ssh-config",
         help="print the Host entries that plain ssh and VS Code Remote-SSH need",
         arguments=(

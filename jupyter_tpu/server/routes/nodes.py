@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from jupyter_tpu.lifecycle.intents import Intent
     from jupyter_tpu.server.kernelspec_sync import KernelspecSync
     from jupyter_tpu.server.lazy_fleet import LazyFleet
+    from jupyter_tpu.server.ports.tunnels import PortTunnels
     from jupyter_tpu.server.served_cloud import ServedCloud
 
 _SAFE_VERBS = ("GET", "HEAD", "OPTIONS")
@@ -46,6 +47,8 @@ class App(Protocol):
 
     metrics_pool: MetricsPool
     node_files: NodeFilesPool
+    port_tunnels: PortTunnels
+    port_timeout: float
     billing_export: str
 
     @property

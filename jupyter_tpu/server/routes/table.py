@@ -14,6 +14,7 @@ from jupyter_tpu.server.routes.grants import GRANT_ROUTES
 from jupyter_tpu.server.routes.kernels import KERNEL_ROUTES
 from jupyter_tpu.server.routes.metrics import METRICS_ROUTES
 from jupyter_tpu.server.routes.nodes import NODE_ROUTES, TpuHandler
+from jupyter_tpu.server.routes.ports import PORT_ROUTES
 from jupyter_tpu.server.routes.quota import QUOTA_ROUTES
 from jupyter_tpu.server.routes.recovery import RECOVERY_ROUTES
 from jupyter_tpu.server.routes.replay import REPLAY_ROUTES
@@ -34,6 +35,7 @@ ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     *CLEANUP_ROUTES,
     *SPEND_ROUTES,
     *METRICS_ROUTES,
+    *PORT_ROUTES,
     *SETUP_ROUTES,
     *SIMULATOR_ROUTES,
 )
