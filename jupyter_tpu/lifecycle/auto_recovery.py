@@ -76,8 +76,8 @@ def decide(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
 
 
 def turned_off_by_deletion(recovery: Recovery, at: float) -> Recovery:
-    """Return the state after the user requested the deletion of the node; `at` is in Unix seconds."""
-    message = Text("{node} was deleted by request; it will not be recreated.", node=_id(recovery))
+    """Return the state after the user or a budget requested the node's deletion; `at` is in Unix seconds."""
+    message = Text("{node} was deleted on purpose, so it will not be recreated.", node=_id(recovery))
     return _moved(replace(recovery, is_on=False), "off", message, at)
 
 

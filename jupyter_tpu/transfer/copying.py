@@ -180,7 +180,10 @@ class Copy:
         if there and there.kind != "folder":
             raise self.target.files.error(errno.ENOTDIR, folder)
         if not there:
-            await self.target.files.make_folder(folder)
+            try:
+                await self.target.files.make_folder(folder)
+            except FileNotFoundError as error:
+                raise self.target.files.error(errno.ENOENT, posixpath.dirname(folder)) from error
         return not there
 
     async def _entry(self, path: bytes, to: bytes, entry: FileInfo) -> None:
@@ -240,12 +243,19 @@ class Copy:
             await target.set_info(part, mode=info.mode, modified_at=info.modified_at)
             await target.replace(part, to)
             self.progress.finish()
-        except (OSError, WorkerUnreachable) as error:
-            if part and isinstance(error, OSError) and error.errno in _FINAL:
-                with suppress(OSError, WorkerUnreachable):
-                    await target.remove(part)  # programs on that machine need the space
+        except WorkerUnreachable:
             self.progress.byte_count = begun  # the next attempt counts these bytes again
             raise
+        except OSError as error:
+            self.progress.byte_count = begun
+            if part and error.errno in _FINAL:
+                with suppress(OSError, WorkerUnreachable):
+                    await target.remove(part)  # programs on that machine need the space
+            if not part or error.filename != target.error(0, part).filename:
+                raise
+            # name the user's file, not its incomplete copy; of a folder that does not exist, the folder
+            there = posixpath.dirname(to) if error.errno == errno.ENOENT else to
+            raise target.error(error.errno or 0, there) from error
         finally:
             with suppress(WorkerUnreachable):
                 await reading.close()
@@ -284,10 +294,13 @@ async def file_behind(files: Files, path: bytes) -> bytes:
 
     Raises:
         IsADirectoryError: `path` is a folder.
+        OSError: `path` is a device, pipe or socket (ENXIO).
     """
     there = await files.info(path)
     if there and there.kind == "folder":
         raise files.error(errno.EISDIR, path)
+    if there and there.kind == "other":
+        raise files.error(errno.ENXIO, path)
     itself = await files.info(path, follow=False)
     return await files.real_path(path) if there and itself and itself.kind == "link" else path
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import ParamSpec, TypeVar
 
 from jupyter_tpu.transfer.files import FileInfo
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows would otherwise translate line ends
 
@@ -36,7 +40,7 @@ class LocalFiles:
         return await self._open(path, os.O_RDWR | os.O_CREAT)
 
     async def _open(self, path: bytes, flags: int) -> LocalFile:
-        return LocalFile(await asyncio.to_thread(os.open, path, flags | _BINARY, 0o600))
+        return LocalFile(await asyncio.to_thread(os.open, path, flags | _BINARY, 0o600), path)
 
     async def make_folder(self, path: bytes) -> None:
         """See `Files.make_folder`."""
@@ -86,20 +90,21 @@ class LocalFiles:
 class LocalFile:
     """An open file of this machine; see `transfer.files.OpenFile`."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, path: bytes) -> None:
         self._descriptor = descriptor
+        self._path = path
 
     async def read(self, offset: int, size: int) -> bytes:
         """See `OpenFile.read`."""
-        return await asyncio.to_thread(self._read, offset, size)
+        return await self._do(self._read, offset, size)
 
     async def write(self, offset: int, data: bytes) -> None:
         """See `OpenFile.write`."""
-        await asyncio.to_thread(self._write, offset, data)
+        await self._do(self._write, offset, data)
 
     async def truncate(self, size: int) -> None:
         """See `OpenFile.truncate`."""
-        await asyncio.to_thread(os.ftruncate, self._descriptor, size)
+        await self._do(os.ftruncate, self._descriptor, size)
 
     async def info(self) -> FileInfo:
         """See `OpenFile.info`."""
@@ -108,6 +113,14 @@ class LocalFile:
     async def close(self) -> None:
         """See `OpenFile.close`."""
         await asyncio.to_thread(os.close, self._descriptor)
+
+    async def _do(self, work: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+        """Do `work` in a thread; an error names the file."""
+        try:
+            return await asyncio.to_thread(work, *arguments, **options)
+        except OSError as error:
+            error.filename = self._path
+            raise
 
     def _read(self, offset: int, size: int) -> bytes:
         os.lseek(self._descriptor, offset, os.SEEK_SET)

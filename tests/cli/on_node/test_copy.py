@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import resource
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 from emulator import Emulator, EmulatorPool
 
-from jupyter_tpu.cli.on_node.copy import Place
+from jupyter_tpu.cli.on_node.copy import LocalSide, Place
+from jupyter_tpu.transfer.copying import Copy
+from jupyter_tpu.transfer.problems import file_failed
 
 if TYPE_CHECKING:
     from terminal import Terminal
@@ -103,7 +107,10 @@ def test_a_folder_is_copied_to_another_node_and_only_changes_again(terminal: Ter
         (("here", "there"), "No path is on a node."),
         (("my-node:x",), "No target was given."),
         (("gs://bucket/x", "my-node:"), "is in a bucket"),
-        (("my-node:x", "absent/x"), "absent/"),
+        (("my-node:x", "absent/x"), "absent does not exist."),
+        (("-r", "folder", "my-node:absent/inner/x"), "my-node:absent/inner does not exist."),
+        (("folder/x", "my-node:pipe"), "my-node:pipe is a device, pipe or socket."),
+        (("my-node:x", "pipe"), "pipe is a device, pipe or socket."),
         (("nowhere:x", "."), "There is no node named nowhere."),
     ],
 )
@@ -111,9 +118,28 @@ def test_what_cannot_be_copied_is_refused_in_a_sentence(
     terminal: Terminal, home: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     (home / "x").touch()
+    (terminal.home / "folder").mkdir(exist_ok=True)
+    (terminal.home / "folder" / "x").touch()
+    for folder in (home, terminal.home):
+        if not (folder / "pipe").exists():
+            os.mkfifo(folder / "pipe")
     refused = terminal.tpu("cp", *arguments)
     assert (refused.returncode, words in refused.stderr) == (1, True), refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def test_an_error_of_the_target_names_the_users_file(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_bytes(bytes(2 << 20))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large") as raised:
+            asyncio.run(Copy(source=LocalSide(), target=LocalSide()).file(os.fsencode(source), os.fsencode(target)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    assert file_failed(raised.value).message == f"{target} is larger than a file can be there."
 
 
 @pytest.mark.parametrize("direction", ["up", "down"])

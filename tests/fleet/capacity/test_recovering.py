@@ -178,7 +178,7 @@ async def test_a_deletion_between_two_attempts_ends_them(bench: Any, choices: Ch
     assert "may recreate it" in refused.value.exists
     assert (await fleet.wait((await fleet.delete(bench.name())).intent_id)).succeeded
     recovery = await choices.until("off")
-    assert recovery.message == "my-node was deleted by request; it will not be recreated."
+    assert recovery.message == "my-node was deleted on purpose, so it will not be recreated."
     with pytest.raises(NodeNotFound):
         await fleet.delete(bench.name())
     assert lives(bench) == [False]
