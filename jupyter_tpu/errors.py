@@ -4,6 +4,7 @@
     ├── BadInput             the request is not valid
     ├── IntentNotFound       no such intent in the journal
     ├── OutputsNotFound      no such kernel on a node, or no such request in its record
+    ├── TerminalNotFound     no such terminal on the node
     ├── CredentialsMissing   no Google Cloud credentials were found
     ├── BudgetNotFound       no budget with that name
     ├── BudgetExceeded       one of the user's budgets is used up
@@ -292,6 +293,13 @@ class OutputsNotFound(TpuError):
     """No outputs are stored: no node has this kernel, or its record has no such request."""
 
     code = "outputs_not_found"
+    status = 404
+
+
+class TerminalNotFound(TpuError):
+    """The node has no such terminal."""
+
+    code = "terminal_not_found"
     status = 404
 
 

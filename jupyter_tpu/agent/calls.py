@@ -54,6 +54,7 @@ _ONLY_READ = (
     "kernel_info",
     "list_kernels",
     "list_requests",
+    "list_terminals",
     "metrics",
     "read_request",
     "status",
@@ -61,7 +62,7 @@ _ONLY_READ = (
     "who",
 )
 _ONCE = ("start_kernel", "restart_kernel", "kill_kernel", "interrupt")
-_BY_PEOPLE = ("start_kernel", "restart_kernel", "interrupt", "free")
+_BY_PEOPLE = ("start_kernel", "restart_kernel", "interrupt", "free", "start_terminal")
 # A note contains only a few paths and names. It must stay small, because it is rewritten on every change of the
 # kernel's state.
 _NOTE_BYTES = 16 * 1024

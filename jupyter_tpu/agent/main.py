@@ -41,6 +41,8 @@ from jupyter_tpu.agent.preemption.notices import Notices
 from jupyter_tpu.agent.session import Session
 from jupyter_tpu.agent.slices.methods import Slices
 from jupyter_tpu.agent.stream_targets import StreamTargets
+from jupyter_tpu.agent.terminals.held_ptys import HeldPtys
+from jupyter_tpu.agent.terminals.terminals import Terminals
 from jupyter_tpu.files import close_new_files
 
 log = logging.getLogger(__name__)
@@ -60,9 +62,10 @@ class Agent:
 
     Args:
         python: the Python that kernels run on by default.
+        held_ptys: keeps terminals open when this agent exits.
     """
 
-    def __init__(self, home: Home, python: str) -> None:
+    def __init__(self, home: Home, python: str, held_ptys: HeldPtys) -> None:
         self._home = home
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         # Each kernel needs four sockets and four monitors, so ZMQ's default of 1023 would limit us to about 100
@@ -74,8 +77,9 @@ class Agent:
         context = KernelContext(home, self._context, self.reports, self._launcher, self._kernel_ended)
         self._kernels = Kernels(context, self._wake_sessions)
         self._slices = Slices(home, python, self._kernels, self.reports)
+        self._terminals = Terminals(home, self.reports, held_ptys, self._wake_sessions)
         notices = Notices(self._kernels)
-        activity = ActivityWatch(self._kernels, notices, self._pages, self._notebooks)
+        activity = ActivityWatch(self._kernels, self._terminals, notices, self._pages, self._notebooks)
         self._guard = AutostopDaemon(home.autostop_file, activity, notices)
         self._notice_watch = NoticeWatch(os.environ, notices.announce)
         snapshots = Snapshots(home.snapshots)
@@ -88,6 +92,7 @@ class Agent:
             **self._metrics.methods,
             **self._slices.methods,
             **ports.methods,
+            **self._terminals.methods,
             **FrameworkEnvironments(home).methods(),
             "examine": DoctorMethod(python, home.socket).examine,
         }
@@ -146,6 +151,7 @@ class Agent:
         # Adopt before the first client connects, so that it finds the previous agent's kernels.
         self._slices.adopt()
         self._kernels.adopt()
+        self._terminals.adopt()
         await self._kernels.until_resent()
         if os.environ.get("JUPYTER_TPU_PREWARM") != "0":  # tests disable this to avoid the start of a second kernel
             self._launcher.spares.begin()
@@ -164,6 +170,7 @@ class Agent:
         await self._calls.close()
         await self._launcher.spares.close()
         self._slices.close()
+        self._terminals.close()
         self._kernels.close()
         self._context.destroy(linger=0)
 
@@ -175,7 +182,8 @@ class Agent:
             writer.close()
             return
         writer.transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
-        session = Session(self._kernels, self._calls, self._methods.about(), self._notice, self._fence, reader, writer)
+        about, streams = self._methods.about(), (reader, writer)
+        session = Session(self._kernels, self._terminals, self._calls, about, self._notice, self._fence, *streams)
         self._sessions.add(session)
         try:
             await session.run()
@@ -203,13 +211,13 @@ async def read_reports(reports: ReportedExits) -> None:
     log.warning("the supervisor is gone")
 
 
-async def run(home: Home, python: str, listener: socket.socket) -> None:
+async def run(home: Home, python: str, listener: socket.socket, held_ptys: HeldPtys) -> None:
     """Run an agent until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    agent = Agent(home, python)
+    agent = Agent(home, python, held_ptys)
     reports = asyncio.create_task(read_reports(agent.reports))
     await agent.serve(listener, stop)
     reports.cancel()
@@ -220,7 +228,8 @@ def main(arguments: list[str]) -> None:
 
     Args:
         arguments: the agent's folder and the kernels' Python. ``JUPYTER_TPU_LISTENER`` is the descriptor of the
-            inherited listening socket; the supervisor's reports arrive on standard input.
+            inherited listening socket, and ``JUPYTER_TPU_TERMINALS`` those of the sockets that hold terminals; the
+            supervisor's reports arrive on standard input.
     """
     close_new_files()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s agent %(levelname)s %(name)s: %(message)s")
@@ -232,4 +241,5 @@ def main(arguments: list[str]) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard_limit, _OPEN_FILES), hard_limit))
     root, python = arguments
     listener = socket.socket(fileno=int(os.environ.pop("JUPYTER_TPU_LISTENER")))
-    asyncio.run(run(Home(Path(root)), python, listener))
+    held_ptys = HeldPtys.inherited(os.environ.pop("JUPYTER_TPU_TERMINALS", ""))
+    asyncio.run(run(Home(Path(root)), python, listener, held_ptys))

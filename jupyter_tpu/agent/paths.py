@@ -196,6 +196,11 @@ class Home:
         return self.root / "kernels"
 
     @property
+    def terminals(self) -> Path:
+        """The folder with one subfolder per terminal."""
+        return self.root / "terminals"
+
+    @property
     def slices(self) -> Path:
         """The folder with one subfolder for each of worker 0's kernels that also runs on this worker."""
         return self.root / "slices"

@@ -19,7 +19,9 @@ from jupyter_tpu.agent.calls import Calls
 from jupyter_tpu.agent.kernels.kernel import Kernel
 from jupyter_tpu.agent.kernels.kernels import Kernels
 from jupyter_tpu.agent.recording.record import Record
-from jupyter_tpu.errors import AgentBroken, KernelFailed, TpuError
+from jupyter_tpu.agent.terminals.terminal import Terminal
+from jupyter_tpu.agent.terminals.terminals import Terminals
+from jupyter_tpu.errors import AgentBroken, KernelFailed, TerminalNotFound, TpuError
 from jupyter_tpu.wire.byte_streams import checked_target
 from jupyter_tpu.wire.flow import Window
 from jupyter_tpu.wire.frames import (
@@ -57,7 +59,7 @@ _MOST_TICKS_OF_REPLIES = 30
 
 @dataclass
 class Stream:
-    """One client's position in a kernel's record.
+    """One client's position in the record of a kernel or terminal.
 
     Attributes:
         offset: start of the next slice.
@@ -67,7 +69,7 @@ class Stream:
         requested_at: when each delayed request was made (seconds of the boot clock), by the request's number.
     """
 
-    kernel: Kernel
+    source: Kernel | Terminal
     offset: int
     received: int
     is_paused: bool = False
@@ -94,6 +96,7 @@ class Session:
     def __init__(
         self,
         kernels: Kernels,
+        terminals: Terminals,
         calls: Calls,
         about: dict[str, Any],
         notice: Callable[[], Mapping[str, Any]],
@@ -104,6 +107,7 @@ class Session:
         silence_s: float = SILENCE_S,
     ) -> None:
         self._kernels = kernels
+        self._terminals = terminals
         self._calls = calls
         self._about = about
         self._notice = notice
@@ -138,7 +142,7 @@ class Session:
 
     def follows(self, kernel_id: str) -> bool:
         """Whether the client is attached to the kernel."""
-        return any(stream.kernel.kernel_id == kernel_id for stream in self._streams.values())
+        return any(getattr(stream.source, "kernel_id", "") == kernel_id for stream in self._streams.values())
 
     def notify(self) -> None:
         """Send a NOTICE frame if the client supports it."""
@@ -262,29 +266,29 @@ class Session:
     def _attach(self, frame: Frame) -> None:
         try:
             content = frame.json()
-            kernel = self._kernels.get(content.get("kernel_id"))
-            stream = self._open(frame.stream, kernel, max(frame.number, 1))
+            terminal_id = content.get("terminal_id")
+            found = self._terminals.get(terminal_id) if terminal_id else self._kernels.get(content.get("kernel_id"))
+            stream = self._open(frame.stream, found, max(frame.number, 1))
             stream.requested_at = _requested_at(content.get("ages"))
         except TpuError as error:
             self._refuse(frame.stream, error)
 
-    def _open(self, number: int, kernel: Kernel, seq: int) -> Stream:
-        if seq > kernel.record.next_seq:
+    def _open(self, number: int, source: Kernel | Terminal, seq: int) -> Stream:
+        if seq > source.record.next_seq:
             raise KernelFailed(
-                "This client has received messages that are missing from the worker's record of kernel "
-                f"{kernel.kernel_id}.",
+                f"This client has received messages that are missing from the worker's record of {_name_of(source)}.",
                 exists="The worker's disk lost the end of the record, or this is another kernel with the same id.",
                 hint="Restart the kernel.",
             )
         self._forget_in_flight(number)
-        offset, found = _locate(kernel.record, seq)
-        stream = self._streams[number] = Stream(kernel, offset, offset)
-        self._send_position(number, kernel, offset, found)
+        offset, found = _locate(source.record, seq)
+        stream = self._streams[number] = Stream(source, offset, offset)
+        self._send_position(number, source.record, offset, found)
         self._output.set()
         return stream
 
-    def _send_position(self, number: int, kernel: Kernel, offset: int, seq: int) -> None:
-        content = {"seq": seq, "end": kernel.record.end}
+    def _send_position(self, number: int, record: Record, offset: int, seq: int) -> None:
+        content = {"seq": seq, "end": record.end}
         self._writer.write(encode_json(Kind.POSITION, content, number, offset))
 
     def _refuse(self, number: int, error: TpuError) -> None:
@@ -320,7 +324,7 @@ class Session:
             return
         channel, parts = decode_request(frame.payload)
         requested_at = stream.requested_at.pop(frame.number, None)
-        stream.kernel.request(self.client_id, frame.number, channel, parts, requested_at=requested_at)
+        stream.source.request(self.client_id, frame.number, channel, parts, requested_at=requested_at)
         self._writer.write(encode_frame(Kind.REQACK, frame.stream, frame.number))
 
     def _ping(self, frame: Frame) -> None:
@@ -342,8 +346,8 @@ class Session:
     def _send_next(self) -> bool:
         """Send urgent entries, then one part of the next stream; return whether a part was sent."""
         for number, stream in list(self._streams.items()):
-            if stream.kernel.is_closed:
-                self._refuse(number, KernelFailed("The kernel was shut down and its record was removed."))
+            if stream.source.is_closed:
+                self._refuse(number, _removed(stream.source))
             elif "express" in self._accepts:
                 self._send_urgent(number, stream)
         return any(self._send_slice(number, stream) for number, stream in list(self._streams.items()))
@@ -351,7 +355,7 @@ class Session:
     def _send_urgent(self, number: int, stream: Stream) -> None:
         """Send early copies of urgent entries; the stream sends these entries again later."""
         near = stream.offset if self._is_blocked(stream) else stream.offset + SLICE_BYTES
-        for seq, offset, entry in stream.kernel.record.urgent:
+        for seq, offset, entry in stream.source.record.urgent:
             if offset >= near and seq > stream.expressed:
                 stream.expressed = seq
                 self._writer.write(encode_frame(Kind.EXPRESS, number, seq, entry))
@@ -360,10 +364,10 @@ class Session:
         return stream.is_paused or self._window.room < SLICE_BYTES
 
     def _send_slice(self, number: int, stream: Stream) -> bool:
-        if stream.offset == stream.kernel.record.end or self._is_blocked(stream):
+        if stream.offset == stream.source.record.end or self._is_blocked(stream):
             return False
         try:
-            data = stream.kernel.record.read(stream.offset, SLICE_BYTES)
+            data = stream.source.record.read(stream.offset, SLICE_BYTES)
         except LookupError:
             self._jump(number, stream)
             return True
@@ -376,15 +380,25 @@ class Session:
         self._writer.write(encode_frame(Kind.DATA, number, stream.offset, data))
         stream.offset += len(data)
         # A stream with no more data doesn't measure the connection's speed, see `Window`.
-        starved = stream.offset == stream.kernel.record.end
+        starved = stream.offset == stream.source.record.end
         self._window.sent(len(data), time.monotonic(), starved=starved)
 
     def _jump(self, number: int, stream: Stream) -> None:
         """Skip trimmed or damaged entries; the client sees the gap in the seqs."""
         self._forget_in_flight(number)
-        stream.offset, seq = stream.kernel.record.resume_at(stream.offset)
+        stream.offset, seq = stream.source.record.resume_at(stream.offset)
         stream.received = stream.offset
-        self._send_position(number, stream.kernel, stream.offset, seq)
+        self._send_position(number, stream.source.record, stream.offset, seq)
+
+
+def _name_of(source: Kernel | Terminal) -> str:
+    return f"kernel {source.kernel_id}" if isinstance(source, Kernel) else f"terminal {source.terminal_id}"
+
+
+def _removed(source: Kernel | Terminal) -> TpuError:
+    if isinstance(source, Terminal):
+        return TerminalNotFound("The terminal was shut down and its record was removed.")
+    return KernelFailed("The kernel was shut down and its record was removed.")
 
 
 def _locate(record: Record, seq: int) -> tuple[int, int]:

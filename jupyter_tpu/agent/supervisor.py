@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -44,6 +45,8 @@ class Supervisor:
         self._command = command
         self._listener = listener
         self._unreported: dict[int, int] = {}
+        # The agent queues the descriptors of terminals in these sockets (`terminals.held_ptys`), for the next agent.
+        self._terminals = socket.socketpair()
 
     def run(self) -> None:
         """Run and restart the agent until SIGTERM, or until it crashes too often right after its start."""
@@ -58,12 +61,17 @@ class Supervisor:
         log.error("the agent ended %s times in a row right after its start; giving up", crashes)
 
     def _start(self) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, "JUPYTER_TPU_LISTENER": str(self._listener)}
+        terminals = [end.fileno() for end in self._terminals]
+        environment = {
+            **os.environ,
+            "JUPYTER_TPU_LISTENER": str(self._listener),
+            "JUPYTER_TPU_TERMINALS": ",".join(map(str, terminals)),
+        }
         agent = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
             env=environment,
-            pass_fds=[self._listener],
+            pass_fds=[self._listener, *terminals],
             start_new_session=True,
             umask=users_umask(),
         )

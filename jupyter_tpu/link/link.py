@@ -197,6 +197,8 @@ class Link:
         - ``activity``: activity on the node and the next auto-stop; the call itself is not activity
         - ``set_rules`` {rules?, revision?, keep?, keep_revision?, ready_for_s?}: the auto-stop rules of the node
         - ``keep`` {for_s | until | while_busy}: keeps the node running; without parameters, cancels an earlier ``keep``
+        - ``start_terminal`` {terminal_id, rows?, columns?}: an existing terminal is left unchanged
+        - ``list_terminals``: those whose shell is running; ``end_terminal`` {terminal_id}: ends its shell
         - ``metrics`` {history_s?, points?}: chip metrics; ``who``: the processes that use the chips
         - ``free`` {pid?, force?, by?}: kills the processes that use the chips; a kernel's record is kept
 
@@ -277,12 +279,16 @@ class Link:
         from_seq: int | Literal["end"] = 0,
         on_message: OnMessage,
         on_express: OnMessage | None = None,
+        is_terminal: bool = False,
     ) -> KernelStream:
         """Deliver the kernel's recorded and new messages, starting at `from_seq`. 0 delivers all messages.
 
         With ``"end"``, only new messages are delivered. If a reply on the control channel would have to wait for a lot
         of output, `on_express` gets the reply early, with a sequence number above `applied_seq`. Later, `on_message`
         gets the same reply in order.
+
+        If `is_terminal` is True, `kernel_id` is the id of a terminal, and `from_seq` a number. Its output arrives in
+        messages of the channel ``terminal``. Send input on the channel ``stdin``, and sizes on ``control``.
 
         To save a round trip, you can call this before ``start_kernel`` returns: ``asyncio.create_task(link.call(…))``,
         one iteration of the event loop, then `attach`.
@@ -300,6 +306,7 @@ class Link:
             knows=self._agent_knows,
             room=self._room,
             clock=self._clock,
+            is_terminal=is_terminal,
         )
         # Register before sending anything: data may arrive in the same read as the response that announces it.
         self._streams[stream.number] = stream

@@ -46,7 +46,7 @@ def refuse_too_large(parts: Sequence[bytes]) -> None:
 
 
 class KernelStream:
-    """The message stream of one kernel. Created by `Link.attach`; stays open across disconnects until `close`.
+    """The message stream of a kernel or terminal. Created by `Link.attach`; stays open across disconnects.
 
     Attributes:
         number: the stream's number on the wire, chosen by the link.
@@ -67,7 +67,9 @@ class KernelStream:
         knows: Callable[[str], bool],
         room: Room,
         clock: Callable[[], float],
+        is_terminal: bool = False,
     ) -> None:
+        self._id_field = "terminal_id" if is_terminal else "kernel_id"
         self.number = number
         self.kernel_id = kernel_id
         self._on_message = on_message
@@ -182,7 +184,7 @@ class KernelStream:
         self._acknowledged = None
         self._is_reattaching = False
         # Send the ages with the attach, because the agent needs them before the requests arrive.
-        content = {"kernel_id": self.kernel_id, "ages": self._ages()}
+        content = {self._id_field: self.kernel_id, "ages": self._ages()}
         self._send(encode_json(Kind.ATTACH, content, self.number, self._replay.next_seq))
         if self._is_held:
             self._send(encode_frame(Kind.HOLD, self.number, 1))

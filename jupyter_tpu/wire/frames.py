@@ -1,10 +1,10 @@
 """Frames: the envelope of all data between client and agent, with a size limit for each kind.
 
 A frame has a header of 17 bytes, ``!IBIQ`` = payload length, kind, stream, number, and then the payload. Stream 0 is
-the link itself; other streams are chosen by the client and represent one attached kernel each. The meaning of *number*
-depends on the kind. Each kind has its own limit, so that a broken or hostile peer can't cause unlimited allocations. A
-frame whose kind is unknown, or that the peer must not send, closes the connection. Neither side sends a kind that the
-other has not accepted in its hello.
+the link itself; other streams are chosen by the client and represent one attached kernel or terminal each. The meaning
+of *number* depends on the kind. Each kind has its own limit, so that a broken or hostile peer can't cause unlimited
+allocations. A frame whose kind is unknown, or that the peer must not send, closes the connection. Neither side sends a
+kind that the other has not accepted in its hello.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class Kind(IntEnum):
     HELLO = 1  # both: JSON, the first frame in each direction
     CALL = 2  # client: JSON {method, params} [the call's number]
     RESULT = 3  # agent: JSON {result} or {error} [the call's number]
-    ATTACH = 4  # client: JSON {kernel_id, ages: [[request's number, s]]} [first seq wanted]; opens the stream
+    ATTACH = 4  # client: JSON {kernel_id or terminal_id, ages: [[request's number, s]]} [first seq wanted]
     POSITION = 5  # agent: JSON {seq} [offset]: the record's entry `seq` starts at this offset of the stream
     DATA = 6  # agent: a slice of the record [its offset]
     ACK = 7  # client: [offset up to which data was received]
     HOLD = 8  # client: [1 pause the stream, 0 continue]
     DETACH = 9  # client: end of the stream
     REFUSED = 10  # agent: JSON {error}; the stream doesn't exist or no longer exists
-    REQUEST = 11  # client: a message for the kernel [the request's number]
+    REQUEST = 11  # client: a message for the kernel or terminal [the request's number]
     REQACK = 12  # agent: the request was accepted, now or earlier [its number]
     PING = 13  # client: asks for a PONG [any number]
     PONG = 14  # agent: proof that the connection and the agent are alive [the number of the PING]

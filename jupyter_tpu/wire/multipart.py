@@ -22,6 +22,7 @@ class Channel(IntEnum):
     IOPUB = 3
     EVENT = 4  # the agent's own messages about the kernel: one part, JSON
     REQUEST = 5  # a client's request as forwarded: a complete execute_request, an input_reply without a password
+    TERMINAL = 6  # a terminal's output: one part, unchanged bytes
 
 
 def channel_name(channel: int) -> str:

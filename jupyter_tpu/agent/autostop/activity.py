@@ -16,6 +16,8 @@ from jupyter_tpu.agent.devices.holders import Kernels as Notebooks
 from jupyter_tpu.agent.kernels.kernel import Kernel
 from jupyter_tpu.agent.kernels.kernels import Kernels
 from jupyter_tpu.agent.kernels.notebooks import name_of
+from jupyter_tpu.agent.terminals.terminal import Terminal
+from jupyter_tpu.agent.terminals.terminals import Terminals
 from jupyter_tpu.autostop import Activity, Moment, Source, moment_from_json
 
 if TYPE_CHECKING:
@@ -27,20 +29,28 @@ _FRESH_S = 0.4
 # How long a kernel counts as active after an output, so that a training run that prints only occasionally does not look
 # idle in between.
 _OUTPUT_S = 60.0
+# Characters to show of a command in a terminal.
+_COMMAND_LENGTH = 60
 
 
 class ActivityWatch:
     """The sources of activity, each with the time when it was last active.
 
     Args:
-        pages: returns the number of pages and clients that have one of this worker's kernels open.
+        pages: returns the number of pages and clients that have one of this worker's kernels or terminals open.
         notebooks: returns the notebook of each process that runs cells.
     """
 
     def __init__(
-        self, kernels: Kernels, notices: Notices, pages: Callable[[], int], notebooks: Callable[[], Notebooks]
+        self,
+        kernels: Kernels,
+        terminals: Terminals,
+        notices: Notices,
+        pages: Callable[[], int],
+        notebooks: Callable[[], Notebooks],
     ) -> None:
         self._kernels = kernels
+        self._terminals = terminals
         self._notices = notices
         self._pages = pages
         self._hooks_before = 0
@@ -50,6 +60,7 @@ class ActivityWatch:
         self._used_at = -_FRESH_S
         self._last: dict[str, Moment] = {}
         self._asked: dict[str, int] = {}
+        self._typed: dict[str, int] = {}
         self._outputs: dict[str, int] | None = None
         self._speakers = ""
 
@@ -60,12 +71,15 @@ class ActivityWatch:
     async def observe(self) -> Activity:
         """Check all sources of activity."""
         use = await self._chip_use()
-        kernels = self._kernels.all()
-        # A process that has the chips open and uses the CPU, such as a compiler, counts as an execution.
-        running = _running_text([kernel for kernel in kernels if kernel.is_executing]) or use.working
+        kernels, terminals = self._kernels.all(), self._terminals.running()
+        # A command in a terminal counts as an execution, but not the shell itself. So does a process that has the chips
+        # open and uses the CPU, such as a compiler.
+        cells, commands = [kernel for kernel in kernels if kernel.is_executing], [each.command for each in terminals]
+        running = _running_text(cells) or _commands_text(commands) or use.working
         pages, now = self._pages(), this_moment()
         self._note_requests(kernels, now)
-        spoken = self._note_outputs(kernels, now)
+        self._note_inputs(terminals, now)
+        spoken = self._note_outputs([*kernels, *terminals], now)
         found = {
             "execution": running,
             "accelerator": use.state == "active",
@@ -73,7 +87,7 @@ class ActivityWatch:
             "cpu": use.cpu == "active",
         }
         self._last |= {name: now for name, is_active in found.items() if is_active}
-        opened = f"{pages} {'page or client has' if pages == 1 else 'pages or clients have'} a kernel open"
+        opened = f"{pages} {'page or client has' if pages == 1 else 'pages or clients have'} a kernel or terminal open"
         return Activity(
             execution=self._source("execution", "active" if running else "quiet", running, now),
             accelerator=self._source("accelerator", use.state, use.detail, now),
@@ -104,17 +118,24 @@ class ActivityWatch:
             self._last["human"] = self._last["execution"] = now
         self._asked = asked
 
-    def _note_outputs(self, kernels: Iterable[Kernel], now: Moment) -> str:
-        """Record new output, and return the names of kernels with recent output for display.
+    def _note_inputs(self, terminals: Iterable[Terminal], now: Moment) -> None:
+        """Record new input to terminals as user actions. What it starts counts as long as it runs."""
+        typed = {terminal.terminal_id: terminal.user_requests for terminal in terminals}
+        if any(count > self._typed.get(terminal_id, 0) for terminal_id, count in typed.items()):
+            self._last["human"] = now
+        self._typed = typed
+
+    def _note_outputs(self, sources: Iterable[Kernel | Terminal], now: Moment) -> str:
+        """Record new output, and return the names of kernels and terminals with recent output for display.
 
         The first observation only sets the baseline, because output recorded by an earlier agent isn't new.
         """
-        counts = {kernel.kernel_id: kernel.outputs for kernel in kernels}
+        counts = {_key(source): source.outputs for source in sources}
         before, self._outputs = counts if self._outputs is None else self._outputs, counts
-        spoken = [kernel for kernel in kernels if kernel.outputs > before.get(kernel.kernel_id, 0)]
+        spoken = [source for source in sources if source.outputs > before.get(_key(source), 0)]
         if spoken:
             self._last["output"] = now
-            self._speakers = ", ".join(map(name_of, spoken[:3]))
+            self._speakers = ", ".join(map(_name, spoken[:3]))
         last = self._last.get("output")
         is_late = last is None or last.age_s(now) > _OUTPUT_S
         return "" if is_late else f"{self._speakers or 'a kernel'} has output"
@@ -133,6 +154,19 @@ class ActivityWatch:
 
 
 _CPU_TEXT = {"active": "the kernels' processes use CPU time", "unknown": "CPU time was read only once so far"}
+
+
+def _key(source: Kernel | Terminal) -> str:
+    return f"terminal {source.terminal_id}" if isinstance(source, Terminal) else source.kernel_id
+
+
+def _name(source: Kernel | Terminal) -> str:
+    return "a terminal" if isinstance(source, Terminal) else name_of(source)
+
+
+def _commands_text(commands: Iterable[str]) -> str:
+    running = [command for command in commands if command]
+    return f"{running[0][:_COMMAND_LENGTH]} runs in a terminal" if running else ""
 
 
 def _running_text(running: list[Kernel]) -> str:
