@@ -45,6 +45,7 @@ from jupyter_tpu.server.served_cloud import NodeAccess, ServedCloud
 from jupyter_tpu.server.trial_switch import TrialSwitch
 from jupyter_tpu.server.websocket.control_requests import exclude_control_requests
 from jupyter_tpu.server.websocket.kernel_socket import install_kernel_socket
+from jupyter_tpu.server.websocket.terminal_socket import TERMINAL_SOCKET_ROUTES
 from jupyter_tpu.setup.trial import clean_up_trial
 from jupyter_tpu.ssh import import_ahead
 
@@ -154,9 +155,8 @@ class TPUApp(ExtensionApp):
 
     def initialize_handlers(self) -> None:
         """Register the routes; called by the server after `initialize_settings`."""
-        self.handlers.extend(
-            [*ROUTES, *OLD_ROUTES, *DRIVE_ROUTES, *PORT_PAGES, *KERNEL_CHANGE_ROUTES, *widget_script_routes()]
-        )
+        self.handlers.extend([*ROUTES, *OLD_ROUTES, *DRIVE_ROUTES, *PORT_PAGES, *TERMINAL_SOCKET_ROUTES])
+        self.handlers.extend([*KERNEL_CHANGE_ROUTES, *widget_script_routes()])
         self._adopt_kernels()
 
     def _adopt_kernels(self) -> None:

@@ -22,11 +22,13 @@ from jupyter_tpu.fleet.assembly import OpenFleet, open_fleet
 from jupyter_tpu.kernels.agents.open_links import LinkedAgents
 from jupyter_tpu.kernels.connections.ready_links import ReadyLinks, workers_to_hold
 from jupyter_tpu.lifecycle.time_limits import Limits
+from jupyter_tpu.models import NodeName
 from jupyter_tpu.server.emulator_client import EmulatorClient
 from jupyter_tpu.server.kernelspec_sync import KernelspecSync, usable_nodes
 from jupyter_tpu.server.lazy_fleet import LazyFleet
 from jupyter_tpu.server.websocket.kernel_socket import open_pages
 from jupyter_tpu.server.websocket.serial import SerialExecutor
+from jupyter_tpu.server.websocket.terminal_socket import open_terminals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,10 @@ class NodeAccess:
     write_kernelspecs: bool = True
     connect_ahead: bool = True
     unsure_s: float = Limits().unsure_s
+
+
+def _pages(node: NodeName, endpoint: str) -> int:
+    return open_pages(node, endpoint) + open_terminals(node, endpoint)
 
 
 class ServedCloud:
@@ -148,7 +154,7 @@ class ServedCloud:
             ssh_user=self._access.ssh_user,
             on_change=self._changes.put,
             limits=Limits(unsure_s=self._access.unsure_s),
-            agents=LinkedAgents(settings.endpoint, lambda node: open_pages(node, settings.endpoint)),
+            agents=LinkedAgents(settings.endpoint, lambda node: _pages(node, settings.endpoint)),
         )
 
     async def _handle_change(self, change: FleetChange) -> None:

@@ -337,6 +337,17 @@ export interface ILink {
   readonly error_code: string;
 }
 
+export type Terminals = readonly ITerminal[];
+
+export interface ITerminal {
+  /** Id of the terminal */
+  readonly name: string;
+  /** The command that runs in the foreground; empty if the shell waits for one */
+  readonly command: string;
+  /** When the shell was started */
+  readonly started_at: number | null;
+}
+
 export interface IKernelRequest {
   readonly msg_id: string;
   readonly session: string;

@@ -27,6 +27,7 @@ VALUES = {
     "name": "weekly",
     "queued_id": "q",
     "search_id": "s",
+    "terminal_id": "t",
 }
 
 XSRF = {"Cookie": "_xsrf=abc", "X-XSRFToken": "abc"}

@@ -19,6 +19,7 @@ from jupyter_tpu.errors import (
     WrongState,
     plain_data,
 )
+from jupyter_tpu.kernels.connections.pool import LinkPool, link_thread
 from jupyter_tpu.kernels.connections.worker import OnProgress, Worker, WorkerKey
 from jupyter_tpu.kernels.kernelspecs import list_kernelspecs
 from jupyter_tpu.kernels.registry.notes import KernelRegistry, RegisteredKernel
@@ -45,8 +46,13 @@ def workers_with_kernels(nodes: Iterable[Node], settings: CloudSettings) -> tupl
 
 def workers_of(node: Node, endpoint: str) -> tuple[WorkerKey, ...]:
     """Return all workers of a node, with the SSH proxy and login name from its kernelspec. Reads a few small files."""
-    first = _worker(str(node.name), endpoint, 0)
+    first = first_worker(str(node.name), endpoint)
     return tuple(replace(first, worker_id=worker_id) for worker_id in range(max(1, len(node.workers))))
+
+
+def first_worker(node_name: str, endpoint: str) -> WorkerKey:
+    """Return the first worker of a node, with the SSH proxy and login name from its kernelspec."""
+    return _worker(node_name, endpoint, 0)
 
 
 def _worker(node_name: str, endpoint: str, worker_id: int) -> WorkerKey:
@@ -128,9 +134,34 @@ async def call_agent(key: WorkerKey, method: str, params: Mapping[str, Any]) -> 
         async with asyncio.timeout(PATIENCE_S), open_agent_link(key) as link:
             return cast(dict[str, Any], plain_data(await link.call(method, params)))
     except TimeoutError as error:
-        raise WorkerUnreachable(
-            Text("{node} did not respond within {seconds} s.", node=key.node.node_id, seconds=round(PATIENCE_S))
-        ) from error
+        raise _no_response(key) from error
+
+
+async def call_worker(key: WorkerKey, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Call a method like `call_agent`, but over the link that this process's kernels on the worker share."""
+    pool = link_thread.enter()
+    try:
+        return await link_thread.run(_call_in_thread(pool, key, method, params))
+    finally:
+        await asyncio.to_thread(link_thread.leave)
+
+
+async def _call_in_thread(pool: LinkPool, key: WorkerKey, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            shared = await pool.acquire(key, _ignore)
+            try:
+                return cast(dict[str, Any], plain_data(await shared.link.call(method, params)))
+            finally:
+                await pool.release(key, shared)
+    except TimeoutError as error:
+        raise _no_response(key) from error
+
+
+def _no_response(key: WorkerKey) -> WorkerUnreachable:
+    return WorkerUnreachable(
+        Text("{node} did not respond within {seconds} s.", node=key.node.node_id, seconds=round(PATIENCE_S))
+    )
 
 
 def _ignore(_progress: Mapping[str, Any]) -> None:

@@ -20,6 +20,7 @@ from jupyter_tpu.server.routes.recovery import RECOVERY_ROUTES
 from jupyter_tpu.server.routes.replay import REPLAY_ROUTES
 from jupyter_tpu.server.routes.setup import SETUP_ROUTES
 from jupyter_tpu.server.routes.spend import SPEND_ROUTES
+from jupyter_tpu.server.routes.terminals import TERMINAL_ROUTES
 
 ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     *NODE_ROUTES,
@@ -38,6 +39,7 @@ ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     *PORT_ROUTES,
     *SETUP_ROUTES,
     *SIMULATOR_ROUTES,
+    *TERMINAL_ROUTES,
 )
 """The path pattern (under the server's base URL) and handler of each route."""
 
