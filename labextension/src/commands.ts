@@ -12,7 +12,8 @@ import {
   notebookIcon,
   refreshIcon,
   runIcon,
-  stopIcon
+  stopIcon,
+  terminalIcon
 } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { JSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
@@ -22,13 +23,15 @@ import { hasKernel, keyOf } from './fleet';
 import { tpuIcon } from './icons';
 import { commandLabel } from './labels';
 import * as messages from './messages/commands';
+import * as terminals from './messages/terminals';
 import { copied } from './messages/problems';
 import { isOpen } from './create/memory';
 import { ensureKernelspec } from './create/notebookopener';
 import { chooseNode, confirmDelete, confirmStop, confirmStopMany } from './nodedialogs';
 import { addKernelCommands } from './nodes/kernelcommands';
-import { locatorIn } from './nodes/target';
+import { locatorIn, reportOnCard } from './nodes/target';
 import { showPanel } from './surfaces/notebooktree';
+import { TerminalCommandIDs } from './terminals/tokens';
 import { CommandIDs, IFormRequest, INodeKey, INodeSpec, ITpuModel } from './tokens';
 
 const NEW_NOTEBOOK = 'notebook:create-new';
@@ -151,6 +154,15 @@ function addNotebookCommands(context: ICommandContext): void {
 function addNodeCommands(context: ICommandContext): void {
   const { app, model, trans } = context;
   const isEmulated = (): boolean => model.status?.emulated ?? false;
+  addNodeCommand(context, TerminalCommandIDs.open, {
+    label: terminals.openTerminal(trans),
+    cardLabel: terminals.openTerminalHere(trans),
+    icon: terminalIcon,
+    isEnabled: () => app.commands.hasCommand(TerminalCommandIDs.show),
+    isPossible: isReady,
+    act: ({ zone, node_id }, args) =>
+      reportOnCard(args, () => app.commands.execute(TerminalCommandIDs.show, { zone, node_id }))
+  });
   addNodeCommand(context, CommandIDs.stopNode, {
     label: messages.stopNode(trans),
     cardLabel: messages.stopHere(trans),

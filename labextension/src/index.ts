@@ -46,6 +46,8 @@ import {
   keepKernelOfNewNotebooks
 } from './surfaces/notebooktree';
 import { nodeNotices, notebookCommands, running, settings } from './surfaces/plugins';
+import { terminals } from './terminals/plugin';
+import { INodeTerminals, TerminalCommandIDs } from './terminals/tokens';
 import {
   CommandIDs,
   INodeKey,
@@ -125,6 +127,7 @@ const PALETTE = [
   CommandIDs.createNode,
   CommandIDs.openNotebook,
   CommandIDs.switchKernel,
+  TerminalCommandIDs.open,
   CommandIDs.stopNode,
   CommandIDs.startNode,
   CommandIDs.deleteNode,
@@ -136,7 +139,15 @@ const panel: JupyterFrontEndPlugin<void> = {
   description: 'The TPU panel in the left sidebar.',
   autoStart: true,
   requires: [ITpuModel],
-  optional: [ITranslator, ILayoutRestorer, IMoneyModel, ILoadModel, ICreateMemory, ISetupModel],
+  optional: [
+    ITranslator,
+    ILayoutRestorer,
+    IMoneyModel,
+    ILoadModel,
+    ICreateMemory,
+    ISetupModel,
+    INodeTerminals
+  ],
   activate: (
     app: JupyterFrontEnd,
     nodes: ITpuModel,
@@ -145,12 +156,13 @@ const panel: JupyterFrontEndPlugin<void> = {
     money: IMoneyModel | null,
     load: ILoadModel | null,
     memory: ICreateMemory | null,
-    setup: ISetupModel | null
+    setup: ISetupModel | null,
+    terminals: INodeTerminals | null
   ): void => {
     const { sessions, kernels: running, events } = app.serviceManager;
     const kernels = new NodeKernels(sessions, running, events.stream);
     const texts = translator ?? nullTranslator;
-    const parts = { model: nodes, money, load, kernels, memory, setup };
+    const parts = { model: nodes, money, load, kernels, memory, setup, terminals };
     const loadView = async (update: () => void): Promise<PanelView> => {
       const { PanelView } = await import('./panelview');
       return new PanelView({ ...parts, commands: app.commands, translator: texts }, update);
@@ -358,6 +370,7 @@ export default [
   restoredOutputs,
   widgetViews,
   workerFolds,
+  terminals,
   replay,
   simulator
 ];

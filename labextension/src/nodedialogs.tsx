@@ -8,6 +8,7 @@ import { confirmAction } from './components/confirmaction';
 import { DeleteQuestion, StopManyQuestion, StopQuestion } from './nodes/nodequestions';
 import * as common from './messages/common';
 import * as messages from './messages/panel';
+import * as terminals from './messages/terminals';
 import { ITpuModel } from './tokens';
 
 export function confirmDelete(
@@ -80,6 +81,20 @@ export function confirmShutDown(name: string, trans: TranslationBundle): Promise
     messages.shutDownQuestion(name, trans),
     messages.shutDownButton(trans),
     <p>{messages.variablesLost(trans)}</p>,
+    trans
+  );
+}
+
+/** @param command the command that runs in the terminal */
+export function confirmShutDownTerminal(
+  command: string,
+  node: string,
+  trans: TranslationBundle
+): Promise<boolean> {
+  return confirmAction(
+    terminals.shutDownQuestion(node, trans),
+    terminals.shutDownButton(trans),
+    <p>{terminals.commandEnds(command, trans)}</p>,
     trans
   );
 }

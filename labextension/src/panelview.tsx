@@ -26,6 +26,8 @@ import { SetupSection } from './setup/section';
 import { ISetupModel, SetupCommandIDs } from './setup/tokens';
 import { SimulatorCommandIDs } from './simulator/tokens';
 import { plots } from './spend/historyplots';
+import { ITerminalActions, TerminalList } from './terminals/terminallist';
+import { INodeTerminals, TerminalCommandIDs } from './terminals/tokens';
 import { CommandIDs, CreateCommandIDs, INodeKey, ITpuModel } from './tokens';
 
 export interface IPanelSources {
@@ -37,6 +39,7 @@ export interface IPanelSources {
   readonly kernels: INodeKernels;
   readonly memory: ICreateMemory | null;
   readonly setup: ISetupModel | null;
+  readonly terminals: INodeTerminals | null;
 }
 
 export class PanelView implements IDisposable {
@@ -59,8 +62,16 @@ export class PanelView implements IDisposable {
     this._renderers = {
       money: this._moneyRenderers(),
       load: this._loadRenderers(),
-      kernels: kernelRenderers(sources.kernels, this._kernelActions, this._trans)
+      kernels: kernelRenderers(sources.kernels, this._kernelActions, this._trans),
+      terminals: this._terminalRenderer(sources.terminals)
     };
+  }
+
+  private _terminalRenderer(terminals: INodeTerminals | null): INodeRenderers['terminals'] {
+    const actions = this._terminalActions;
+    return terminals
+      ? node => <TerminalList {...{ node, terminals, actions }} trans={this._trans} />
+      : undefined;
   }
 
   private _moneyRenderers(): INodeRenderers['money'] {
@@ -171,6 +182,11 @@ export class PanelView implements IDisposable {
     onOpen: ({ sessionId }) => this._run(CommandIDs.openKernel, { session_id: sessionId }),
     onRestart: ({ sessionId }) => this._run(CommandIDs.restartKernel, { session_id: sessionId }),
     onShutDown: ({ sessionId }) => this._run(CommandIDs.shutDownKernel, { session_id: sessionId })
+  };
+  private readonly _terminalActions: ITerminalActions = {
+    onShow: (key, terminal) => this._run(TerminalCommandIDs.show, { ...keyOnly(key), terminal }),
+    onShutDown: (key, terminal) =>
+      this._run(TerminalCommandIDs.shutDown, { ...keyOnly(key), terminal })
   };
   private readonly _setupActions: React.ComponentProps<typeof SetupSection>['actions'] = {
     onPerform: ({ key, action, target }, values) => {

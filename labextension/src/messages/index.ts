@@ -23,4 +23,5 @@ export * as setup from './setup';
 export * as simulator from './simulator';
 export * as spend from './spend';
 export * as surfaces from './surfaces';
+export * as terminals from './terminals';
 export * as units from './units';

@@ -33,6 +33,8 @@ export interface INodeRenderers {
   readonly money?: IMoneyRenderers;
   readonly load?: ILoadRenderers;
   readonly kernels?: IKernelRenderers;
+  /** The open terminals on an open card. */
+  readonly terminals?: (node: INode) => JSX.Element;
 }
 
 interface IProps {
@@ -299,6 +301,7 @@ function Body({ id, row, node, changeTurn, actions, renderers, trans }: IBodyPro
       )}
       {note && <div className="jp-tpu-Muted">{note}</div>}
       {isReady && renderers.kernels?.list(node)}
+      {isReady && renderers.terminals?.(node)}
       {!isEnding(row) && renderers.money?.autostopRow(node, changeTurn)}
       {isReady && renderers.load?.chips(node)}
       {isReady && renderers.load?.section(node)}
