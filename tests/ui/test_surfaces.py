@@ -38,6 +38,13 @@ REQUESTED = """() => performance.getEntriesByType('resource')
     [new URL(name).pathname, startTime < window.restoredAt, decodedBodySize])"""
 KERNEL_NAME = "() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.name"
 
+# JupyterLab draws its terminals, so their text is not in the page.
+ON_SCREEN = """text => {
+  const lines = window.jupyterapp?.shell.currentWidget?.content?._term?.buffer.active;
+  return lines !== undefined &&
+    Array.from({ length: lines.length }, (_, at) => lines.getLine(at).translateToString()).join('\\n').includes(text);
+}"""
+
 
 @pytest.fixture(autouse=True)
 def _no_nodes(demo: Demo) -> Iterator[None]:
@@ -114,6 +121,35 @@ def test_the_name_of_a_kernel_stays_in_the_toolbar_of_a_notebook_if_it_is_long(d
     expect(name).to_contain_text("long-name")
     assert name.evaluate("name => name.offsetWidth") < 300, "JupyterLab will move it out of the toolbar"
     lab.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
+
+
+@pytest.mark.nightly
+def test_a_terminal_on_a_node_is_shown_again_when_the_page_is_loaded_again(
+    demo: Demo, lab: Page, picture: Picture
+) -> None:
+    demo.create_node()
+    ready(lab)
+    lab.evaluate(RUN, ["tpu:open-panel", {}])
+    card = lab.locator(".jp-tpu-Node")
+    card.get_by_role("button", name="More actions on my-node").click()
+    lab.locator(".lm-Menu-item", has_text="New Terminal on This Node").click()
+    lab.wait_for_function(ON_SCREEN, arg="~")  # the prompt
+    lab.keyboard.type("X=kept; echo $((6*7)) in $HOME\n")  # it has the focus
+    lab.wait_for_function(ON_SCREEN, arg="42 in ")
+    expect(lab.locator("#jp-main-dock-panel .lm-TabBar-tab", has_text="my-node")).to_be_visible()
+    picture(lab, "terminal")
+
+    lab.reload()
+    lab.wait_for_function(ON_SCREEN, arg="42 in ")
+    lab.keyboard.type("echo $X-it; sleep 1000\n")
+    lab.wait_for_function(ON_SCREEN, arg="kept-it")
+
+    # an open card lists it; to shut it down closes its tab
+    card.locator(".jp-tpu-Node-heading").click()
+    card.get_by_role("button", name="Shut down: Terminal: sleep 1000").click()
+    lab.get_by_role("button", name="Shut down", exact=True).click()
+    expect(lab.locator(".jp-Terminal")).to_have_count(0)
+    expect(card.get_by_text("since")).to_have_count(0)
 
 
 @pytest.mark.nightly
