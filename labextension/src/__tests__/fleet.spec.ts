@@ -47,7 +47,12 @@ describe('rows', () => {
 describe('the sum', () => {
   it('counts only what is billed', () => {
     const nodes = [node('a'), node('b', { billing: false }), node('c')];
-    expect(billingOf(list({ nodes }))).toEqual({ count: 2, usdPerHour: 19.2, isPartial: false, isCovered: false });
+    expect(billingOf(list({ nodes }))).toEqual({
+      count: 2,
+      usdPerHour: 19.2,
+      isPartial: false,
+      isCovered: false
+    });
   });
 
   it('is a lower bound where a price is unknown', () => {
