@@ -282,7 +282,7 @@ class Slice:
         cell.end_own(_error_of(reply), exits=bool(self._shell.exit_now))
         while not cell.is_over:
             if self._interrupts.have_arrived:
-                cell.interrupt()
+                cell.ensure_interrupted()
             await self._until_changed(cell.when_over, cell.interrupt)
         self._recorder.end()
         if cell.others:

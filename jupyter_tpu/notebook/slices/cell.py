@@ -59,6 +59,7 @@ _EXITED = CellError(
     value=str(Text("the cell has called exit(), so its process has ended and its variables are lost")),
 )
 _STILL_RUNNING = Text("still running")
+_WAS_INTERRUPTED = Text("interrupted")
 _SINCE_LAST_CELL = Text("output since the last cell")
 _LOST = Text("its process has ended or does not respond, so its variables are lost")
 _HINT = Text(
@@ -101,6 +102,7 @@ class RunningCell:
         self._outputs: dict[int, Collected] = {}
         self._earlier: dict[int, Part] = {}
         self._errors: dict[int, CellError] = {}
+        self._interrupted: set[int] = set()  # the other workers that an interrupt of this cell has ended
         self._own_exits = False
         self._asking: set[int] = set()
         self._is_drawing = False
@@ -143,7 +145,7 @@ class RunningCell:
             for worker in self._asking:
                 self._answer(worker, None)
             if error is not None and error.name == "KeyboardInterrupt":
-                self.interrupt()
+                self.ensure_interrupted()
             self._advance()
 
     def answer(self, text: str) -> None:
@@ -206,7 +208,7 @@ class RunningCell:
         with self._lock:
             output = self._own.collected()
             own = Part(output=output, error=self._errors.get(0)) if 0 in self.target.workers else None
-            parts = {worker: part for worker in self.others if (part := self._part(worker, output.text)) is not None}
+            parts = {worker: part for worker in self.others if (part := self._part(worker, output)) is not None}
             if self.is_stuck and 0 in self._course.running:  # show worker 0, too
                 parts[0] = Part(output=Collector().collected(), state=self._why_it_waits(), is_urgent=True)
             groups = [*grouped(None, self._earlier), *grouped(own, parts)]
@@ -226,6 +228,12 @@ class RunningCell:
             self._course.interrupt(time.monotonic())
             self._interrupt_others()
             self._schedule()
+
+    def ensure_interrupted(self) -> None:
+        """Interrupt the workers unless that was done: a second interrupt would end the first one's traceback."""
+        with self._lock:
+            if not self._course.is_interrupted:
+                self.interrupt()
 
     def lose(self, worker: int) -> None:
         """Record that the process of a worker has exited."""
@@ -272,6 +280,8 @@ class RunningCell:
             self.exited.add(worker)
             self._errors.setdefault(worker, _EXITED)
         has_failed = worker in self._errors
+        if has_failed and self._course.is_interrupted and self._errors[worker].is_same(_INTERRUPTED):
+            self._interrupted.add(worker)
         self._course.end(worker, time.monotonic(), failed=has_failed)
         if has_failed and self._course.running:
             self._draw_soon()
@@ -283,6 +293,7 @@ class RunningCell:
             if worker in self._course.running:
                 if error is not None:
                     self._errors[worker] = error
+                    self._interrupted.add(worker)
                 self._course.end(worker, time.monotonic(), failed=error is not None)
                 self._advance()
 
@@ -308,14 +319,17 @@ class RunningCell:
 
     # -- methods that are called with the lock held
 
-    def _part(self, worker: int, own: str) -> Part | None:
+    def _part(self, worker: int, own: Collected) -> Part | None:
         """Return a worker's part, or None while the cell runs and the part does not differ from worker 0's text."""
         error, is_running = self._errors.get(worker), worker in self._course.running
         output = self._outputs.get(worker) or self._live[worker].collected()
         if is_running and self._course.has_given_up:
             return Part(output=output, state=self._why_it_waits(), is_urgent=True)
+        if worker in self._interrupted:
+            is_known = 0 in self.target.workers and output.digest == own.digest
+            return Part(output=Collected() if is_known else output, state=_WAS_INTERRUPTED)
         is_open = is_running or 0 in self._course.running
-        if is_open and not error and (output.is_silent or self._is_same_so_far(own, output.text)):
+        if is_open and not error and (output.is_silent or self._is_same_so_far(own.text, output.text)):
             return None
         return Part(output=output, error=error, state=_STILL_RUNNING if is_running else "")
 

@@ -51,6 +51,11 @@ class Course:
         return not self.running or (self.has_given_up and 0 not in self.running)
 
     @property
+    def is_interrupted(self) -> bool:
+        """Whether the workers were interrupted, by the user or because a worker has failed."""
+        return self._interrupted_at is not None
+
+    @property
     def next_at(self) -> float | None:
         """When the next step (interrupt or give up) is due; None if no step is due."""
         if not self.running or self.has_given_up:

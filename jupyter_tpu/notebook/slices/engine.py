@@ -177,7 +177,7 @@ class Engine:
         self._publish(ASKS, {})
         answer = self._answers.take(cell["cell"])
         if answer is None:
-            raise EOFError("worker 0 ended its part of the cell without receiving more input")
+            raise EOFError("input() gets a reply only if worker 0 asks, too, but worker 0 has ended the cell")
         return answer
 
     def _show_only_on_worker_0(self, name: str) -> None:

@@ -67,10 +67,15 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Workers whose parts of a cell are equal and shown once, as `part`; None if the parts equal worker 0's."""
+    """Workers whose parts of a cell are equal and shown once, as `part`; None if the parts equal worker 0's.
+
+    Attributes:
+        has_failed: whether worker 0's part, which these parts equal, has an error.
+    """
 
     workers: tuple[int, ...]
     part: Part | None
+    has_failed: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -81,6 +86,8 @@ class Group:
     def label(self) -> Text:
         """Return the group's label, which is one line."""
         names = names_of(self.workers)
+        if self.part is None and self.has_failed:
+            return Text("{workers}: same error", workers=names)
         if self.part is None:
             return Text("{workers}: same output", workers=names)
         if self.part.error is not None:
@@ -107,7 +114,8 @@ def grouped(own: Part | None, others: Mapping[int, Part]) -> list[Group]:
         own_is_silent = own is None or (own.output.is_silent and own.error is None)
         if key == "same":
             if not own_is_silent:
-                shown_groups.append(Group(workers=tuple(workers), part=None))
+                has_failed = own is not None and own.error is not None
+                shown_groups.append(Group(workers=tuple(workers), part=None, has_failed=has_failed))
         elif not (is_silent and own_is_silent):
             shown_groups.append(Group(workers=tuple(workers), part=part))
     return shown_groups

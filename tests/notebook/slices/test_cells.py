@@ -11,6 +11,8 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from raw_slice import RawSlice, SliceClient
 
+UNASKED = "input() gets a reply only if worker 0 asks, too, but worker 0 has ended the cell"
+
 
 @contextmanager
 def another_front_end(running: RawSlice) -> Iterator[SliceClient]:
@@ -74,7 +76,7 @@ def test_each_other_worker_sends_one_output_message_about_a_silent_cell(shared_s
 def test_a_line_that_names_workers_below_another_line_runs_nothing(shared_slice, cell):
     ran = shared_slice.run(cell)
     assert ran.error.startswith("BadInput: %%worker must be the first line of its cell.")
-    assert ran.others == "workers 1, 2: same output"
+    assert ran.others == "workers 1, 2: same error"
     assert shared_slice.run("'mark' in globals()").outputs[0]["data"] == {"text/plain": "False"}
 
 
@@ -94,7 +96,25 @@ def test_an_exit_by_the_system_function_is_an_error_as_in_any_notebook(shared_sl
 def test_the_same_error_everywhere_is_shown_once(shared_slice):
     ran = shared_slice.run("1/0")
     assert ran.error == "ZeroDivisionError: division by zero"
-    assert ran.others == "workers 1, 2: same output"
+    assert ran.others == "workers 1, 2: same error"
+
+
+def test_workers_that_another_workers_error_interrupts_are_one_quiet_group(shared_slice):
+    # worker 0 ends while worker 2 still formats its traceback, which a second interrupt would end
+    slow = "%%worker 2\nshell = get_ipython()\nformat = shell.InteractiveTB.structured_traceback\n"
+    later = "lambda *each, **options: (time.sleep(1.5), format(*each, **options))[1]"
+    shared_slice.run(f"{slow}shell.InteractiveTB.structured_traceback = {later}")
+    ran = shared_slice.run("print('begun')\nif w == 1: 1/0\ntime.sleep(100)")
+    shared_slice.run("%%worker 2\ndel shell.InteractiveTB.structured_traceback")
+    assert ran.error == "ZeroDivisionError: division by zero (worker 1)"
+    assert ran.others.startswith("worker 1: ZeroDivisionError: division by zero\n")
+    assert ran.others.endswith("\nworker 2: interrupted")
+
+
+def test_interrupted_workers_are_named_together(shared_slice):
+    ran = shared_slice.run("if w == 0: 1/0\ntime.sleep(100)")
+    assert ran.error == "ZeroDivisionError: division by zero"
+    assert ran.others == "workers 1, 2: interrupted"
 
 
 def test_await_works_on_every_worker(shared_slice):
@@ -109,12 +129,12 @@ def test_a_question_is_asked_once_and_answered_everywhere(shared_slice, ask):
 
 @pytest.mark.parametrize("cell", ["if w: input()", "%%workers 1-2\ninput()"])
 def test_a_question_that_worker_0_does_not_ask_ends_with_the_reason(shared_slice, cell):
-    assert shared_slice.run(cell).error.startswith("EOFError: ")
+    assert shared_slice.run(cell).error.startswith("EOFError: input() ")
 
 
 def test_a_second_question_of_one_worker_only_ends_with_the_reason(shared_slice):
     ran = shared_slice.run("input()\nif w == 2: input()", answer="ab")
-    assert ran.error == "EOFError: worker 0 ended its part of the cell without receiving more input (worker 2)"
+    assert ran.error == f"EOFError: {UNASKED} (worker 2)"
 
 
 def test_shell_commands_run_on_every_worker(shared_slice):

@@ -78,7 +78,7 @@ def said(text: str = "", error: CellError | None = None, state: str = "", **fact
         (said("a\n"), [said("b\n"), said("c\n"), said("b\n")], "workers 1, 3:\nb\nworker 2:\nc"),
         (said("a\n"), [said(), said()], "workers 1, 2: no output"),
         (None, [said(), said("a\n")], "worker 2:\na"),
-        (said(error=FAILED), [said(error=FAILED)], "worker 1: same output"),
+        (said(error=FAILED), [said(error=FAILED)], "worker 1: same error"),
         (
             said(),
             [said(), said("a\n", error=FAILED)],
