@@ -23,13 +23,15 @@ import { hasKernel, keyOf } from './fleet';
 import { tpuIcon } from './icons';
 import { commandLabel } from './labels';
 import * as messages from './messages/commands';
-import * as terminals from './messages/terminals';
+import { kernelNotReady } from './messages/panel';
 import { copied } from './messages/problems';
+import * as terminals from './messages/terminals';
 import { isOpen } from './create/memory';
 import { ensureKernelspec } from './create/notebookopener';
 import { chooseNode, confirmDelete, confirmStop, confirmStopMany } from './nodedialogs';
 import { addKernelCommands } from './nodes/kernelcommands';
 import { locatorIn, reportOnCard } from './nodes/target';
+import { asProblem, TpuRequestError } from './request';
 import { showPanel } from './surfaces/notebooktree';
 import { TerminalCommandIDs } from './terminals/tokens';
 import { CommandIDs, IFormRequest, INodeKey, INodeSpec, ITpuModel } from './tokens';
@@ -130,8 +132,8 @@ function addNotebookCommands(context: ICommandContext): void {
     icon: notebookIcon,
     isEnabled: () => app.commands.hasCommand(NEW_NOTEBOOK),
     isPossible: hasKernel,
-    act: async (node, { cwd }) => {
-      await ensureKernelspec(app, node);
+    act: async (given, { cwd }) => {
+      const node = await withKernel(context, given);
       const args = { kernelName: node.kernelspec, cwd };
       return app.commands.execute(NEW_NOTEBOOK, args) as Promise<unknown>;
     }
@@ -142,13 +144,29 @@ function addNotebookCommands(context: ICommandContext): void {
     icon: kernelIcon,
     isEnabled: () => Boolean(tracker?.currentWidget),
     isPossible: hasKernel,
-    act: async node => {
+    act: async given => {
       const notebook = tracker?.currentWidget;
-      await ensureKernelspec(app, node);
+      const node = await withKernel(context, given);
       await notebook?.sessionContext.changeKernel({ name: node.kernelspec ?? undefined });
     }
   });
   tracker?.currentChanged.connect(() => app.commands.notifyCommandChanged(CommandIDs.switchKernel));
+}
+
+/**
+ * Return the node once its kernelspec is known; without it, JupyterLab would ask the user for a kernel. The list may
+ * be older than what the user knows of the node.
+ */
+async function withKernel({ app, model, trans }: ICommandContext, given: INode): Promise<INode> {
+  if (!hasKernel(given)) {
+    await model.refreshFromCloud();
+  }
+  const node = model.findNode(given);
+  if (!node || !hasKernel(node)) {
+    throw new TpuRequestError(asProblem({ message: kernelNotReady(trans) }));
+  }
+  await ensureKernelspec(app, node);
+  return node;
 }
 
 function addNodeCommands(context: ICommandContext): void {

@@ -141,6 +141,25 @@ describe('commands', () => {
     expect(lab.specsAsked).toBe(1);
   });
 
+  it('open a notebook with the kernelspec of a node that became ready after the last list', async () => {
+    const opened: unknown[] = [];
+    lab.commands.addCommand('notebook:create-new', { execute: args => opened.push(args) });
+    const listed = new Promise<void>(resolve => {
+      model.stateChanged.connect(() => model.list?.nodes[0].kernelspec === null && resolve());
+    });
+    const unprepared = list({ nodes: [node('a', { kernelspec: null })] });
+    server.answers['GET nodes'] = () => reply(unprepared);
+    server.answers['POST refresh'] = () => reply(unprepared);
+    void model.refresh();
+    await listed;
+    await expect(lab.commands.execute(CommandIDs.openNotebook, KEY)).rejects.toThrow(
+      "The kernel isn't ready yet."
+    );
+    server.answers['POST refresh'] = () => reply(list({ nodes: [node('a')] }));
+    await lab.commands.execute(CommandIDs.openNotebook, KEY);
+    expect(opened).toEqual([{ kernelName: SPEC }]);
+  });
+
   it('cannot be used where there are no notebooks', () => {
     expect(lab.commands.isEnabled(CommandIDs.openNotebook)).toBe(false);
     expect(lab.commands.isEnabled(CommandIDs.switchKernel)).toBe(false);

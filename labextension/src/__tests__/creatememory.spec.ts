@@ -162,6 +162,8 @@ describe('a notebook that opens on a READY node', () => {
   const OLD = 'tpu-node-3-us-central1-a';
   const CHOSEN: IOpenChoice = { kind: 'notebook', path: 'work/train.ipynb', runsAll: false };
 
+  const nodes = { list: list(), stateChanged: new Signal<ITpuModel, void>({} as ITpuModel) };
+
   afterEach(() => Notification.dismiss());
 
   /** Open a notebook that has this kernel, if any; returns the notebook's changes of kernel. */
@@ -169,6 +171,7 @@ describe('a notebook that opens on a READY node', () => {
     kernel: { name: string; status: string } | null,
     others: readonly INode[] = [node('node-3')]
   ): Promise<string[]> {
+    nodes.list = list({ nodes: [fresh, ...others] });
     const changes: string[] = [];
     const panel = {
       id: 'panel',
@@ -193,7 +196,7 @@ describe('a notebook that opens on a READY node', () => {
     await openOn(
       {
         app: app as unknown as JupyterFrontEnd,
-        nodes: { list: list({ nodes: [fresh, ...others] }) },
+        nodes,
         tracker: { find: () => panel } as unknown as INotebookTracker,
         trans
       },
@@ -218,6 +221,18 @@ describe('a notebook that opens on a READY node', () => {
       await waitFor(() => expect(changes).toEqual([fresh.kernelspec]));
     }
   );
+
+  it.each([
+    ['is pre-empted', [node('node-6', { state: 'PREEMPTED', kernelspec: null })]],
+    ['is deleted', []]
+  ])('is no longer offered to move once the node %s', async (_, left) => {
+    await openWith({ name: OLD, status: 'busy' });
+    nodes.stateChanged.emit();
+    expect(notices()).toHaveLength(1);
+    nodes.list = list({ nodes: [node('node-3'), ...left] });
+    nodes.stateChanged.emit();
+    expect(notices()).toEqual([]);
+  });
 
   it.each([
     ['without a kernel', null, 'READY'],

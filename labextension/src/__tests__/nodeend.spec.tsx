@@ -1,3 +1,4 @@
+import { Contents } from '@jupyterlab/services';
 import { act, cleanup, fireEvent, render, screen } from '@testing-library/react';
 import React from 'react';
 import sentences from '../../../tests/models/node_ends.json';
@@ -6,6 +7,7 @@ import { elapsedText, endText } from '../messages/nodeend';
 import { clockTime, formatMoment } from '../money/moments';
 import { EndLine, Nodes } from '../replay/endline';
 import { EndedReplay, IReplaySource, NotebookReplay } from '../replay/replay';
+import { ShownEnds } from '../replay/shown';
 import { wayBack } from '../replay/wayback';
 import { IDatedList } from '../tokens';
 import { list, node, STOCKOUT, trans } from './fixtures';
@@ -223,5 +225,45 @@ describe('a notebook whose node has ended', () => {
     await own.dismiss();
     expect(own.lost).toBeNull();
     expect(source.settle).not.toHaveBeenCalled();
+  });
+});
+
+describe('the stored end of a node', () => {
+  const file = (path: string): Contents.IModel => ({ path }) as Contents.IModel;
+  const PATH = 'work/Untitled.ipynb';
+  let ends: ShownEnds;
+
+  beforeEach(() => {
+    window.sessionStorage.clear();
+    ends = new ShownEnds(window.sessionStorage);
+    ends.put(PATH, lost());
+    ends.put('worker.ipynb', lost());
+  });
+
+  afterEach(() => expect(ends.of('worker.ipynb')).not.toBeNull());
+
+  it.each(['work', PATH])('is not that of a new notebook after %s is deleted', path => {
+    ends.onFileChanged({ type: 'delete', oldValue: file(path), newValue: null });
+    expect(ends.of(PATH)).toBeNull();
+  });
+
+  it('is not that of a new notebook with the path of one that was deleted elsewhere', () => {
+    ends.onFileChanged({ type: 'new', oldValue: null, newValue: file(PATH) });
+    expect(ends.of(PATH)).toBeNull();
+  });
+
+  it('is kept when the notebook is saved', () => {
+    ends.onFileChanged({ type: 'save', oldValue: null, newValue: file(PATH) });
+    expect(ends.of(PATH)).not.toBeNull();
+  });
+
+  it.each([
+    [PATH, 'a.ipynb', 'a.ipynb'],
+    ['work', 'old', 'old/Untitled.ipynb']
+  ])('follows when %s is renamed %s, open or not', (from, to, after) => {
+    ends.onFileChanged({ type: 'rename', oldValue: file(from), newValue: file(to) });
+    ends.move(PATH, after); // the open notebook's own change of path
+    expect(ends.of(PATH)).toBeNull();
+    expect(ends.of(after)?.end?.cause).toBe('idle');
   });
 });

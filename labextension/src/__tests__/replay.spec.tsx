@@ -287,6 +287,7 @@ describe('the notices of open notebooks', () => {
     },
     serviceManager: {
       serverSettings: server.settings,
+      contents: { fileChanged: new Signal({}) },
       events: { stream: new Signal({}) },
       kernelspecs: { specs: null }
     }

@@ -26,7 +26,7 @@ export async function ensureKernelspec(app: JupyterFrontEnd, node: INode): Promi
 
 export interface IOpenContext {
   readonly app: JupyterFrontEnd;
-  readonly nodes: Pick<ITpuModel, 'list'>;
+  readonly nodes: Pick<ITpuModel, 'list' | 'stateChanged'>;
   readonly tracker: INotebookTracker | null;
   readonly trans: TranslationBundle;
 }
@@ -92,16 +92,29 @@ function nodeInUse(
   return node && !isEnding(list, node.name) ? node : null;
 }
 
-/** Leave the notebook where it runs, and let the user move it: that ends its kernel and loses its variables. */
+/**
+ * Leave the notebook where it runs, and let the user move it: that ends its kernel and loses its variables. Withdraw
+ * the notification once the node can no longer run a kernel.
+ */
 function offerMove(context: IOpenContext, node: INode, other: INode, open: IOpenChoice): void {
-  const { app, trans } = context;
+  const { app, nodes, trans } = context;
   const errors = new ErrorActions(app.commands, trans);
   const name = open.path?.split('/').pop() ?? '';
   const text = messages.stillRuns(node.node_id, name, other.node_id, trans);
   const label = messages.moveTo(node.node_id, trans);
   const callback = (): void =>
     void openOn(context, node, open, true).catch(error => errors.notify(problemOf(error)));
-  Notification.info(text, { autoClose: false, actions: [{ label, callback }] });
+  const id = Notification.info(text, { autoClose: false, actions: [{ label, callback }] });
+  const withdraw = (): void => {
+    const { list } = nodes;
+    // a reload of the list is no news about the node
+    if (list && list.as_of !== null && !list.nodes.some(isSameReady)) {
+      nodes.stateChanged.disconnect(withdraw);
+      Notification.dismiss(id);
+    }
+  };
+  const isSameReady = (one: INode): boolean => one.name === node.name && hasKernel(one);
+  nodes.stateChanged.connect(withdraw);
 }
 
 /** Whether the keyboard focus is in a document. */

@@ -47,6 +47,7 @@ export const replay: JupyterFrontEndPlugin<void> = {
     const source = new ReplaySource(new TpuClient(serviceManager.serverSettings, trans));
     const replays = new WeakMap<NotebookPanel, NotebookReplay>();
     const ends = new ShownEnds(window.sessionStorage);
+    serviceManager.contents.fileChanged.connect((_, change) => ends.onFileChanged(change));
     docRegistry.addWidgetExtension('Notebook', {
       createNew: (panel: NotebookPanel) => openWithoutKernel(panel, ends)
     });

@@ -1,5 +1,6 @@
 /** The ends of nodes shown above notebooks, stored so that a reloaded page shows them again. */
 
+import { Contents } from '@jupyterlab/services';
 import { EndedReplay } from './replay';
 
 const PREFIX = 'jupyter-tpu:node-end:';
@@ -17,11 +18,24 @@ export class ShownEnds {
     }
   }
 
-  /** Move the entry of a renamed notebook. */
+  /** Keep the entries of notebooks by what happens to files and folders: another notebook may get the same path. */
+  onFileChanged({ type, oldValue, newValue }: Contents.IChangedArgs): void {
+    if (type === 'new' && newValue?.path) {
+      this._forget(newValue.path);
+    } else if (type === 'delete' && oldValue?.path) {
+      this._forget(oldValue.path);
+    } else if (type === 'rename' && oldValue?.path && newValue?.path) {
+      this._forget(newValue.path);
+      this.move(oldValue.path, newValue.path);
+    }
+  }
+
+  /** Move the entries of a renamed notebook or folder, if there are any. */
   move(from: string, to: string): void {
-    const shown = this.of(from);
-    this.put(from, null);
-    this.put(to, shown);
+    for (const path of this._pathsIn(from)) {
+      this.put(to + path.slice(from.length), this.of(path));
+      this.put(path, null);
+    }
   }
 
   put(path: string, shown: EndedReplay | null): void {
@@ -35,5 +49,17 @@ export class ShownEnds {
     } catch {
       // the storage is full: after a reload the line is gone
     }
+  }
+
+  private _forget(place: string): void {
+    this._pathsIn(place).forEach(path => this.put(path, null));
+  }
+
+  /** The notebooks with entries that have this path, or are in the folder with this path. */
+  private _pathsIn(place: string): string[] {
+    return Object.keys(this._storage)
+      .filter(key => key.startsWith(PREFIX))
+      .map(key => key.slice(PREFIX.length))
+      .filter(path => path === place || path.startsWith(`${place}/`));
   }
 }
