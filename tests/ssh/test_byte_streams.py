@@ -77,7 +77,7 @@ class Agent:
         task = asyncio.current_task()
         assert task
         self._served.add(task)
-        session = Session(None, None, {}, dict, lambda _session: None, reader, writer)  # type: ignore[arg-type]
+        session = Session(None, None, None, {}, dict, lambda _session: None, reader, writer)  # type: ignore[arg-type]
         try:
             await session.run()
             if session.target:

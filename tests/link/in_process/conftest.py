@@ -221,6 +221,7 @@ class Place:
         self._served.add(task)
         session = Session(
             self._kernels,  # type: ignore[arg-type]
+            None,  # type: ignore[arg-type]
             self._calls,
             {},
             lambda: self.notice,
