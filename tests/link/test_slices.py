@@ -247,7 +247,7 @@ async def test_a_cell_ends_although_no_client_reports_that_an_engine_exited_befo
     psutil.Process((await pair.info(1))["engine"]["pid"]).kill()
     refused = (await pair.client.run("1"))["content"]
     assert refused["ename"] == "WorkerLost"
-    assert refused["evalue"].startswith("worker 1: the process has ended")
+    assert refused["evalue"].startswith("The process of worker 1 ended or does not respond. Restart")
 
 
 async def test_a_worker_whose_own_jupyter_tpu_has_no_extension_is_lost_with_the_reason(

@@ -119,7 +119,9 @@ class RawSlice(SliceClient):
         self.engines: dict[int, subprocess.Popen[bytes]] = {}
         slice_file = folder / "slice.json"
         self.client_file = self._security / "ipcontroller-client.json"
-        slice_file.write_text(json.dumps({"version": 1, "workers": workers, "client_file": str(self.client_file)}))
+        self.state_file = folder / "state.json"
+        facts = {"client_file": str(self.client_file), "state_file": str(self.state_file)}
+        slice_file.write_text(json.dumps({"version": 1, "workers": workers, **facts}))
         self.manager = KernelManager()
         self.manager.kernel_spec.interrupt_mode = "message"
         self.manager.start_kernel(

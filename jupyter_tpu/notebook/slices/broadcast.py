@@ -41,6 +41,8 @@ _LOST_S = 10.0
 _EXITS_S = 2.0
 # How long the kernel's last messages may take to the agent before the kernel exits; nothing reports their arrival.
 _LAST_MESSAGES_S = 1.0
+# How long a cell waits at its end until the agent knows how a worker was lost; a client must tell it.
+_EXPLAINED_WITHIN_S = 5.0
 _JOIN_S = 180.0
 _SLOW_S = 10.0
 _LOOK_EVERY_S = 0.5
@@ -62,6 +64,7 @@ class Slice:
         self.joined: dict[int, Mapping[str, Any]] = {}
         self.lost: set[int] = set()
         self.cell: RunningCell | None = None
+        self._exited: set[int] = set()  # lost because a cell has called ``exit()``
         self.cluster = Cluster(range(1, self.count), self._on_joined, self._on_lost)
         self._shell = shell
         self._kernel = shell.kernel
@@ -264,6 +267,7 @@ class Slice:
         self._number += 1
         own = Collector()
         cell = RunningCell(self.cluster, target, self._number, publisher, own, self._limits)
+        cell.why_lost = self._why_lost
         if cell.others:
             self.cell = cell
             cell.when_stuck = self._refusals.refuse_waiting
@@ -285,6 +289,8 @@ class Slice:
                 cell.ensure_interrupted()
             await self._until_changed(cell.when_over, cell.interrupt)
         self._recorder.end()
+        self._exited |= cell.exited
+        await self._until_explained(cell.lost - cell.exited)
         if cell.others:
             cell.draw()
         for worker in cell.exited:  # refuse the next cell even if it arrives before the process has ended
@@ -353,20 +359,38 @@ class Slice:
     def _problem(self) -> tuple[str, Text | str] | None:
         if self._failure is not None:
             return "WorkersMissing", self._failure
-        losses = self._losses()  # the agent may know of a loss before the controller does
-        lost = self.lost | losses.keys()
-        if lost and lost <= losses.keys():
-            return "WorkerLost", "\n".join(losses[worker] for worker in sorted(lost))
+        lost = self.lost | self._losses().keys()  # the agent may know of a loss before the controller does
         if lost:
-            text = Text(
-                "{workers}: the process has ended or does not respond, and its variables are lost. To start all "
-                "workers again, restart the kernel.",
-                workers=names_of(lost),
-            )
-            return "WorkerLost", text
+            texts = self._why_lost(lost)
+            return "WorkerLost", "\n".join(dict.fromkeys(texts[worker] for worker in sorted(lost)))
         if self.cell is not None and self.cell.running:
             return "WorkerBusy", self.cell.waiting_text()
         return None
+
+    def _why_lost(self, workers: set[int]) -> dict[int, str]:
+        """Return why workers are lost and what to do, by worker; one text names all that are lost for one reason."""
+        known = self._losses()
+        exited = workers & (self._exited | (self.cell.exited if self.cell else set()))
+        unknown = workers - exited - known.keys()
+        texts = {worker: known[worker] for worker in workers - exited - unknown}
+        if exited:
+            text = Text(
+                "The process of {workers} ended, because a cell called exit(). Restart the kernel.",
+                workers=names_of(exited),
+            )
+            texts |= dict.fromkeys(exited, shown(text))
+        if unknown:
+            text = Text(
+                "The process of {workers} ended or does not respond. Restart the kernel.", workers=names_of(unknown)
+            )
+            texts |= dict.fromkeys(unknown, shown(text))
+        return texts
+
+    async def _until_explained(self, lost: set[int]) -> None:
+        """Wait a moment until the agent knows how workers were lost; without an agent, return at once."""
+        until = time.monotonic() + _EXPLAINED_WITHIN_S
+        while self._state_file.is_file() and lost - self._losses().keys() and time.monotonic() < until:  # noqa: ASYNC110 - a file
+            await asyncio.sleep(_LOOK_EVERY_S / 5)
 
     def _why_stuck(self) -> CellError | None:
         """Return the error for cells that can't run because worker 0 hangs, or None. Can be called from any thread."""

@@ -54,14 +54,9 @@ _LAST_MESSAGE_S = 2.0
 _SIGNAL_AFTER_S = 1.0
 
 _INTERRUPTED = CellError(name="KeyboardInterrupt", value="")
-_EXITED = CellError(
-    name="WorkerLost",
-    value=str(Text("the cell has called exit(), so its process has ended and its variables are lost")),
-)
 _STILL_RUNNING = Text("still running")
 _WAS_INTERRUPTED = Text("interrupted")
 _SINCE_LAST_CELL = Text("output since the last cell")
-_LOST = Text("its process has ended or does not respond, so its variables are lost")
 _HINT = Text(
     "still running. If the cell uses an array or a collective operation of all workers, it waits for the "
     "other workers forever. Interrupt the cell, then run it on all workers."
@@ -81,6 +76,8 @@ class RunningCell:
 
     Attributes:
         when_stuck: called, from any thread, when the cell stops waiting for workers that can't be interrupted.
+        why_lost: returns, for lost workers, why they are lost and what to do; called from any thread.
+        lost: the other workers that were lost while they ran the cell.
         exited: the other workers on which the cell has called ``exit()``.
     """
 
@@ -88,6 +85,8 @@ class RunningCell:
         self, cluster: Cluster, target: Target, number: int, publisher: Publisher, own: Collector, limits: Limits
     ) -> None:
         self.when_stuck: Callable[[], None] = lambda: None
+        self.why_lost: Callable[[set[int]], Mapping[int, str]] = lambda workers: dict.fromkeys(workers, "")
+        self.lost: set[int] = set()
         self.exited: set[int] = set()
         self.number = number
         self.target = target
@@ -137,7 +136,9 @@ class RunningCell:
         with self._lock:
             self._own_exits = exits
             if exits:
-                self._errors = {worker: each for worker, each in self._errors.items() if each is not _EXITED}
+                for worker in self.exited & self.lost:
+                    del self._errors[worker]
+                self.lost -= self.exited
                 self.exited.clear()
             self._course.end(0, time.monotonic(), failed=error is not None)
             if error is not None:
@@ -184,6 +185,7 @@ class RunningCell:
             own = self._errors.get(0)
             if own is not None and not own.is_same(_INTERRUPTED):
                 return None
+            self._explain_losses()
             failed = {each: at for each, at in self._course.failed.items() if each in self._errors and each}
             if not failed:
                 return None if own else self._still_running()
@@ -191,6 +193,8 @@ class RunningCell:
             error = self._errors[first]
             if error.is_same(own):
                 return None
+            if first in self.lost:  # the text names all workers that were lost in this way
+                return CellError(name=error.name, value="\n".join((error.value, *error.traceback)))
             same = [worker for worker in failed if error.is_same(self._errors.get(worker))]
             return CellError(name=error.name, value=f"{error.value} ({names_of(same)})".lstrip())
 
@@ -206,6 +210,7 @@ class RunningCell:
     def draw(self) -> None:
         """Show the other workers' current output."""
         with self._lock:
+            self._explain_losses()
             output = self._own.collected()
             own = Part(output=output, error=self._errors.get(0)) if 0 in self.target.workers else None
             parts = {worker: part for worker in self.others if (part := self._part(worker, output)) is not None}
@@ -239,7 +244,8 @@ class RunningCell:
         """Record that the process of a worker has exited."""
         with self._lock:
             if worker in self._course.running:
-                self._errors[worker] = CellError(name="WorkerLost", value=str(_LOST))
+                self.lost.add(worker)
+                self._explain_losses()
                 self._course.lose(worker, time.monotonic())
                 self.draw()
                 self._advance()
@@ -278,7 +284,9 @@ class RunningCell:
             )
         if content.get("exits") and not self._own_exits:  # an engine of an earlier version does not say
             self.exited.add(worker)
-            self._errors.setdefault(worker, _EXITED)
+            if worker not in self._errors:
+                self.lost.add(worker)
+                self._explain_losses()
         has_failed = worker in self._errors
         if has_failed and self._course.is_interrupted and self._errors[worker].is_same(_INTERRUPTED):
             self._interrupted.add(worker)
@@ -318,6 +326,13 @@ class RunningCell:
                 self._publisher.note(Text("{workers}: {reason}", workers=running, reason=_HINT))
 
     # -- methods that are called with the lock held
+
+    def _explain_losses(self) -> None:
+        """Set the errors of lost workers. Why a worker is lost may become known only after its loss."""
+        for worker, text in (self.why_lost(self.lost) if self.lost else {}).items():
+            first, _, last_output = text.partition("\n")  # a label is one line
+            traceback = (last_output,) if last_output else ()
+            self._errors[worker] = CellError(name="WorkerLost", value=first, traceback=traceback)
 
     def _part(self, worker: int, own: Collected) -> Part | None:
         """Return a worker's part, or None while the cell runs and the part does not differ from worker 0's text."""

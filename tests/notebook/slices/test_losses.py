@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import time
 import psutil
 import pytest
 
+EXITED = "The process of worker 1 ended, because a cell called exit(). Restart the kernel."
+LOST = "The process of worker 1 ended or does not respond. Restart the kernel."
 HANGS_AFTER_A_LOSS = (
     "import os, signal, time\nif os.environ.get('TPU_SLICE_WORKER'): os._exit(3)\n"
     "signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(100)"
@@ -64,7 +67,7 @@ def test_a_lost_worker_is_named_at_once_and_nothing_runs_until_a_restart(make_sl
     request = running.send("%%worker 0\ntime.sleep(1)")
     running.result(request)
     running.engine_of(1).send_signal(signal.SIGKILL)
-    while not running.run("w").error.startswith("WorkerLost: worker 1"):
+    while running.run("w").error != f"WorkerLost: {LOST}":
         pass
     assert running.run("%%worker 0\nw").error == ""
 
@@ -77,11 +80,11 @@ def test_a_worker_that_exits_is_lost_as_by_kill(make_slice):
     assert ran.error == "SystemExit: (worker 1)"
     # shown while worker 0 still runs
     request = running.send("if w:\n  print('its output'); exit()\nelse: time.sleep(100)")
-    running.wait_for_output(request, "worker 1: WorkerLost: the cell has called exit()")
+    running.wait_for_output(request, f"worker 1: WorkerLost: {EXITED}")
     ran = running.result(request)
-    assert ran.error.startswith("WorkerLost: the cell has called exit()")
+    assert ran.error == f"WorkerLost: {EXITED}"
     assert "its output" in ran.others
-    assert running.run("never = True").error.startswith("WorkerLost: worker 1")
+    assert running.run("never = True").error == f"WorkerLost: {EXITED}"
     assert running.run("%%worker 0\nprint('never' in globals())").printed == "False\n"
 
 
@@ -99,8 +102,22 @@ def test_a_worker_that_is_lost_in_a_cell_ends_it(make_slice):
     running = make_slice(2)
     running.start_engines()
     request = running.send("import os, time\nif os.environ.get('TPU_SLICE_WORKER'): os._exit(3)\ntime.sleep(100)")
-    running.wait_for_output(request, "worker 1: WorkerLost: its process has ended")
-    assert running.result(request).error.startswith("WorkerLost: ")
+    running.wait_for_output(request, f"worker 1: WorkerLost: {LOST}")
+    assert running.result(request).error == f"WorkerLost: {LOST}"
+
+
+def test_a_cell_and_the_next_say_how_a_worker_was_lost_as_soon_as_the_agent_knows(make_slice):
+    running = make_slice(2)
+    running.start_engines()
+    how = "The process of worker 1 ended (exit code 3). Restart the kernel."
+    state = json.dumps({"losses": {"1": f"{how} Its last output:\nthe end"}})
+    ran = running.run(
+        "import os, pathlib, time\nif os.environ.get('TPU_SLICE_WORKER'): os._exit(3)\n"
+        f"time.sleep(1)\npathlib.Path({str(running.state_file)!r}).write_text({state!r})"
+    )
+    error = f"WorkerLost: {how} Its last output:\nthe end"
+    assert (ran.error, ran.others) == (error, f"worker 1: {error}")
+    assert running.run("1").error == error
 
 
 @pytest.mark.parametrize("workers", ["", "%%worker 1\n"])
@@ -119,9 +136,9 @@ def test_a_lost_controller_ends_the_cell(make_slice):
     request = running.send("import time\nprint('begun', flush=True)\ntime.sleep(100)")
     running.wait_for_output(request, "begun")
     running.kill_controller()
-    running.wait_for_output(request, "worker 1: WorkerLost: its process has ended")
-    assert running.result(request).error.startswith("WorkerLost: ")
-    assert running.run("1").error.startswith("WorkerLost: worker 1")
+    running.wait_for_output(request, f"worker 1: WorkerLost: {LOST}")
+    assert running.result(request).error == f"WorkerLost: {LOST}"
+    assert running.run("1").error == f"WorkerLost: {LOST}"
 
 
 def test_a_controller_that_is_lost_before_the_engines_join_ends_the_cell(make_slice):
@@ -132,7 +149,7 @@ def test_a_controller_that_is_lost_before_the_engines_join_ends_the_cell(make_sl
     request = running.send("1")
     running.wait_for_output(request, "1 of 2 workers are ready; waiting for worker 1.")
     running.kill_controller()
-    assert running.result(request).error.startswith("WorkerLost: worker 1")
+    assert running.result(request).error == f"WorkerLost: {LOST}"
 
 
 @pytest.mark.nightly
@@ -171,8 +188,8 @@ def test_a_frozen_machine_is_lost(make_slice):
     running.wait_for_output(request, "begun")
     for each in frozen:
         each.suspend()
-    running.wait_for_output(request, "worker 1: WorkerLost")
-    assert running.result(request).error.startswith("WorkerLost: ")
+    running.wait_for_output(request, f"worker 1: WorkerLost: {LOST}")
+    assert running.result(request).error == f"WorkerLost: {LOST}"
 
 
 @pytest.mark.nightly
