@@ -317,7 +317,7 @@ class Slice:
             if interrupted or self._interrupts.have_arrived:
                 return "KeyboardInterrupt", text
             if loop.time() > begin + _JOIN_S:
-                return "WorkersMissing", text
+                return "WorkersMissing", self._missing_text(missing, _JOIN_S)
         publisher.clear()
         self._report_differences(publisher)
         return self._problem()
@@ -333,11 +333,13 @@ class Slice:
             all=self.count,
             workers=names_of(missing),
         )
-        if waited_s < _SLOW_S or not self.cluster.address:
+        if waited_s < _SLOW_S:
             return text
+        if waited_s < _JOIN_S or not self.cluster.address:
+            return Text("{text} Still starting: this may take a few minutes.", text=text)
         return Text(
-            "{text} If this takes more than a few minutes, restart the kernel. If it happens again, a firewall "
-            "may be blocking the workers' connections to {address}; JAX would fail too.",
+            "{text} Restart the kernel. If it happens again, check that the firewall rules of the node's VPC network "
+            "let the workers connect to {address}.",
             text=text,
             address=self.cluster.address,
         )

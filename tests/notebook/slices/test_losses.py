@@ -35,6 +35,15 @@ def test_the_first_cell_waits_for_the_workers_and_names_those_that_are_missing_o
     assert different not in str(running.run("1").outputs)
 
 
+@pytest.mark.nightly  # waits ten seconds
+def test_workers_that_start_slowly_are_not_said_to_be_behind_a_firewall(make_slice):
+    running = make_slice(2)
+    request = running.send("1")
+    running.wait_for_output(request, 'waiting for worker 1. Still starting: this may take a few minutes."')
+    running.start_engines()
+    assert running.result(request).error == ""
+
+
 def test_what_formats_an_error_is_there_before_the_first_interrupt(make_slice):
     running = make_slice(2)
     running.start_engines()
