@@ -203,7 +203,7 @@ FRONT_END_SOURCES := $(shell find labextension/src labextension/style labextensi
   $(wildcard labextension/tsconfig*.json labextension/core-*.json)
 
 $(LABEXTENSION)/package.json: $(NODE_MODULES) $(FRONT_END_SOURCES)
-	@echo "Building the front end"
+	@echo "Building the front end (up to a few minutes the first time)"
 	@cd labextension && jlpm build:prod > ../.make/build.log 2>&1 || (cat ../.make/build.log; exit 1)
 	@touch $@
 

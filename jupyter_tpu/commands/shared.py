@@ -20,7 +20,7 @@ FORCE_NEEDS_PID = "--force needs --pid: another user's process can only be ended
 STATUS = Command(
     name="",
     here="Show this node on one screen.",
-    examples={"%tpu": "node, chips, auto-stop, cost and grants, each with the age of its data"},
+    examples={"%tpu": "node, chips, auto-stop, cost, quota and grants, each with the age of its data"},
 )
 
 # -- chips
@@ -77,7 +77,7 @@ EXTEND = Command(
     examples={
         "%tpu extend": Text("for {duration}", duration=DEFAULT_EXTENSION),
         "%tpu extend 3h": "for a duration (in s, m, h or d)",
-        "%tpu extend until 18:00": "until a time of day by the node's clock, which is UTC unless changed",
+        "%tpu extend until 18:00": "until a time of day, by the node's clock (UTC unless changed)",
         "%tpu extend while-busy": "until the current cell ends",
         "%tpu extend off": "cancel an earlier extension",
     },
@@ -98,7 +98,11 @@ EXTEND = Command(
                 metavar=DEFAULT_EXTENSION,
                 help=Text("for this long (default: {duration})", duration=DEFAULT_EXTENSION),
             ),
-            argument("--until", metavar="HH:MM", help="until this time of day, by this machine's clock"),
+            argument(
+                "--until",
+                metavar="HH:MM",
+                help="until this time of day, by the clock of the machine that runs the command",
+            ),
             flag("--while-busy", help="until the running cells have finished"),
             flag("--off", help="cancel an earlier extension"),
         ),

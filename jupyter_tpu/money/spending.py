@@ -98,8 +98,7 @@ def spend_view(account: Account, *, as_of: float | None, is_complete: bool) -> J
     """
     open_spans = [span for span in account.spans if span.is_open]
     month = account.window("month")
-    # include nodes of earlier months only in the total, so that the list doesn't grow forever
-    recent = [own for own in _by_node(account.spans).values() if _is_recent(own, month)]
+    recent = recent_nodes(account)
     unwatched = any(span.unwatched_s for own in recent for span in own)
     return {
         "as_of": as_of,
@@ -114,6 +113,13 @@ def spend_view(account: Account, *, as_of: float | None, is_complete: bool) -> J
         "month": _cost_view(cost(account.spans, month, account.now)),
         "budgets": budgets_view(account),
     }
+
+
+def recent_nodes(account: Account) -> list[list[Span]]:
+    """Return the spans of each node that was READY this month, in the order of the view's ``nodes``."""
+    # earlier nodes are only in the total, so that the list doesn't grow forever
+    month = account.window("month")
+    return [own for own in _by_node(account.spans).values() if _is_recent(own, month)]
 
 
 def _by_node(spans: Iterable[Span]) -> dict[tuple[str, str], list[Span]]:

@@ -19,6 +19,7 @@ from jupyter_tpu.sample_table import UNKNOWN as UNKNOWN
 
 # such as "8", "-1", "12.5 %", "16.0 GiB" or "≈ $3.20", but not a version such as "0.10.2"
 _NUMBER = re.compile(r"([≈~<≤≥] ?)?[-−]?\$?\d[\d,]*(\.\d+)?( ?(%|[KMGT]iB|m?s))?")
+_CODE = re.compile(r"`([^`]+)`")  # code in our texts, as in Markdown
 _WORD = re.compile(r"[^\d\s]*")  # in place of a number: "unknown", "unlimited" or nothing
 
 
@@ -142,4 +143,6 @@ def _html_row(tag: str, cells: Sequence[str], sides: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    return as_html(plainly(text))
+    """Escape a text for HTML; commands between back-ticks in our own texts are shown as code."""
+    escaped = as_html(plainly(text))
+    return _CODE.sub(r"<code>\1</code>", escaped) if isinstance(text, Text) else escaped

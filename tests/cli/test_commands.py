@@ -117,6 +117,9 @@ def test_a_node_made_elsewhere_gets_our_key_only_when_it_is_named(terminal: Term
         (host,) = terminal.tpu_json("ssh-config", "theirs")["hosts"]
         assert host["alias"] == f"theirs.{ZONE}.tpu"
         assert terminal.tpu_json("ssh-config")["hosts"] == [host]
+
+        assert terminal.tpu("stop", "theirs", "--yes").returncode == 0
+        assert "skipped, not READY: theirs\n" in terminal.tpu("ssh-config").stderr
     finally:
         terminal.tpu("delete", "theirs", "--yes")
 

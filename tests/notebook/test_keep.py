@@ -50,6 +50,18 @@ REPORT: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
+    ("idle_s", "start"),
+    [
+        (3600, "Idle timeout: 1 h, or 2 h while an unattended cell runs; "),
+        (4 * 3600, "Idle timeout: 4 h; "),  # the longer limit applies
+    ],
+)
+def test_the_limit_of_an_unattended_cell_is_shown_if_it_is_longer(idle_s: float, start: str) -> None:
+    rules = {**REPORT["rules"], "idle_after_s": idle_s, "unattended_after_s": 7200}
+    assert report_lines({**REPORT, "rules": rules})[0].startswith(start)
+
+
+@pytest.mark.parametrize(
     ("changes", "line"),
     [
         ({}, "In use: auto-stop 1 h after it becomes idle."),

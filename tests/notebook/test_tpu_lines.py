@@ -184,6 +184,7 @@ def test_the_screen_tells_all_that_is_known_with_its_age(start: Any) -> None:
         assert part in shown
     assert "duty cycle of the chip" in shown
     assert "Auto-stop in 15 min (idle)." in shown
+    assert "Quota (updated" in shown
 
 
 def test_no_page_takes_dollars_for_mathematics(start: Any) -> None:
@@ -401,6 +402,12 @@ def test_help_needs_no_agent(line: str) -> None:
     assert "%tpu extend" in str(run_line(line, MagicContext({}, NOW))) or "%tpu release" in str(
         run_line(line, MagicContext({}, NOW))
     )
+
+
+def test_help_shows_commands_as_code() -> None:
+    page = run_line("--help", MagicContext({}, NOW)).to_html()
+    assert "<code>%tpu COMMAND --help</code>" in page
+    assert "`" not in page
 
 
 @pytest.mark.parametrize(

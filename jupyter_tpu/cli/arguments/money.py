@@ -50,7 +50,8 @@ COMMANDS = (
     ),
     Command(
         name="budget",
-        help="list, set or remove budgets; at the cap, billed nodes are stopped and nodes under a grant keep running",
+        help="list, set or remove budgets; at the cap, billed nodes are stopped, or deleted if they cannot be stopped; "
+        "nodes under a grant keep running",
         arguments=(
             action("list", "set", "remove", "confirm"),
             argument("name", nargs="?", metavar="NAME", help="your name for the budget"),

@@ -186,6 +186,10 @@ def _show_where(server: dict[str, Any], cloud: EmulatedCloud, folder: DemoFolder
             "JupyterLab"
         )
     )
+    own = folder.environment()
+    shared = {**_variables(cloud), **{name: own[name] for name in ("JUPYTER_DATA_DIR", "JUPYTER_TPU_DATA_DIR")}}
+    exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in shared.items())
+    echo(_("  Shell: for `jupyter tpu` in another terminal, run: export {variables}", variables=exports))
     echo(_("  Stop:  press Ctrl-C here"))
     echo(_("  State: {root} (kept; `{command} --reset` starts over)", root=folder.root, command=_command(folder)))
 

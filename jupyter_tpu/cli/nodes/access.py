@@ -69,12 +69,18 @@ async def _access(options: argparse.Namespace) -> SshAccess:
             node = await find_node(cloud, options.node, options.zone)
             return await access_to(cloud, node.name)
         addresses: list[WorkerAddress] = []
+        stopped: list[str] = []
         for node in (await cloud.list_nodes(options.zone or "-")).nodes:
+            if node.state != "READY":
+                stopped.append(node.name.node_id)
+                continue
             try:
                 # listing must not change nodes, so don't add our key to nodes that lack it
                 addresses += (await access_to(cloud, node.name, may_add_key=False)).addresses
             except TpuError as error:
                 note(_("skipped: {error}", error=plain(full_text(error))))
+        if stopped:
+            note(_("skipped, not READY: {nodes}", nodes=plain(", ".join(stopped))))
     return SshAccess(tuple(addresses))
 
 

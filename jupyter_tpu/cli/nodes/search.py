@@ -139,7 +139,9 @@ def _try_text(search: Search, tried: Try) -> str:
     line = _("  {what}: {outcome}.", what=what, outcome=_(_OUTCOMES[tried.outcome]))
     if tried.raw:
         return plain(_("{line} Message from the cloud: {raw}", line=line, raw=tried.raw))
-    return plain(f"{line} {_(tried.message)}" if tried.outcome == "other" else line)
+    # the final error repeats why the search ended
+    has_text = tried.outcome == "other" and tried.message != search.stop
+    return plain(f"{line} {_(tried.message)}" if has_text else line)
 
 
 async def _write_kernelspec(options: argparse.Namespace, opened: OpenFleet, search: Search) -> None:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli import terminal
-from jupyter_tpu.cli.node_texts import EMULATED
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import echo, echo_json, full_text, note, warn
 from jupyter_tpu.errors import BadInput, FileFailed, HostKeyChanged, LoginRefused, Text, WorkerUnreachable, WrongState
@@ -144,8 +143,6 @@ def run_cp(options: argparse.Namespace) -> int:
         )
     else:
         _show(progress)
-        if cloud_settings(options).is_emulated:
-            note(EMULATED)
     return 1 if progress.failures else 0
 
 

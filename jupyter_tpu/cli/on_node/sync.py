@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jupyter_tpu.cli.node_texts import EMULATED
 from jupyter_tpu.cli.on_node.copy import ready_node, size_text
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import echo, echo_json, is_confirmed, note, plain, warn
@@ -53,8 +52,6 @@ def run_sync(options: argparse.Namespace) -> int:
         echo_json({**_to_json(result), "emulated": cloud_settings(options).is_emulated})
     else:
         _show(result, node, is_planned=_is_planned(options))
-        if cloud_settings(options).is_emulated:
-            note(EMULATED)
     if result.full:
         raise FileFailed(
             Text("The disk of {node} is full.", node=node) if result.full == "remote" else "The disk here is full.",

@@ -28,8 +28,8 @@ _SET_OPTIONS = ("usd", "hours", "per", "resets_on", "resets_at", "stop_all", "wa
 _UNCHANGED = "The budgets are unchanged."
 _UP_TO = Text('"Up to" includes unmonitored time in which a node may have been READY. Budgets count all of that time.')
 _AT_THE_CAP = {
-    "stop": Text("stops billed nodes"),
-    "stop-all": Text("stops all READY nodes"),
+    "stop": Text("stops billed nodes, and deletes those that cannot be stopped"),
+    "stop-all": Text("stops all nodes, and deletes those that cannot be stopped"),
     "warn": Text("only warns"),
 }
 

@@ -20,9 +20,10 @@ from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import Text, TpuError
 from jupyter_tpu.fleet.spend.price_updater import PriceUpdater, failure_text
 from jupyter_tpu.i18n import _, padded
-from jupyter_tpu.money.spending import spend_view
+from jupyter_tpu.money.budgets import moment_text
+from jupyter_tpu.money.spending import recent_nodes, spend_view
 
-_HEADER = ("NAME", "ZONE", "TYPE", "READY FOR", "PRICE", "PRICE SOURCE", "COST")
+_HEADER = ("NAME", "ZONE", "TYPE", "FIRST READY", "READY FOR", "PRICE", "PRICE SOURCE", "COST")
 _TIMES = (
     ("today", Text("today")),
     ("week", Text("this week")),
@@ -73,7 +74,9 @@ def _prices_failure(options: argparse.Namespace) -> str:
 
 def _show_spend(view: dict[str, Any], seen: ObservedSpend) -> None:
     if view["nodes"]:
-        echo_table(_HEADER, map(_row, view["nodes"]))
+        starts = (own[0].began_at for own in recent_nodes(seen.account))
+        first = [moment_text(at, seen.account.offset_at(at)) for at in starts]
+        echo_table(_HEADER, map(_row, view["nodes"], first))
         echo()
     for field, when in _TIMES:
         spent = view[field]
@@ -89,13 +92,14 @@ def _show_spend(view: dict[str, Any], seen: ObservedSpend) -> None:
         note(text)
 
 
-def _row(node: dict[str, Any]) -> tuple[str, ...]:
+def _row(node: dict[str, Any], first_ready: str) -> tuple[str, ...]:
     price = _("price unknown") if node["usd_per_hour"] is None else f"{dollars_text(node['usd_per_hour'])}/h"
     ready: str = duration_text(node["ready_s"])
     if node["is_open"]:
         ready = _("{duration}, still READY", duration=ready)
     source = _source_text(node["price_source"] or "")
-    return (node["node_id"], node["zone"], node["accelerator_type"], ready, price, source, dollars_text(node["usd"]))
+    known = (node["node_id"], node["zone"], node["accelerator_type"], first_ready, ready)
+    return (*known, price, source, dollars_text(node["usd"]))
 
 
 def _source_text(origin: str) -> str:

@@ -390,9 +390,9 @@ def _notice(budget: Budget, account: Account, ended: Mapping[Verb, Collection[st
     """
     done = [_ENDED[verb].with_arguments(nodes=", ".join(sorted(ids))) for verb, ids in ended.items() if ids]
     usual = (
-        Text("billed nodes are stopped, and spot nodes deleted")
+        Text("billed nodes are stopped, and those that cannot be stopped are deleted")
         if budget.spares_granted
-        else Text("READY nodes are stopped, and spot nodes deleted")
+        else Text("all nodes are stopped, and those that cannot be stopped are deleted")
     )
     what, at = joined(done or [usual], "; "), window_of(budget, account.now, account.offset_at).ends_at
     if at is None:

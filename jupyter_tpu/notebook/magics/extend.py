@@ -74,7 +74,9 @@ def end_lines(report: Mapping[str, Any]) -> list[str]:
     rules, keep, guard = report["rules"], report["keep"], report["guard"]
     idle_s = rules["idle_after_s"]
     # Only the idle rule treats an unattended cell as idle; older agents do not send this limit.
-    unattended_s = None if idle_s is None else rules.get("unattended_after_s")
+    unattended_s = rules.get("unattended_after_s")
+    if idle_s is None or unattended_s is None or unattended_s <= idle_s:
+        unattended_s = None  # the longer of the two limits applies, see `autostop.judge`
     lines: list[str] = [_rules_line(idle_s, unattended_s, rules["session_s"])]
     ends_in_s, kept_s = report["ends_in_s"], keep["for_s"]
     is_last = ends_in_s is not None and kept_s is not None and abs(ends_in_s - kept_s) < _SAME_S
@@ -102,7 +104,7 @@ def _rules_line(idle_s: float | None, unattended_s: float | None, session_s: flo
             "Idle timeout: {idle}; maximum session length: {session}.", idle=duration_text(idle_s), session=session
         )
     return Text(
-        "Idle timeout: {idle}, or {unattended} for an unattended cell; maximum session length: {session}.",
+        "Idle timeout: {idle}, or {unattended} while an unattended cell runs; maximum session length: {session}.",
         idle=duration_text(idle_s),
         unattended=duration_text(unattended_s),
         session=session,

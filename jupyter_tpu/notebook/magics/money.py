@@ -185,7 +185,9 @@ def _at_the_cap(view: JSON) -> str:
         return Text("warning only")
     # a grant covers dollars, not hours
     spares_granted = view["action"] == "stop" and view["unit"] == "usd"
-    return Text("billed nodes are stopped") if spares_granted else Text("all nodes are stopped")
+    if spares_granted:
+        return Text("billed nodes are stopped, and those that cannot be stopped are deleted")
+    return Text("all nodes are stopped, and those that cannot be stopped are deleted")
 
 
 def _amounts(view: JSON) -> tuple[float, float]:
@@ -197,10 +199,11 @@ def quota(context: MagicContext) -> MagicOutput:
     known = snapshot_of(context.call(*snapshot_call("quota")))
     if known is None:
         return MagicOutput(sections=[Section(title=Text("Quota"), lines=no_snapshot_lines("quota"))])
-    return output_of(lambda: [_quota_section(known, context.now)])
+    return output_of(lambda: [quota_section(known, context.now)])
 
 
-def _quota_section(known: ClientSnapshot, now: float) -> Section:
+def quota_section(known: ClientSnapshot, now: float) -> Section:
+    """Return a table of the quotas that this node counts against, with their age."""
     view = known.data
     error = view["error"]
     lines = [error["message"]] if error else []

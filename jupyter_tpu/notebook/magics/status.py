@@ -19,6 +19,7 @@ from jupyter_tpu.notebook.magics.money import (
     no_snapshot_lines,
     node_lines,
     output_of,
+    quota_section,
     snapshot_call,
     snapshot_of,
 )
@@ -28,7 +29,7 @@ from jupyter_tpu.notebook.node.this_worker import this_worker
 _CALLS: Mapping[str, Call] = {
     "metrics": NEWEST_SAMPLE,
     "autostop": ("activity", {}),
-    **{kind: snapshot_call(kind) for kind in ("node", "cost", "grant")},
+    **{kind: snapshot_call(kind) for kind in ("node", "cost", "quota", "grant")},
 }
 
 
@@ -127,6 +128,13 @@ def _spend(replies: AgentAnswers) -> Sequence[Section]:
     return output_of(lambda: [Section(title=Text("Cost"), age=age, lines=list(node_lines(known.data)))]).sections
 
 
+def _quota(replies: AgentAnswers) -> Sequence[Section]:
+    known = snapshot_of(replies.answer("quota"))
+    if known is None:
+        return [Section(title=Text("Quota"), lines=no_snapshot_lines("quota")[:1])]
+    return output_of(lambda: [quota_section(known, replies.now)]).sections
+
+
 def _grants(replies: AgentAnswers) -> Sequence[Section]:
     known = snapshot_of(replies.answer("grant"))
     if known is None:
@@ -147,5 +155,6 @@ _PARTS: Mapping[str, Callable[[AgentAnswers], Sequence[Section]]] = {
     Text("Chips"): _load,
     Text("Auto-stop"): _autostop,
     Text("Cost"): _spend,
+    Text("Quota"): _quota,
     GRANTS: _grants,
 }

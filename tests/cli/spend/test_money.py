@@ -158,6 +158,9 @@ def test_nothing_is_created_under_a_budget_that_is_used_up_damaged_or_of_unknown
     used_up = terminal.tpu("create", "another", *V5E)
     assert used_up.returncode == 1
     assert "The budget mine is used up" in used_up.stderr
+    sought = terminal.tpu("search", "another", "--types", "v5litepod-8", "--zones", "us-central1-a")
+    assert sought.returncode == 1
+    assert sought.stderr.count("The budget mine is used up: 0.00 hours") == 1, sought.stderr
     terminal.tpu("delete", "my-node", "--zone", "southamerica-west1-a", "--yes")
     terminal.tpu("budget", "remove", "mine")
     assert terminal.cloud.billing() == []
@@ -262,7 +265,8 @@ def test_a_budget_that_is_used_up_says_who_stops_what_is_ready(terminal: Termina
             "  jupyter tpu stop one --zone us-central1-a\n"
             "  jupyter tpu delete two --zone us-central1-a\n"
         ) in said.stderr
-    assert "stops billed nodes" in terminal.tpu("budget").stdout
+    assert "stops billed nodes, and deletes those that cannot be stopped" in terminal.tpu("budget").stdout
+    assert "FIRST READY" in terminal.tpu("cost").stdout
     assert len(terminal.cloud.billing()) == 2
 
     assert terminal.tpu("stop", "--all", "--yes").returncode == 0
