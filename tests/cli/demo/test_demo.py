@@ -116,6 +116,7 @@ def test_the_demo_runs_ends_and_remembers(terminal: Terminal, folder: Path) -> N
         said = demo.process.stdout.read()
     assert ended(family)
     command = f"`jupyter tpu demo --dir {folder.resolve()}"
+    assert "run: export JUPYTER_TPU_ENDPOINT=" in demo.printed + said
     assert f"{command} --reset` starts over" in said
     assert f"{command}` shows them again" in said
 
