@@ -2,6 +2,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useId, useState } from 'react';
 import { ICleanup, ICleanupItem, IResults } from '../api.generated';
 import { Button } from '../components/button';
+import { Facts } from '../components/facts';
 import { Problem } from '../components/problem';
 import { State } from '../components/state';
 import { IRequestState, useRequest } from '../components/userequest';
@@ -163,7 +164,7 @@ function Item({ item, isMarked, trans, onMark }: IItemProps): JSX.Element {
           </strong>
           <State state={item.state} trans={trans} />
         </span>
-        <span className="jp-tpu-Muted">{resourceDetails(item, trans)}</span>
+        <Facts className="jp-tpu-Muted" facts={resourceDetails(item, trans)} />
       </label>
     </div>
   );

@@ -132,22 +132,20 @@ export function totalCost(items: readonly ICleanupItem[], trans: TranslationBund
     : trans.__('Cost now: %1 per hour.', formatUsd(usd));
 }
 
-export function resourceDetails(item: ICleanupItem, trans: TranslationBundle): string {
+export function resourceDetails(item: ICleanupItem, trans: TranslationBundle): string[] {
   const price =
     item.usd_per_hour === null
       ? trans.__('price unknown')
       : trans.__('%1 per hour', formatUsd(item.usd_per_hour));
   return [
-    item.kind === 'queued_resource' && trans.__('queued resource'),
+    item.kind === 'queued_resource' ? trans.__('queued resource') : '',
     item.accelerator_type,
     item.zone,
-    item.is_billed && price,
-    item.holds_quota && trans.__('uses quota'),
-    item.is_leftover && trans.__('leftover'),
-    item.kind === 'node' && item.state === 'STOPPED' && trans.__('disk kept'),
-    !item.is_ours && trans.__('created elsewhere'),
+    item.is_billed ? price : '',
+    item.holds_quota ? trans.__('uses quota') : '',
+    item.is_leftover ? trans.__('leftover') : '',
+    item.kind === 'node' && item.state === 'STOPPED' ? trans.__('disk kept') : '',
+    item.is_ours ? '' : trans.__('created elsewhere'),
     item.description
-  ]
-    .filter(Boolean)
-    .join(' · ');
+  ].filter(Boolean);
 }

@@ -505,18 +505,15 @@ function atTheCapText({ action, unit }: IBudget, trans: TranslationBundle): stri
 }
 
 /** What happens at the cap, when it is reached, and when the budget resets. */
-export function budgetTerms(budget: IBudget, now_s: number, trans: TranslationBundle): string {
+export function budgetTerms(budget: IBudget, now_s: number, trans: TranslationBundle): string[] {
   const { action, level, runs_out_at, window_end } = budget;
   return [
-    action !== null && atTheCapText(budget, trans),
-    level !== '100' &&
-      runs_out_at !== null &&
-      runs_out_at > now_s &&
-      trans.__('runs out in %1', formatDuration(runs_out_at - now_s, trans)),
-    window_end !== null && trans.__('resets %1', formatMoment(window_end, now_s))
-  ]
-    .filter(Boolean)
-    .join(' · ');
+    action === null ? '' : atTheCapText(budget, trans),
+    level !== '100' && runs_out_at !== null && runs_out_at > now_s
+      ? trans.__('runs out in %1', formatDuration(runs_out_at - now_s, trans))
+      : '',
+    window_end === null ? '' : trans.__('resets %1', formatMoment(window_end, now_s))
+  ].filter(Boolean);
 }
 
 export function shortRate(spend: ISpend, trans: TranslationBundle): string {

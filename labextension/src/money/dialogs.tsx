@@ -87,7 +87,7 @@ function Doomed({ name, item, trans }: IDoomedProps): JSX.Element {
   return item ? (
     <li>
       <strong>{shortName(name)}</strong> · {stateName(item.state, trans)} ·{' '}
-      {resourceDetails(item, trans)}
+      {resourceDetails(item, trans).join(' · ')}
       <div>{messages.consequences(item, trans)}</div>
     </li>
   ) : (

@@ -1,6 +1,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 import { IIntent } from '../api.generated';
+import { Facts } from '../components/facts';
 import { useNow } from '../components/now';
 import { formatVerb, phaseName, progressTime } from '../messages/panel';
 
@@ -23,11 +24,7 @@ export function Progress({ intent, clockAhead_s, trans }: IProps): JSX.Element {
   return (
     <div className="jp-tpu-Progress" title={intent.message}>
       <div className="jp-tpu-Progress-text">
-        {phase && <span>{phase}</span>}
-        <span>
-          {phase && <i> · </i>}
-          {progressTime(elapsed_s, usual_s, trans)}
-        </span>
+        <Facts facts={[phase, progressTime(elapsed_s, usual_s, trans)]} />
       </div>
       <div
         role="progressbar"

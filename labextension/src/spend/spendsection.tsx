@@ -2,6 +2,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useState } from 'react';
 import { IBudget, INode, ISpend, ISpendOfTime } from '../api.generated';
 import { Button } from '../components/button';
+import { Facts } from '../components/facts';
 import { Problem } from '../components/problem';
 import { useRequest } from '../components/userequest';
 import * as common from '../messages/common';
@@ -192,7 +193,7 @@ function Budget({ budget, now_s, trans }: IBudgetProps): JSX.Element {
           level={levelOf(budget)}
         />
       )}
-      {terms && <div className="jp-tpu-Muted">{terms}</div>}
+      {terms.length > 0 && <Facts className="jp-tpu-Muted" facts={terms} />}
       {budget.error && <div className="jp-tpu-Complaint">{budget.error}</div>}
     </>
   );

@@ -45,7 +45,7 @@ export function TerminalList(props: IProps): JSX.Element {
     return () => clearInterval(timer);
   }, [terminals, isVisible, zone, node_id]);
   return (
-    <div ref={place}>
+    <div ref={place} className="jp-tpu-Terminals">
       <UseSignal signal={terminals.changed}>{() => <Rows {...props} />}</UseSignal>
     </div>
   );

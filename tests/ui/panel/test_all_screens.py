@@ -54,6 +54,10 @@ ENDS_A_LINE = """root => {
   }
   return letters.some(([letter, { bottom }], at) => letter === '·' && letters[at + 1]?.[1].top >= bottom);
 }"""
+# The rows of a card that are empty, but still have a gap around them.
+EMPTY_ROWS = """body => [...body.children]
+  .filter(row => row.offsetHeight === 0 && getComputedStyle(row).position !== 'absolute')
+  .map(row => row.outerHTML)"""
 # Whether something else covers the focused control, such as a sticky header.
 COVERED = """() => {
   const control = document.activeElement;
@@ -192,6 +196,7 @@ def opened_card(shown: Shown) -> Locator:
     opened.locator(".jp-tpu-Section-head").click()
     expect(opened.locator(".jp-tpu-Section-body")).to_be_visible()
     expect(opened.locator(".jp-tpu-Section-body > [role=status]")).to_have_count(0)
+    assert opened.locator(".jp-tpu-Node-body").evaluate(EMPTY_ROWS) == []
     return opened
 
 
@@ -206,6 +211,9 @@ def money(shown: Shown) -> Locator:
     expect(panel.locator(".jp-tpu-Sections")).to_contain_text("a-budget-with-a-long-name")
     expect(panel.locator(".jp-tpu-Sections .jp-tpu-Muted[role=status]")).to_have_count(0)
     panel.evaluate(OPEN_DETAILS)
+    expect(panel.locator(".jp-tpu-Facts")).to_have_count(2)  # of the budget, and of the node to clean up
+    for facts in panel.locator(".jp-tpu-Facts").all():
+        assert not facts.evaluate(ENDS_A_LINE), "a separator ends a line"
     return panel.locator(".jp-tpu-Sections")
 
 
