@@ -60,7 +60,10 @@ ACTIVITY = {
 }
 SPENT = {"usd": 12.5, "known_usd": 12.5, "ready_s": 3600.0}
 BUDGET = {"amount": 20.0, "used": 12.5, "unit": "usd", "period": "week", "action": "stop", "error": None}
-NODE_ROW = {"usd_per_hour": 9.6, "price_source": EVIL, "usd": 4.8, "ready_s": 1800.0, "is_open": True}
+NODE_ROW = {
+    **{"usd_per_hour": 9.6, "price_source": EVIL, "usd": 4.8, "ready_s": 1800.0, "unwatched_s": 720.0},
+    "is_open": True,
+}
 TOLD: dict[str, dict[str, Any]] = {
     "cost": {
         "nodes": [NODE_ROW],
@@ -206,6 +209,12 @@ def test_an_older_agent_leaves_the_rest_of_the_screen_as_it_is(start: Any) -> No
     assert "unknown: The agent has no method 'metrics'." in shown
     assert "unknown: The agent has no method 'told grant'." in shown
     assert "$9.60 per hour" in shown
+
+
+def test_the_cost_says_what_unmonitored_time_it_omits(start: Any) -> None:
+    shown = str(run_line("cost", start(answering(ANSWERS)).here))
+    assert "It may have been READY for up to 12 min of unmonitored time; budgets include this time." in shown
+    assert "The totals may be incomplete: some time was not monitored, or a zone did not respond." in shown
 
 
 @pytest.mark.parametrize("kind", ["cost", "quota", "grant"])

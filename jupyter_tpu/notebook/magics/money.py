@@ -23,7 +23,7 @@ _SPANS = (
     ("total", Text("in total")),
 )
 NONE_ENTERED = Text("You have not added any grants.")
-PARTIAL_COST = Text("Partial: some time was unmonitored, so the cost may be higher.")
+PARTIAL_COST = Text("The totals may be incomplete: some time was not monitored, or a zone did not respond.")
 PARTIAL_QUOTA = Text("Partial: some quota usage was not visible, so less may be free.")
 NO_QUOTA = Text("No known quota applies to this node.")
 UNLIMITED = Text("unlimited")
@@ -128,7 +128,7 @@ def node_cost(ask: Callable[[str, Mapping[str, Any]], JSON]) -> float | None:
 
 
 def node_lines(data: JSON) -> Iterator[str]:
-    """Yield lines with the price of this node and its cost so far."""
+    """Yield lines with the price of this node, its cost so far, and the time that the cost may omit."""
     rows = data["nodes"]
     if not rows:
         yield Text("The ledger has no entry for this node yet.")
@@ -137,6 +137,11 @@ def node_lines(data: JSON) -> Iterator[str]:
     price, source = per_hour(row["usd_per_hour"]), row["price_source"]
     yield Text("{price} ({source})", price=price, source=source) if source else price
     yield Text("{usd} so far, in {duration}", usd=usd(row["usd"]), duration=duration_text(row["ready_s"]))
+    if gap_s := row.get("unwatched_s"):  # older servers don't send it
+        yield Text(
+            "It may have been READY for up to {gap} of unmonitored time; budgets include this time.",
+            gap=duration_text(gap_s),
+        )
 
 
 def spent_text(view: JSON) -> str:
