@@ -265,6 +265,11 @@ export interface IReplay {
    * again; null if unknown
    */
   readonly lost_end: INodeEnd | null;
+  /**
+   * When the cells were lost, if that was with an earlier node than that of `lost_end` (Unix
+   * seconds)
+   */
+  readonly earlier_at: number | null;
   readonly cells: readonly ILostRun[];
 }
 

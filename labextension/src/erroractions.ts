@@ -45,8 +45,14 @@ export class ErrorActions {
     return actionLabel(action, this._trans);
   }
 
-  run({ command, args }: IAction): void {
-    this._commands.execute(command, { ...args }).catch(error => this.notify(problemOf(error)));
+  /** Run an action; returns whether its command says that the cause of the error is gone. */
+  async run({ command, args }: IAction): Promise<boolean> {
+    try {
+      return (await this._commands.execute(command, { ...args })) === true;
+    } catch (error) {
+      this.notify(problemOf(error));
+      return false;
+    }
   }
 
   /**
@@ -60,7 +66,7 @@ export class ErrorActions {
         .slice(0, NOTIFIED_ACTIONS)
         .map(action => ({
           label: this.label(action),
-          callback: () => this.run(action)
+          callback: () => void this.run(action)
         }))
     });
   }

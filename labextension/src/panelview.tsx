@@ -217,6 +217,7 @@ export class PanelView implements IDisposable {
     onCopy: text => this._run(CommandIDs.copyCommand, { command_line: text }),
     onStart: key => this._run(CommandIDs.startNode, keyOnly(key)),
     onDelete: key => this._run(CommandIDs.deleteNode, keyOnly(key)),
+    onRecreate: key => this._run(CreateCommandIDs.recreateNode, keyOnly(key)),
     onDismissFailure: intent =>
       this._run(CommandIDs.dismissFailure, { intent_id: intent.intent_id }),
     onDismissRefusal: key => this._model.dismissRefusal(key)

@@ -93,6 +93,7 @@ class LostRuns:
         has_successor: whether the kernel has been started again on another node.
         notebook: the kernel's notebook, see `ExecutionLog.notebook`.
         end: how the node was stopped or deleted, from `NodeEnd.to_json`; None if an earlier version recorded the loss.
+        earlier_at: when all of the runs were lost, if that was with an earlier node than the one of `reason`.
     """
 
     lost_at: float
@@ -101,6 +102,7 @@ class LostRuns:
     has_successor: bool = False
     notebook: str = ""
     end: Mapping[str, Any] | None = None
+    earlier_at: float | None = None
 
 
 def _head(state: str, outputs: int) -> bytes:
@@ -273,11 +275,17 @@ class ExecutionLog:
 
     def _lose(self, reason: str, at: float, end: Mapping[str, Any] | None) -> None:
         runs = _read_runs(self._path)
-        if not runs:  # an earlier loss, if any, is still waiting for the user's decision
-            return
         earlier = self.lost()
+        earlier_at = None
+        if not runs:
+            waiting = self.offered()
+            if waiting is None or (earlier and not earlier.has_successor):  # nothing is lost, or this loss is known
+                return
+            earlier_at = waiting.earlier_at or waiting.lost_at
         all_runs = _merged(earlier.runs if earlier else (), tuple(runs))
-        lost = LostRuns(lost_at=at, reason=reason, runs=all_runs, notebook=self.notebook, end=end)
+        lost = LostRuns(
+            lost_at=at, reason=reason, runs=all_runs, notebook=self.notebook, end=end, earlier_at=earlier_at
+        )
         _write_lost(self._lost_path, lost)
         self._rewrite([])
 
@@ -346,6 +354,7 @@ def _read_lost(path: Path) -> LostRuns | None:
             has_successor=bool(data.get("has_successor")),
             notebook=str(data.get("notebook", "")),
             end=data.get("end"),
+            earlier_at=data.get("earlier_at"),
         )
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -85,9 +85,15 @@ def replay_view(lost: LostRuns | None) -> dict[str, Any]:
         lost: the lost cells; None if nothing was lost.
     """
     if lost is None:
-        return {"lost_at": None, "reason": "", "lost_end": None, "cells": []}
+        return {"lost_at": None, "reason": "", "lost_end": None, "earlier_at": None, "cells": []}
     cells = [_cell_view(order, run) for order, run in enumerate(lost.runs) if run.state != "aborted"]
-    return {"lost_at": lost.lost_at, "reason": lost.reason, "lost_end": lost.end, "cells": cells}
+    return {
+        "lost_at": lost.lost_at,
+        "reason": lost.reason,
+        "lost_end": lost.end,
+        "earlier_at": lost.earlier_at,
+        "cells": cells,
+    }
 
 
 def _cell_view(order: int, run: LoggedRun) -> dict[str, Any]:

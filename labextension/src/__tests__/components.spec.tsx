@@ -40,6 +40,7 @@ function actions(): jest.Mocked<IPanelActions> {
     onOpenNotebook: jest.fn(),
     onStart: jest.fn(),
     onDelete: jest.fn(),
+    onRecreate: jest.fn(),
     onCancelCreation: jest.fn(),
     onStopNodes: jest.fn(),
     onDismissFailure: jest.fn(),
@@ -179,17 +180,19 @@ describe('the panel', () => {
     expect(button.disabled).toBe(true);
   });
 
-  it('starts what is stopped and deletes what is lost or cannot be started', () => {
+  it('starts what is stopped, recreates what is lost, and deletes what cannot be started', () => {
     const nodes = [
       node('a', { state: 'STOPPED', billing: false }),
       node('b', { state: 'PREEMPTED', billing: false }),
       node('c', { state: 'STOPPED', billing: false, spot: true })
     ];
-    show({ list: list({ nodes }) });
+    const doing = show({ list: list({ nodes }) });
+    fireEvent.click(screen.getByRole('button', { name: 'Recreate b…' }));
+    expect(doing.onRecreate).toHaveBeenCalledWith(expect.objectContaining({ node_id: 'b' }));
     const cards = screen.getAllByRole('listitem').map(card => card.lastChild?.textContent);
     expect(cards).toEqual([
       'Only the disk is billedStart · $9.60/h',
-      'Counts against your quotaDelete…',
+      'Counts against your quotaRecreate…',
       'Only the disk is billedDelete…'
     ]);
   });

@@ -1,5 +1,5 @@
 import { Notification } from '@jupyterlab/apputils';
-import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/react';
+import { act, cleanup, fireEvent, render, screen, waitFor, within } from '@testing-library/react';
 import { CommandRegistry } from '@lumino/commands';
 import React from 'react';
 import { IAction } from '../api.generated';
@@ -117,6 +117,23 @@ describe('an error with actions', () => {
     expect(buttons()).toEqual(['Raise budget…']);
   });
 
+  it('is withdrawn when its action has removed the cause', async () => {
+    const raise: IAction = { command: 'tpu:raise-budget', args: { name: 'week' }, label: '' };
+    let hasRoom = false;
+    const own = new CommandRegistry();
+    own.addCommand('tpu:raise-budget', { execute: () => Promise.resolve(hasRoom) });
+    actions = new ErrorActions(own, trans);
+    show({ code: 'budget_exceeded', actions: [raise] });
+    const click = (): void =>
+      void fireEvent.click(screen.getByRole('button', { name: 'Raise budget…' }));
+    click();
+    await act(() => Promise.resolve());
+    screen.getByRole('alert');
+    hasRoom = true;
+    click();
+    await waitFor(() => expect(screen.queryByRole('alert')).toBeNull());
+  });
+
   it('has no button for a command that does not exist here', () => {
     const newer = { ...TRY, command: 'terminal:create-new' } as unknown as IAction;
     commands.addCommand('terminal:create-new', { execute: () => undefined });
@@ -133,7 +150,7 @@ describe('an error with actions', () => {
   it('notifies when its command fails', async () => {
     const failing = new CommandRegistry();
     failing.addCommand('tpu:open-form', { execute: () => Promise.reject(new Error('No form.')) });
-    new ErrorActions(failing, trans).run(TRY);
+    void new ErrorActions(failing, trans).run(TRY);
     await act(() => Promise.resolve());
     await act(() => Promise.resolve());
     expect(shown()).toEqual(['No form.']);

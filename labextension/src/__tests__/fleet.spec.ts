@@ -18,6 +18,16 @@ describe('rows', () => {
     expect(rows[2].intent?.phase).toBe('provisioning');
   });
 
+  it('are in the order of the numbers in their names', () => {
+    const nodes = ['run-10', 'run-2', 'run-1', 'b'].map(name => node(name));
+    expect(rowsOf(list({ nodes })).map(row => row.node_id)).toEqual([
+      'b',
+      'run-1',
+      'run-2',
+      'run-10'
+    ]);
+  });
+
   it('join an intent with its node', () => {
     const rows = rowsOf(list({ nodes: [node('a')], intents: [intent('a', { verb: 'stop' })] }));
     expect(rows).toHaveLength(1);

@@ -326,7 +326,7 @@ describe('the commands of money', () => {
     expect(input?.value).toBe(String(week.amount));
     fireEvent.change(input as HTMLInputElement, { target: { value: '500' } });
     fireEvent.click(raise);
-    await answer;
+    expect(await answer).toBe(true);
     const sent = server.asked.find(({ method }) => method === 'PUT');
     expect(sent?.body).toEqual({ ...budgetTermsOf(week), amount: 500 });
   });

@@ -1,7 +1,7 @@
 import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/react';
 import { Signal } from '@lumino/signaling';
 import React from 'react';
-import { IAuditEntry, IGrantMail, ISpendOfNode } from '../api.generated';
+import { IAuditEntry, IGrantMail, INodeAutostop, ISpendOfNode } from '../api.generated';
 import { Header } from '../components/header';
 import { SaidContext } from '../components/problem';
 import { afterKernel, afterLink, afterNode } from '../money/connections';
@@ -688,6 +688,16 @@ describe('the section of quota', () => {
     screen.getByText('0 chips in use; limit unknown');
   });
 
+  it('tells the limit of a region from that of one of its zones', () => {
+    const limits = [
+      limit({ users, quota_id: 'R', scope: 'region', location: 'us-central1' }),
+      limit({ users, quota_id: 'Z', scope: 'zone', location: 'us-central1-a' })
+    ];
+    show({ quota: answered({ ...WHOLE, error: null, limits }) }, 'quota');
+    screen.getByText(/ · us-central1 \(region\)$/);
+    screen.getByText(/ · us-central1-a$/);
+  });
+
   it('folds limits that nothing uses', () => {
     const unused = Array.from({ length: 30 }, (_, number) =>
       limit({ quota_id: `Q${number}`, label: `quota ${number}`, used: 0 })
@@ -879,6 +889,22 @@ describe('a lost connection', () => {
   });
 });
 
+describe('a node that is being recreated', () => {
+  it.each([
+    ['making', true],
+    ['watching', false],
+    ['given_up', false]
+  ] as const)('is said to be on its card: %s', (state, isSaid) => {
+    const recovery = {
+      ...{ node_name: NODE, is_on: true, attempts: 1, max_attempts: 3, max_usd: null },
+      ...{ state, message: '' }
+    };
+    const model = modelOf({ recovery: answered({ choices: [recovery] }) }, []);
+    render(moneyRenderers(model, actions(), GETTING, trans).recoveryBrief(NODE));
+    expect(screen.queryByText('Pre-empted · recreating') !== null).toBe(isSaid);
+  });
+});
+
 describe('the item of the status bar', () => {
   it('names the rate and the node that ends first, and opens the panel', async () => {
     const nodes = [autostop(), autostop({ node_id: 'later', ends_at: 9000 })];
@@ -952,6 +978,33 @@ describe('the item of the status bar', () => {
     screen.getByRole('button', {
       name: 'TPU: covered by a grant · my-node stops in 42 min · idle'
     });
+  });
+
+  it('counts as in use only what works, and leaves out when a busy node would stop as idle', () => {
+    const names = [NODE, `${NODE}-2`];
+    const nodes = names.map(name => ({ ...spend().nodes[0], name, node_id: 'a', is_open: true }));
+    const works = [
+      { source: 'execution' as const, state: 'active' as const, age_s: 0, detail: '' }
+    ];
+    const session = { ends_why: 'session' as const, verdict: 'busy' as const };
+    const stops = names.map(name => autostop({ name, ...session }));
+    const text = (given: INodeAutostop[], busy: readonly string[] = []): string | null => {
+      const model = modelOf({ autostops: answered({ as_of: null, nodes: given }) }, []);
+      const shown = { model, list: null, busy: new Set(busy), trans, onOpen: jest.fn() };
+      const open = nodes.slice(0, given.length);
+      const { container, unmount } = render(<Item spend={spend({ nodes: open })} {...shown} />);
+      const { textContent } = container;
+      expect(screen.getByRole('button').title).toContain(`${textContent}\n`);
+      unmount();
+      return textContent;
+    };
+    const head = 'TPU $9.60/h · my-node is deleted in 42 min';
+    expect(text(stops)).toBe(`${head} · 0 of 2 nodes in use`);
+    expect(text([stops[0], { ...stops[1], sources: works }])).toBe(`${head} · 1 of 2 nodes in use`);
+    expect(text(stops, names)).toBe(`${head} · 2 of 2 nodes in use`);
+    expect(text([autostop({ verdict: 'unknown' })])).toBe(head);
+    expect(text([autostop()])).toBe(`${head} · idle`);
+    expect(text([autostop()], [NODE])).toBe('TPU $9.60/h · in use');
   });
 
   it.each([

@@ -39,7 +39,7 @@ function end(rest: Partial<INodeEnd> = {}): INodeEnd {
 function lost(rest: Partial<IReplay> = {}): IReplay & { readonly end: INodeEnd } {
   return {
     ...{ kernel_id: 'k1', is_back: false, recovery: null, age_s: 41, lost_at: null },
-    ...{ reason: '', lost_end: null, cells: [], ...rest },
+    ...{ reason: '', lost_end: null, earlier_at: null, cells: [], ...rest },
     end: rest.end ?? end()
   };
 }
@@ -150,7 +150,9 @@ describe('the line about the end of a node', () => {
     const coming = lost({ recovery, end: end({ cause: 'preempted' }) });
     render(<EndLine {...props} lost={coming} received_ms={Date.now()} />);
     const line = screen.getByRole('status').parentElement;
-    expect(line?.textContent).toBe(`Node pre-empted ${CLOCK} · recreating (attempt 1 of 3) · 0:41`);
+    expect(line?.textContent).toBe(
+      `my-node pre-empted at ${CLOCK} · recreating (attempt 1 of 3) · 0:41`
+    );
     act(() => void jest.advanceTimersByTime(2_000));
     expect(screen.getByRole('timer').textContent).toBe(' · 0:43');
     jest.useRealTimers();

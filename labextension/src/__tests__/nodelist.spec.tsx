@@ -25,6 +25,7 @@ function actions(): jest.Mocked<IListActions> {
     onOpenNotebook: jest.fn(),
     onStart: jest.fn(),
     onDelete: jest.fn(),
+    onRecreate: jest.fn(),
     onCancelCreation: jest.fn(),
     onStopNodes: jest.fn(),
     onDismissFailure: jest.fn(),

@@ -37,7 +37,14 @@ function run(msg_id: string, rest: Partial<ILostRun> = {}): ILostRun {
 function lost(...cells: ILostRun[]): IReplay {
   const lost_at = LOST_AT.getTime() / 1000;
   const place = { kernel_id: 'k1', is_back: true, end: null, recovery: null, age_s: null };
-  return { ...place, lost_at, reason: 'The node is gone.', lost_end: null, cells };
+  return {
+    ...place,
+    lost_at,
+    reason: 'The node is gone.',
+    lost_end: null,
+    earlier_at: null,
+    cells
+  };
 }
 
 const ENDED: INodeEnd = {
@@ -64,6 +71,19 @@ describe('the notice of a lost node', () => {
   it('begins with the sentence that said how the node ended', () => {
     expect(noticeText({ ...lost(run('a')), lost_end: ENDED }, NONE, LOST_AT, trans)).toBe(
       `my-node was stopped at ${clock}: idle for 1 h. 1 cell had run.`
+    );
+  });
+
+  it('says when cells were lost with an earlier node than the one that has ended', () => {
+    const earlier_at = LOST_AT.getTime() / 1000 - 180;
+    const text = noticeText(
+      { ...lost(run('a')), lost_end: ENDED, earlier_at },
+      NONE,
+      LOST_AT,
+      trans
+    );
+    expect(text).toBe(
+      `my-node was stopped at ${clock}: idle for 1 h. Cells lost earlier (${clockTime(earlier_at)}): 1 cell had run.`
     );
   });
 
@@ -128,6 +148,26 @@ describe('the choice of what to run again', () => {
     fireEvent.click(first);
     fireEvent.click(second);
     expect(onChange.mock.calls.map(([chosen]) => [...chosen])).toEqual([[], ['c']]);
+  });
+
+  it('says what happens, marks a cell that goes on, and selects all that can be run or none', () => {
+    const runs = [
+      run('a', { code: '1\n2\n3\n4' }),
+      run('b', { code: '1\n2\n3\n' }),
+      run('c', { cell_id: null, is_whole: false })
+    ];
+    const sources = new Map(runs.slice(0, 2).map(each => [`${each.cell_id}`, each.code]));
+    const choices = choicesOf(runs, sources, new Set());
+    const onChange = jest.fn<void, [ReadonlySet<string>]>();
+    const { container } = render(
+      <ChoiceList choices={choices} initial={NONE} onChange={onChange} trans={trans} />
+    );
+    screen.getByText(/^Variables were lost with the node\./);
+    const [first, second] = container.querySelectorAll('code');
+    expect([first.textContent, second.textContent]).toEqual(['1\n2\n3\n…', '1\n2\n3']);
+    fireEvent.click(screen.getByText('Select all'));
+    fireEvent.click(screen.getByText('Select none'));
+    expect(onChange.mock.calls.map(([chosen]) => [...chosen])).toEqual([['a', 'b'], []]);
   });
 });
 

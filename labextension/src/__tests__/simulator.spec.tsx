@@ -98,10 +98,13 @@ describe('the page of the failure simulator', () => {
     expect(doing.onPreempt).toHaveBeenCalledWith([NODE]);
     cleanup();
     const then = show({
-      nodes: [{ name: NODE, state: 'PREEMPTED', accelerator_type: 'v5litepod-8' }]
+      nodes: [{ name: NODE, state: 'PREEMPTED', accelerator_type: 'v5litepod-8', spot: true }]
     });
     click('Pre-empt my-node');
     expect(then.onPreempt).not.toHaveBeenCalled();
+    cleanup();
+    show({ nodes: [{ name: NODE, state: 'READY', accelerator_type: 'v5litepod-8' }] });
+    expect(screen.queryByText('Pre-empt')).toBeNull(); // the cloud never pre-empts an on-demand node
   });
 
   it('announces maintenance, and tells when it is', () => {

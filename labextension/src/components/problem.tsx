@@ -1,5 +1,6 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useContext } from 'react';
+import React, { useContext, useState } from 'react';
+import { IAction } from '../api.generated';
 import { ErrorActionsContext, hintOf } from '../erroractions';
 import * as common from '../messages/common';
 import * as problems from '../messages/problems';
@@ -14,9 +15,18 @@ interface IProps {
 }
 
 /** An error: what failed, what exists now, and buttons with what to do. Details are folded. */
-export function Problem({ problem, trans, onDismiss, onRetry }: IProps): JSX.Element {
+export function Problem({ problem, trans, onDismiss, onRetry }: IProps): JSX.Element | null {
   const known = useContext(ErrorActionsContext);
+  const [solved, setSolved] = useState<IProblem | null>(null);
   const actions = known?.of(problem) ?? [];
+  const run = async (action: IAction): Promise<void> => {
+    if (await known?.run(action)) {
+      setSolved(problem);
+    }
+  };
+  if (solved === problem) {
+    return null;
+  }
   const { shown, folded } = hintOf(problem, actions.length > 0, trans);
   return (
     <div className="jp-tpu-Problem" role="alert">
@@ -25,7 +35,7 @@ export function Problem({ problem, trans, onDismiss, onRetry }: IProps): JSX.Ele
       {(actions.length > 0 || onDismiss || onRetry) && (
         <div className="jp-tpu-Actions">
           {actions.map((action, index) => (
-            <Button key={index} onClick={() => known?.run(action)}>
+            <Button key={index} onClick={() => void run(action)}>
               {known?.label(action)}
             </Button>
           ))}

@@ -96,16 +96,17 @@ function repairText(node_id: string, at: string, trans: TranslationBundle): stri
   return trans.__('%1 went down at %2 for repair by Google.', node_id, at);
 }
 
-/** `Node pre-empted 16:15 · recreating (attempt 1 of 3)` */
+/** `my-node pre-empted at 16:15 · recreating (attempt 1 of 3)` */
 export function recreatingText(
-  { at }: INodeEnd,
+  { at, node_id }: INodeEnd,
   { attempt, max_attempts }: INodeRecovery,
   now: Date,
   trans: TranslationBundle
 ): string {
   const clock = formatMoment(at, now.getTime() / 1000);
   return trans.__(
-    'Node pre-empted %1 · recreating (attempt %2 of %3)',
+    '%1 pre-empted at %2 · recreating (attempt %3 of %4)',
+    node_id,
     clock,
     attempt,
     max_attempts

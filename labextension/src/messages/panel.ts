@@ -133,6 +133,19 @@ export function notCreatedByUs(trans: TranslationBundle): string {
   return trans.__('Not created by jupyter_tpu; may be in use by someone else.');
 }
 
+export function recreateEllipsis(trans: TranslationBundle): string {
+  return trans.__('Recreate…');
+}
+
+export function recreateTitle(name: string, trans: TranslationBundle): string {
+  return trans.__('Recreate %1…', name);
+}
+
+/** Auto-recovery is replacing a node that was pre-empted. */
+export function recreating(trans: TranslationBundle): string {
+  return trans.__('Pre-empted · recreating');
+}
+
 export function reclaimed(trans: TranslationBundle): string {
   return trans.__(
     'Google Cloud reclaimed this node. It counts against your quota until you delete it.'

@@ -32,6 +32,11 @@ export function deleteToFree(name: string, trans: TranslationBundle): string {
   return trans.__('Delete %1 to free its quota', name);
 }
 
+/** Where a limit applies: a region and one of its zones may both have a limit of the same name. */
+export function place({ scope, location }: IQuotaLimit, trans: TranslationBundle): string {
+  return scope === 'region' ? trans.__('%1 (region)', location) : location;
+}
+
 export function quotaUse(quota: IQuotaLimit, trans: TranslationBundle): string {
   const { used, limit, unit } = quota;
   if (quota.is_unlimited) {

@@ -9,6 +9,20 @@ export function dialogTitle(trans: TranslationBundle): string {
   return trans.__('Rerun lost cells');
 }
 
+export function explanation(trans: TranslationBundle): string {
+  return trans.__(
+    'Variables were lost with the node. The selected cells run again in this order, up to the first failure.'
+  );
+}
+
+export function selectAll(trans: TranslationBundle): string {
+  return trans.__('Select all');
+}
+
+export function selectNone(trans: TranslationBundle): string {
+  return trans.__('Select none');
+}
+
 export function run(trans: TranslationBundle): string {
   return trans.__('Run');
 }
@@ -49,7 +63,7 @@ export function noticeText(
   now: Date,
   trans: TranslationBundle
 ): string {
-  const { cells, lost_at, lost_end } = replay;
+  const { cells, lost_at, lost_end, earlier_at } = replay;
   const left = cells.filter(({ msg_id }) => !done.has(msg_id));
   const ended = left.filter(({ state }) => state === 'ok' || state === 'error').length;
   const waiting = left.filter(({ state }) => state === 'queued').length;
@@ -66,7 +80,13 @@ export function noticeText(
         'The kernel was lost with its node at %1.',
         formatMoment(lost_at ?? 0, now.getTime() / 1000)
       );
-  return `${head} ${parts.join('; ')}.`;
+  const text = `${parts.join('; ')}.`;
+  if (!earlier_at) {
+    return `${head} ${text}`;
+  }
+  const at = formatMoment(earlier_at, now.getTime() / 1000);
+  const earlier = trans.__('Cells lost earlier (%1): %2', at, text);
+  return `${head} ${earlier}`;
 }
 
 export function interruptedText(

@@ -121,8 +121,12 @@ function addBudgetCommands(context: ICommandContext): void {
   });
 }
 
-/** Let the user enter a new amount for a budget; a budget that cannot be read is shown in its section. */
-async function raiseBudget(context: ICommandContext, name: string): Promise<void> {
+/**
+ * Let the user enter a new amount for a budget; a budget that cannot be read is shown in its section.
+ *
+ *  @returns whether the budget has room now
+ */
+async function raiseBudget(context: ICommandContext, name: string): Promise<boolean> {
   const { commands, model, nodes, trans } = context;
   await model.refresh();
   const spend = model.parts.spend.dated?.data;
@@ -130,12 +134,12 @@ async function raiseBudget(context: ICommandContext, name: string): Promise<void
   const terms = budget && budgetTermsOf(budget);
   if (!terms) {
     await commands.execute(MoneyCommandIDs.showSection, { section: 'spend' });
-    return;
+    return false;
   }
   const { used, unwatched } = { used: budget.used ?? 0, unwatched: budget.unwatched ?? 0 };
   const amount = await askForAmount(name, terms, used, trans);
   if (amount === null) {
-    return;
+    return false;
   }
   const raised = { ...terms, amount };
   const ends = spend && used >= amount ? endsAtCap(raised, spend, nodes.list?.nodes ?? []) : null;
@@ -143,7 +147,9 @@ async function raiseBudget(context: ICommandContext, name: string): Promise<void
   if (!ends || (await confirmEnds(name, usedBefore, amount, ends, trans))) {
     const json = raised as unknown as JSONObject;
     await commands.execute(MoneyCommandIDs.setBudget, { name, terms: json });
+    return used < amount;
   }
+  return false;
 }
 
 function addSectionCommand({ commands, model, trans, showPanel }: ICommandContext): void {

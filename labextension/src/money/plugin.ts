@@ -10,6 +10,7 @@ import { ErrorActions } from '../erroractions';
 import { whenIdle } from '../idle';
 import { ILoadModel } from '../load/tokens';
 import * as common from '../messages/common';
+import { nodeNameOf } from '../nodekernel';
 import { locatorIn } from '../nodes/target';
 import { problemOf, TpuClient } from '../request';
 import { SpendStatus } from '../spend/statusitem';
@@ -54,14 +55,15 @@ export const spendStatus: JupyterFrontEndPlugin<void> = {
   description: 'Shows cost, load, budget and the next auto-stop in the status bar, with a pop-up.',
   autoStart: true,
   requires: [IMoneyModel, ITpuModel],
-  optional: [ITranslator, IStatusBar, ILoadModel],
+  optional: [ITranslator, IStatusBar, ILoadModel, INotebookTracker],
   activate: (
-    { commands }: JupyterFrontEnd,
+    { commands, serviceManager }: JupyterFrontEnd,
     money: IMoneyModel,
     nodes: ITpuModel,
     translator: ITranslator | null,
     statusBar: IStatusBar | null,
-    load: ILoadModel | null
+    load: ILoadModel | null,
+    tracker: INotebookTracker | null
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const errors = new ErrorActions(commands, trans);
@@ -96,7 +98,22 @@ export const spendStatus: JupyterFrontEndPlugin<void> = {
       });
       void Promise.allSettled([nodes.refresh(), money.refresh()]);
     };
-    const item = new SpendStatus(money, nodes, trans, open);
+    // the same source as JupyterLab's own "Busy" beside the item
+    const busy = (): ReadonlySet<string> => {
+      const names = new Set<string>();
+      tracker?.forEach(({ sessionContext }) => {
+        const kernel = sessionContext.session?.kernel;
+        const name = kernel && nodeNameOf(kernel.name, serviceManager.kernelspecs.specs);
+        if (name && kernel.status === 'busy') {
+          names.add(name);
+        }
+      });
+      return names;
+    };
+    const item = new SpendStatus(money, nodes, busy, trans, open);
+    tracker?.widgetAdded.connect((_, { sessionContext }) =>
+      sessionContext.statusChanged.connect(() => item.update())
+    );
     statusBar?.registerStatusItem('jupyter-tpu:money-status', { item, align: 'left', rank: 90 });
   }
 };

@@ -1,7 +1,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { UseSignal } from '@jupyterlab/ui-components';
 import React from 'react';
-import { INode, ISpend } from '../api.generated';
+import { INode, IRecovery, ISpend } from '../api.generated';
 import { IActivityHistory } from '../autostop/activity';
 import { AutostopAlerts, AutostopBrief } from '../autostop/autostopbrief';
 import { AutostopRow } from '../autostop/autostoprow';
@@ -9,6 +9,7 @@ import { CapacitySection } from '../capacity/capacitysection';
 import { CleanupSection } from '../cleanup/cleanupsection';
 import { ICreateActions } from '../create/draft';
 import { GrantsSection } from '../grants/grantssection';
+import { recreating } from '../messages/panel';
 import { formatRate } from '../messages/spend';
 import { QuotaSection } from '../quota/quotasection';
 import { ActivityLogSection } from '../spend/activitylog';
@@ -23,6 +24,8 @@ export interface IMoneyRenderers {
   readonly sections: (options?: ISectionsOptions) => JSX.Element;
   /** When the node stops, in the second line of its card. */
   readonly autostopBrief: (node: INode, isStarting?: boolean) => JSX.Element;
+  /** A line on the card of a node that auto-recovery is recreating; `name` is its full name. */
+  readonly recoveryBrief: (name: string) => JSX.Element;
   /** The alerts that a closed card must show as well. */
   readonly autostopAlerts: (node: INode) => JSX.Element;
   /** The node's auto-stop in an open card; the form of the rules opens when `changeTurn` increases. */
@@ -102,6 +105,17 @@ export function moneyRenderers(
         )}
       </UseSignal>
     ),
+    recoveryBrief: name => (
+      <UseSignal signal={model.stateChanged}>
+        {() =>
+          isRecreated(model, name) && (
+            <div className="jp-tpu-Muted" role="status">
+              {recreating(trans)}
+            </div>
+          )
+        }
+      </UseSignal>
+    ),
     autostopAlerts: node => (
       <UseSignal signal={model.stateChanged}>
         {() => (
@@ -128,6 +142,13 @@ export function moneyRenderers(
     )
   };
 }
+
+function isRecreated({ parts }: IMoneyModel, name: string): boolean {
+  const recovery = parts.recovery.dated?.data.choices.find(one => one.node_name === name);
+  return recovery !== undefined && RECREATING.has(recovery.state);
+}
+
+const RECREATING: ReadonlySet<IRecovery['state']> = new Set(['clearing', 'waiting', 'making']);
 
 /** Whether the sections have nothing to show; a section that was opened on request always has content. */
 function isEmpty({ parts, revealed }: IMoneyModel): boolean {

@@ -14,6 +14,7 @@ export interface ICardActions {
   onOpenNotebook: (key: INodeKey) => void;
   onStart: (key: INodeKey) => void;
   onDelete: (key: INodeKey) => void;
+  onRecreate: (key: INodeKey) => void;
   onCancelCreation: (key: INodeKey) => void;
 }
 
@@ -26,7 +27,7 @@ interface IProps {
 }
 
 /** What the primary button of a card does. */
-type Primary = 'open' | 'cancel' | 'start' | 'delete' | null;
+type Primary = 'open' | 'cancel' | 'start' | 'recreate' | 'delete' | null;
 
 /** The most likely next action; all others are in the menu. */
 function primaryOf({ node, intent }: IRow): Primary {
@@ -43,7 +44,7 @@ function primaryOf({ node, intent }: IRow): Primary {
   if (isStopped && !node.spot) {
     return 'start';
   }
-  return isStopped || stateKind(node.state) === 'lost' ? 'delete' : null;
+  return stateKind(node.state) === 'lost' ? 'recreate' : isStopped ? 'delete' : null;
 }
 
 export function PrimaryAction({ row, isBusy, actions, trans }: IProps): JSX.Element | null {
@@ -89,6 +90,16 @@ export function PrimaryAction({ row, isBusy, actions, trans }: IProps): JSX.Elem
         </Button>
       );
     }
+    case 'recreate':
+      return (
+        <Button
+          aria-label={messages.recreateTitle(name, trans)}
+          disabled={isBusy}
+          onClick={() => actions.onRecreate(row)}
+        >
+          {messages.recreateEllipsis(trans)}
+        </Button>
+      );
     case 'delete':
       return (
         <Button

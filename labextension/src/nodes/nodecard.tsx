@@ -104,6 +104,7 @@ function Card(props: IProps): JSX.Element {
             <MoreButton name={row.node_id} trans={trans} />
           </div>
           <SecondLine {...props} />
+          {renderers.money?.recoveryBrief(node?.name ?? intent?.node_name ?? '')}
         </>
       )}
       {node && <Health node={node} />}

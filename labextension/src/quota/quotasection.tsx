@@ -128,7 +128,7 @@ function Limit({ limit, isBusy, trans, onRelease }: ILimitProps): JSX.Element {
   return (
     <>
       <div title={limit.quota_id}>
-        {limit.label} · {limit.location}
+        {limit.label} · {messages.place(limit, trans)}
       </div>
       <div className="jp-tpu-Muted">{text}</div>
       {limit.limit !== null && isUsed(limit) && (

@@ -4,6 +4,7 @@ import { Dialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import React, { useState } from 'react';
+import { Button } from '../components/button';
 import * as messages from '../messages/replay';
 import { stateText } from '../messages/replay';
 import { IChoice } from './plan';
@@ -48,26 +49,37 @@ interface IProps {
 
 export function ChoiceList({ choices, initial, onChange, trans }: IProps): JSX.Element {
   const [chosen, setChosen] = useState(initial);
+  const choose = (next: ReadonlySet<string>): void => {
+    setChosen(next);
+    onChange(next);
+  };
   const toggle = (msgId: string): void => {
     const next = new Set(chosen);
     if (!next.delete(msgId)) {
       next.add(msgId);
     }
-    setChosen(next);
-    onChange(next);
+    choose(next);
   };
+  const all = choices.filter(({ canRun }) => canRun).map(({ run }) => run.msg_id);
   return (
-    <ol>
-      {choices.map(choice => (
-        <Choice
-          key={choice.run.msg_id}
-          choice={choice}
-          isChosen={chosen.has(choice.run.msg_id)}
-          onToggle={() => toggle(choice.run.msg_id)}
-          trans={trans}
-        />
-      ))}
-    </ol>
+    <>
+      <p>{messages.explanation(trans)}</p>
+      <div className="jp-tpu-Actions">
+        <Button onClick={() => choose(new Set(all))}>{messages.selectAll(trans)}</Button>
+        <Button onClick={() => choose(new Set())}>{messages.selectNone(trans)}</Button>
+      </div>
+      <ol>
+        {choices.map(choice => (
+          <Choice
+            key={choice.run.msg_id}
+            choice={choice}
+            isChosen={chosen.has(choice.run.msg_id)}
+            onToggle={() => toggle(choice.run.msg_id)}
+            trans={trans}
+          />
+        ))}
+      </ol>
+    </>
   );
 }
 
@@ -90,9 +102,17 @@ function Choice({ choice, isChosen, onToggle, trans }: IChoiceProps): JSX.Elemen
     <li>
       <label>
         <input type="checkbox" checked={isChosen} disabled={!canRun} onChange={onToggle} />
-        <code>{run.code.split('\n', 3).join('\n')}</code>
+        <code>{firstLines(run.code)}</code>
         <small>{notes.join(' · ')}</small>
       </label>
     </li>
   );
+}
+
+/** The most lines of a cell that are shown. */
+const MOST_LINES = 3;
+
+function firstLines(code: string): string {
+  const lines = code.trimEnd().split('\n');
+  return [...lines.slice(0, MOST_LINES), ...(lines.length > MOST_LINES ? ['…'] : [])].join('\n');
 }

@@ -26,10 +26,14 @@ const MOST_NAME = 24;
 type Model = Pick<IMoneyModel, 'parts' | 'cuts'>;
 
 export class SpendStatus extends VDomRenderer<IMoneyModel> {
-  /** @param _open shows the pop-up */
+  /**
+   * @param _busy the nodes on which a notebook's kernel is busy now
+   * @param _open shows the pop-up
+   */
   constructor(
     model: IMoneyModel,
     private readonly _nodes: Pick<ITpuModel, 'list' | 'stateChanged'>,
+    private readonly _busy: () => ReadonlySet<string>,
     private readonly _trans: TranslationBundle,
     private readonly _open: () => void
   ) {
@@ -47,7 +51,15 @@ export class SpendStatus extends VDomRenderer<IMoneyModel> {
     const { dated, problem } = this.model.parts.spend;
     const shown = { trans: this._trans, onOpen: this._open };
     if (dated) {
-      return <Item spend={dated.data} model={this.model} list={this._nodes.list} {...shown} />;
+      const busy = this._busy();
+      return (
+        <Item
+          spend={dated.data}
+          model={this.model}
+          list={this._nodes.list}
+          {...{ busy, ...shown }}
+        />
+      );
     }
     const text = !problem
       ? surfaces.notLoaded(this._trans)
@@ -62,17 +74,20 @@ interface IProps {
   spend: ISpend;
   model: Model;
   list: INodeList | null;
+  /** The nodes on which a notebook's kernel is busy now; the auto-stop hears of it later. */
+  busy?: ReadonlySet<string>;
   trans: TranslationBundle;
   onOpen: () => void;
 }
 
 /** One button with the whole status, which opens the pop-up. */
-export function Item({ spend, model, list, trans, onOpen }: IProps): JSX.Element {
+export function Item({ spend, model, list, busy, trans, onOpen }: IProps): JSX.Element {
   const now_ms = useNow();
   const { dated } = model.parts.autostops;
   const autostops = (dated?.data.nodes ?? []).filter(({ name }) => !isEnding(list, name));
   const now_s = dated ? serverNow(dated, now_ms) : now_ms / 1000;
-  const next = nextToStop(autostops);
+  const isUsed = (node: INodeAutostop): boolean => busy?.has(node.name) || isActive(node);
+  const next = nextToStop(autostops.filter(node => node.ends_why !== 'idle' || !isUsed(node)));
   const cut = firstCut(spend, model, autostops, now_ms / 1000);
   const faults = budgetErrors(spend);
   const share = budgetShare(spend);
@@ -90,10 +105,12 @@ export function Item({ spend, model, list, trans, onOpen }: IProps): JSX.Element
     problem ? messages.outOfDate(trans) : '',
     cut ? messages.disconnected(shortName({ node_id: cut }), trans) : '',
     endText(next, now_s, trans) || reminderText(autostops, trans),
-    useText(spend, autostops, trans),
+    useText(spend, autostops, isUsed, trans),
     share === null ? '' : surfaces.ofBudget(share, trans)
   ];
+  const text = texts.filter(Boolean).join(' · ');
   const title = [
+    text, // the status bar may not have room for all of it
     messages.tooltip(formatRate(spend, trans), trans),
     ...autostops.flatMap(({ reminder }) => (reminder ? [reminder.text] : [])),
     next && `${next.node_id}: ${autostopSummary(next, now_s, trans)}`,
@@ -102,7 +119,7 @@ export function Item({ spend, model, list, trans, onOpen }: IProps): JSX.Element
   ];
   return (
     <StatusButton
-      text={texts.filter(Boolean).join(' · ')}
+      text={text}
       title={title.filter(Boolean).join('\n')}
       isWarning={isWarning}
       trans={trans}
@@ -187,17 +204,30 @@ function reminderText(autostops: readonly INodeAutostop[], trans: TranslationBun
     : '';
 }
 
-/** Whether the nodes that are billed are in use; unknown counts as in use. */
+/** Whether a cell runs on the node, or its chips work. */
+function isActive({ sources }: INodeAutostop): boolean {
+  return sources.some(
+    ({ source, state }) =>
+      state === 'active' && (source === 'execution' || source === 'accelerator')
+  );
+}
+
+/** How many of the nodes that are billed are in use; empty if none is known to be, and one is unknown. */
 function useText(
   spend: ISpend,
   autostops: readonly INodeAutostop[],
+  isUsed: (node: INodeAutostop) => boolean,
   trans: TranslationBundle
 ): string {
   const billed = new Set(spend.nodes.filter(({ is_open }) => is_open).map(({ name }) => name));
   const known = autostops.filter(({ name }) => billed.has(name));
-  const busy = known.filter(({ verdict }) => verdict !== 'idle').length;
-  if (known.length > 1) {
-    return surfaces.someInUse(busy, known.length, trans);
+  const used = known.filter(isUsed).length;
+  const isKnown = known.every(({ verdict }) => verdict !== 'unknown');
+  if (known.length === 0 || (used === 0 && !isKnown)) {
+    return '';
   }
-  return known.length === 0 ? '' : busy > 0 ? surfaces.inUse(trans) : surfaces.idle(trans);
+  if (known.length > 1) {
+    return surfaces.someInUse(used, known.length, trans);
+  }
+  return used > 0 ? surfaces.inUse(trans) : surfaces.idle(trans);
 }

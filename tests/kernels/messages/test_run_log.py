@@ -127,6 +127,35 @@ def test_what_was_lost_waits_for_an_answer(tmp_path: Path, new_log: MakeLog) -> 
     assert log.lost() is None
 
 
+@pytest.mark.parametrize("is_same_kernel", [True, False])
+def test_a_loss_without_runs_names_the_newest_cause_of_the_cells_that_still_wait(
+    tmp_path: Path, new_log: MakeLog, is_same_kernel: bool
+) -> None:
+    first = new_log()
+    first.notebook = "/home/me/a.ipynb"
+    first.add(run("a"))
+    first.lose("You deleted my-node.", 1.0)
+    first.note_successor()
+    log = first if is_same_kernel else ExecutionLog(tmp_path, "k2")
+    for at in (2.0, 3.0):
+        log.begin()
+        log.notebook = first.notebook
+        log.lose(f"It was pre-empted at {at}.", at)
+        log.lose("A restarted server found it gone.", 9.0)
+        found = log.offered()
+        assert found
+        assert (found.lost_at, found.reason, found.earlier_at) == (at, f"It was pre-empted at {at}.", 1.0)
+        assert [each.msg_id for each in found.runs] == ["a"]
+        log.note_successor()
+
+    log.add(run("b"))
+    log.lose("It was pre-empted.", 4.0)
+    found = log.offered()
+    assert found
+    assert (found.earlier_at, [each.msg_id for each in found.runs]) == (None, ["a", "b"])
+    log.close()
+
+
 def test_a_second_loss_offers_what_ran_again_and_then_what_was_left(new_log: MakeLog) -> None:
     log = new_log()
     for msg_id in ("a", "b", "c"):

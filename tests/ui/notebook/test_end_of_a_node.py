@@ -255,7 +255,7 @@ def test_auto_recovery_counts_in_the_line_and_gives_the_kernel_back(
     page.evaluate(WATCH)
 
     control.preempt(_full(node))
-    line = rf"Node pre-empted {CLOCK} · recreating \(attempt 1 of 3\) · \d+:\d\d"
+    line = rf"{node} pre-empted at {CLOCK} · recreating \(attempt 1 of 3\) · \d+:\d\d"
     shown = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
     with slow_cloud(control):
         expect(shown.locator(LINES)).to_contain_text(re.compile(line))

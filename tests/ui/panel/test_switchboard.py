@@ -21,7 +21,7 @@ SPEC = {
     "zone": "us-central1-a",
     "accelerator_type": "v5litepod-8",
     "runtime_version": "v2-alpha-tpuv5-lite",
-    "spot": False,
+    "spot": True,
 }
 
 

@@ -17,7 +17,9 @@ const GONE = new Set(['PREEMPTED', 'TERMINATED', 'DELETING', 'STOPPED', 'STOPPIN
 export function NodesCard({ cloud, actions, trans }: ICardProps): JSX.Element {
   const eventOf = ({ name }: IEmulatedNode): IMaintenance | undefined =>
     cloud.maintenance.find(event => event.node === name);
-  const alive = new Set(cloud.nodes.filter(isAlive).map(({ name }) => name));
+  const preemptible = new Set(
+    cloud.nodes.filter(node => isAlive(node) && node.spot).map(({ name }) => name)
+  );
   return (
     <Card title={messages.nodesAndQueued(trans)}>
       <Rows
@@ -34,7 +36,13 @@ export function NodesCard({ cloud, actions, trans }: ICardProps): JSX.Element {
             />
             <Maintenance event={eventOf(node)} trans={trans} />
             <div className="jp-tpu-Actions">
-              <PreemptButton {...{ actions, trans }} of={node.name} nodes={only(node, alive)} />
+              {node.spot && (
+                <PreemptButton
+                  {...{ actions, trans }}
+                  of={node.name}
+                  nodes={only(node, preemptible)}
+                />
+              )}
               <Button
                 isOff={node.state !== 'READY'}
                 title={messages.maintenanceNote(trans)}
@@ -67,7 +75,7 @@ export function NodesCard({ cloud, actions, trans }: ICardProps): JSX.Element {
                 <PreemptButton
                   {...{ actions, trans }}
                   of={queued.name}
-                  nodes={nodesOf(queued).filter(name => alive.has(name))}
+                  nodes={nodesOf(queued).filter(name => preemptible.has(name))}
                 />
               </div>
             </>
@@ -100,8 +108,8 @@ function isAlive({ state }: IEmulatedNode): boolean {
   return !GONE.has(state);
 }
 
-function only({ name }: IEmulatedNode, alive: ReadonlySet<string>): string[] {
-  return alive.has(name) ? [name] : [];
+function only({ name }: IEmulatedNode, preemptible: ReadonlySet<string>): string[] {
+  return preemptible.has(name) ? [name] : [];
 }
 
 function nodesOf({ nodes }: IQueuedResource): readonly string[] {
