@@ -134,7 +134,12 @@ describe('the list of nodes', () => {
   it('shows no auto-stop of a node that stops or is deleted already', () => {
     const money = { autostopRow: ({ node_id }: INode) => <b>{`auto-stop of ${node_id}`}</b> };
     const renderers = {
-      money: { ...money, autostopAlerts: () => null, autostopBrief: () => null }
+      money: {
+        ...money,
+        autostopAlerts: () => null,
+        autostopBrief: () => null,
+        recoveryBrief: () => null
+      }
     };
     const nodes = [node('a'), node('b'), node('c', { state: 'STOPPING' })];
     const intents = [intent('b', { verb: 'delete' })];
