@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import shutil
 import sqlite3
 import time
 import urllib.request
@@ -314,12 +315,15 @@ async def test_a_kernel_that_cannot_start_leaves_no_traceback_in_the_log(server:
         server.tpu("POST", f"nodes/{ZONE}/asleep/stop")
         await events.until(reaches("stopped", "asleep"))
         await events.until_true(lambda: kernelspecs(server) == [])
-        spec.mkdir()  # as somebody sees it who has not looked since
+        # As somebody sees it who has not looked since. Under its own name, the next refresh would remove it.
+        copy = spec.with_name("asleep-copy")
+        copy.mkdir()
         for name, content in kept.items():
-            (spec / name).write_bytes(content)
+            (copy / name).write_bytes(content)
 
-        refused = server.request("POST", "api/kernels", {"name": spec.name})
+        refused = server.request("POST", "api/kernels", {"name": copy.name})
 
+        shutil.rmtree(copy)
         server.tpu("DELETE", f"nodes/{ZONE}/asleep")
         await events.until(reaches("deleted", "asleep"))
     assert refused.status == 409
