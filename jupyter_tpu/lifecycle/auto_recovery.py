@@ -147,7 +147,7 @@ def _disappeared(recovery: Recovery, seen: Observation) -> Step:
 
 
 def _lost(recovery: Recovery, at: float) -> Recovery:
-    """Count the attempts anew after a loss."""
+    """Start counting the attempts again after a loss."""
     is_soon = recovery.attempts > 0 and at - recovery.since < _SOON_S
     short_runs = recovery.short_runs + 1 if is_soon else 0
     return replace(recovery, earlier_attempts=recovery.attempts, short_runs=short_runs)

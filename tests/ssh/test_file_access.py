@@ -6,33 +6,19 @@ import errno
 import os
 import stat
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from jupyter_tpu.errors import WorkerUnreachable
-from jupyter_tpu.ssh import FileAccess, SshConnection, UserKey, WorkerAddress, connect
+from jupyter_tpu.ssh import FileAccess, SshConnection
 from jupyter_tpu.transfer.copying import Copy, part_path
 from jupyter_tpu.transfer.files import PIECE_BYTES, FileInfo, Files
 from jupyter_tpu.transfer.local_files import LocalFiles
 from jupyter_tpu.transfer.problems import file_failed
 
 ODD_NAMES = [b"-rf", b"two words", b"caf\xe9", b"new\nline", "数据".encode(), b"~", b"a:b", b"x" * 255]
-
-
-@pytest.fixture(params=["embedded", pytest.param("openssh", marks=pytest.mark.system("sshd"))])
-def worker(request: pytest.FixtureRequest) -> WorkerAddress:
-    name = "address" if request.param == "embedded" else "openssh_address"
-    found: WorkerAddress = request.getfixturevalue(name)
-    return found
-
-
-@pytest.fixture
-async def connection(worker: WorkerAddress, user_key: UserKey) -> AsyncIterator[SshConnection]:
-    opened = await connect(worker, user_key, config_files=())
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ describe('the connection of a terminal', () => {
     expect(new Continuing(`${URL}?token=t`).url).toBe(`${URL}?token=t&from=7`);
   });
 
-  it('starts anew for each terminal', () => {
+  it('keeps the position of each terminal apart', () => {
     const one = terminalSettings(settings, KEY).WebSocket as unknown as typeof Socket;
     new one(URL).receive('stdout', 'a', 7);
     const other = terminalSettings(settings, KEY).WebSocket as unknown as typeof Socket;

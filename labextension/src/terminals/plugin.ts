@@ -32,7 +32,7 @@ export const terminals: JupyterFrontEndPlugin<INodeTerminals> = {
       args: argsOfTab,
       name: nameOfTab
     });
-    // a terminal with the theme of JupyterLab doesn't follow its changes by itself
+    // JupyterLab's terminal widget does not follow a later change of the theme
     themes?.themeChanged.connect(() =>
       tracker.forEach(({ content }) => content.setOption('theme', content.getOption('theme')))
     );
